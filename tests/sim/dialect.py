@@ -175,7 +175,12 @@ class SimRecords:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.upto: dict[tuple[str, TableId], Any] = {}
+        self.sent: dict[tuple[str, TableId], list[tuple[Any, Any]]] = {}
+        """The ranges of the chunks of each dump of a table, in this run, since it began."""
+        self.chains: dict[tuple[str, TableId], list[ChunkMarker]] = {}
+        """The same of all runs."""
+        self.ends: dict[tuple[str, TableId], int] = {}
+        """Where the last chunk of each has ended."""
         self.shown = BEHIND_ALL
         """The snapshot of the rows that were encoded last."""
 
@@ -184,11 +189,22 @@ class SimRecords:
 
     def marker(self, made: ChunkMarker) -> Segment | None:
         chain = (made.dump, made.table)
-        if made.scope == Scope.TABLE and (made.after != self.upto.get(chain, made.after) if not made.begins else made.after is not None):
-            raise ViolationError(
-                f"I9: a chunk of {made.table} begins behind {made.after}, the one before it ended with {self.upto.get(chain)}"
-            )
-        self.upto[chain] = made.upto
+        if made.scope == Scope.TABLE:
+            if made.begins:
+                self.sent[chain] = []
+            ranges = self.sent.setdefault(chain, [])
+            low, upto = (-1 if made.after is None else made.after[0]), (BEHIND_ALL if made.upto is None else made.upto[0])
+            if made.begins != (made.after is None) or any(low < other_upto and other_low < upto for other_low, other_upto in ranges):
+                raise ViolationError(f"I9: a chunk of {made.table} is ({made.after}, {made.upto}], others were {ranges}")
+            ranges.append((low, upto))
+            if made.begins:
+                self.chains[chain] = []
+                self.ends.pop(chain, None)
+            if made.final:
+                self.ends[chain] = upto
+            if any(other_upto > self.ends.get(chain, BEHIND_ALL) for _, other_upto in ranges):
+                raise ViolationError(f"I9: chunks of {made.table} are {ranges}, the last one ends at {self.ends[chain]}")
+            self.chains.setdefault(chain, []).append(made)
         low, high = made.low.pos, made.high.pos
         HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
         keyless = made.scope == Scope.TABLE and made.after is None and made.upto is None
@@ -199,6 +215,20 @@ class SimRecords:
             if keyless and made.rows_read and entry[0] in {ROWS, PREPARED} and any(table.id == made.table for table, *_ in entry[1]):
                 raise ViolationError(f"I2: {made.table} has no key and changed at {at}, inside its window")
         return None
+
+    def has_whole_chain(self, dump: str, table: TableId) -> bool:
+        """Whether chunks lead from the beginning of the table to its end, as the sink asks."""
+        chain = self.chains.get((dump, table), [])
+        ahead = [made for made in chain if made.begins]
+        met: set[Any] = set()
+        while ahead:
+            made = ahead.pop()
+            if made.final:
+                return True
+            if made.upto not in met:
+                met.add(made.upto)
+                ahead += [other for other in chain if not other.begins and other.after == made.upto]
+        return False
 
     def truncated(self, at: int, encoder: SimEncoder) -> Segment:
         return Segment(encoder.plan.topic, [None], [("t", at, (), ())], encoder.table.id)  # type: ignore[list-item]
@@ -398,7 +428,7 @@ class SimSql:
         return shown
 
     def last_key(self, table: Table, after: Any, upto: Any, row_count: int, *, where: str | None = None) -> tuple[Any, Any]:
-        raise AssertionError("every key is exact here")
+        return "nth", (table, after, upto, row_count)
 
     def key_lookup(self, table: Table, key: Any, after: Any, *, where: str | None = None) -> tuple[Any, Any]:
         return "lookup", (table, key, after)
@@ -486,6 +516,9 @@ class SimChunks:
             _, after, upto, rows_max = parameters
             low, high = (-1 if after is None else after[0]), (BEHIND_ALL if upto is None else upto[0])
             ordered = [row for row in ordered if low < row[at] <= high][:rows_max]
+        elif statement == "nth":
+            _, after, upto, number = parameters
+            ordered = [row for row in ordered if after[0] < row[at] <= upto[0]][number - 1 : number]
         elif statement == "max":
             ordered = ordered[-1:]
         elif statement == "lookup":

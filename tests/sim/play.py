@@ -18,18 +18,18 @@ from typing import Any
 from dblog.config.connector import MYSQL_OPTIONS, parse_connector
 from dblog.config.options import Settings
 from dblog.core.changes import tables_of
-from dblog.core.dumprequests import DumpRequest, Mode, Wanted, selects
+from dblog.core.dumprequests import INITIAL, DumpRequest, Mode, Wanted, selects
 from dblog.core.governor import ChunkLimits
 from dblog.core.ledger import Entry, Ledger
 from dblog.core.requested import End, RequestedDump, requests_from_text
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.errors import DblogError
 from dblog.model import Batch, OffsetMap, TableId
-from dblog.readers import interleaved, starting
+from dblog.readers import chunk, interleaved, sharing, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
 from sim.dialect import Chances, SimConnector, SimRecords, SimServer, ViolationError
-from sim.source import CAPTURED, DDL, Source, key_index, key_of, names_of
+from sim.source import CAPTURED, DDL, KEYS_MAX, Source, key_index, key_of, names_of
 from sim.threads import HUB, Chance, Locks, SimClock, Time
 
 STEPS_MAX = 12_000
@@ -54,6 +54,8 @@ class Silence:
 def install() -> None:
     """Have the reader layer run on simulated threads and time, for the rest of this process."""
     interleaved.CHUNK_BATCH_RECORDS = 2
+    sharing.CHUNKS_KEPT = (1,)
+    chunk.CHUNKS_MIN = 1
     for name, module in list(sys.modules.items()):
         if name.startswith("dblog.readers."):
             for found, instead in (("threading", Locks), ("time", Time), ("random", Chance), ("log", Silence())):
@@ -216,7 +218,11 @@ class Play:
             (1, 3, 50)[int(random() * 3)],
             (1, 4, 50)[int(random() * 3)],
         )
-        self.asks = 0 if random() < 0.8 else 1 + int(random() * 2)
+        self.shared = random() < 0.3
+        """Whether a table is large enough for several readers, and there are several."""
+        if self.shared:
+            self.limits = (1 + int(random() * 1.5), self.limits[1], 2 + int(random() * 2), *self.limits[3:])
+        self.asks = 0 if random() < (0.5 if self.shared else 0.8) else 1 + int(random() * 2)
         """Dumps that are asked for while the task runs."""
         self.requests: dict[str, DumpRequest] = {}
         """As their owner has them, until he has noted their ends."""
@@ -224,9 +230,14 @@ class Play:
         """How much Kafka had when a dump was asked for, and how far the log was read: tables are those that are known there."""
         self.ends: dict[str, tuple[DumpRequest, RequestedDump]] = {}
         self.read_only = hasattr(OPTIONS, "read_only") and random() < 0.3
+        self.dense = random() < 0.5
+        """Whether the server's statistics show that keys are dense."""
         keyless = random() < 0.08
         for id_ in CAPTURED[: 1 + int(random() * 1.9)]:
-            self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=int(random() * 4.5))
+            rows = int(random() * 4.5) + (5 if self.shared else 0)
+            self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=min(rows, KEYS_MAX))
+        self.first = set(self.source.tables)
+        """Made by the first entries of the log."""
         self.server = SimServer(self.source, self.chances)
         self.connector = SimConnector()
         self.history = SimHistory()
@@ -243,7 +254,7 @@ class Play:
         """A run from the stored offset."""
         self.runs += 1
         options = self.options = options_of(*self.limits, f"r{self.runs}", read_only=self.read_only, redumps=self.redumps)
-        self.records.upto = {}
+        self.records.sent, self.records.ends = {}, {}
         start = starting._Start(self.connector, self.server, self.history, options, SETTINGS, CLOCK)  # type: ignore[arg-type]  # noqa: SLF001
         beginning = start.beginning(self.stored, list(self.requests.values()))
         HUB.note(f"run {self.runs} begins at {beginning.progress}")
@@ -263,6 +274,8 @@ class Play:
         self.partitions: tuple[deque[Any], deque[Any]] = (deque(), deque())
         if self.stored is None:
             self.stored = dict(self.running.fold.offset())
+        if self.dense:
+            self.running._watch.estimates = dict.fromkeys(CAPTURED, KEYS_MAX)  # noqa: SLF001
         self.running.begin()
 
     def meet_statement(self) -> None:
@@ -348,7 +361,7 @@ class Play:
             keys=keys,
             chunk_rows=None if random() < 0.5 else 1 + int(random() * 3),
             delay_ms=0 if random() < 0.7 else 200,
-            parallelism=1 + int(random() * 2),
+            parallelism=1 + int(random() * (4 if self.shared else 2)),
             priority=int(random() * 2),
         )
         self.asked[request.id] = (len(self.kafka), self.running.stream.progress.entries)  # type: ignore[attr-defined]
@@ -438,6 +451,23 @@ class Play:
                     if (id_.name, key) not in brought:
                         raise ViolationError(f"I3: dump {identity} is done, and has not brought {id_.name} {key!r}")
 
+    def check_chains(self, failed: set[TableId]) -> None:
+        """The chunks of each table that was left alone are a whole, however many readers had it. # I9"""
+        log = self.source.log[len(self.first) :]
+        altered = {id_ for entry in log if entry[0] == DDL for change in entry[1] for id_ in tables_of(change)}
+        dumps = [INITIAL]
+        for identity, (request, one) in self.ends.items():
+            if one.end is End.DONE and not one.tables_failed and request.keys is None:
+                dumps.append(identity)
+        for id_ in self.first - altered - failed:
+            for identity in dumps:
+                if identity != INITIAL and not selects(self.ends[identity][0])(str(id_)):
+                    continue
+                if not self.records.has_whole_chain(identity, id_):
+                    raise ViolationError(
+                        f"I9: the chunks of {id_} for the dump {identity} are no whole: {self.records.chains.get((identity, id_))}"
+                    )
+
     def deliver(self) -> None:
         """A broker takes some records, and says so."""
         partition = self.partitions[0 if not self.partitions[1] or (self.partitions[0] and self.random() < 0.5) else 1]
@@ -473,8 +503,9 @@ class Play:
         """I6."""
         windows = self.running.interleaver._windows  # noqa: SLF001
         for table, siblings in windows._by_table.items():  # noqa: SLF001
-            if len(siblings) > 2:
-                raise ViolationError(f"I6: {len(siblings)} windows of {table} are open")
+            lanes = [window.lane for window in siblings]
+            if any(lanes.count(lane) > 2 for lane in lanes):
+                raise ViolationError(f"I6: {len(siblings)} windows of {table} are open, of the lanes {lanes}")
             for window in siblings:
                 if len(window.dropped) > self.options.window_keys_max:
                     raise ViolationError(f"I6: {len(window.dropped)} keys are noted, {self.options.window_keys_max} may be")
@@ -587,6 +618,7 @@ class Play:
             return False
         failed = self.failed()
         self.check_requests()
+        self.check_chains(failed)
         if not self.is_exempt:
             self.check_output(failed)
         return True

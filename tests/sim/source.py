@@ -125,7 +125,7 @@ class Source:
         at = key_index(table)
         content: Rows = {}
         for number in range(rows):
-            row = (number * 2 % (KEYS_MAX + 1), number, self._next())
+            row = (number * 2 if rows * 2 <= KEYS_MAX + 1 else number, number, self._next())
             content[row[at] if at >= 0 else row[0]] = row
         self.tables = {**self.tables, id_: (table, content)}
         self._commit((DDL, (CreateTable(table),), False))

@@ -27,6 +27,7 @@ from dblog.readers import interleaved
 from dblog.readers.chunk import ChunkReader
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.queue import BlockingQueue
+from dblog.readers.sharing import Share
 from sim.the_end import check_the_end
 from structlog.testing import capture_logs
 from support.fake_session import FakeDatabase, FakeDumpConnection, FakeSql, fake_sql
@@ -123,7 +124,7 @@ class World:
                 connect=lambda: FakeDumpConnection(self.database, before_select=self._before_select),
                 sql=self.sql,
                 interleaver=self.interleaver,
-                next_table=lambda: todo.pop(0) if todo else None,
+                next_share=lambda: Share(todo.pop(0)) if todo else None,
                 table_of=self.tables.get,
                 watermark_name=f"m{number}",
                 limits=self.limits,
@@ -460,7 +461,7 @@ def test_a_reader_that_begins_when_its_task_has_been_stopped_ends_at_once() -> N
         connect=lambda: FakeDumpConnection(world.database),
         sql=world.sql,
         interleaver=world.interleaver,
-        next_table=lambda: ORDERS,
+        next_share=lambda: Share(ORDERS),
         table_of=world.tables.get,
         watermark_name="m",
         limits=world.limits,

@@ -25,6 +25,7 @@ from dblog.readers.chunk import ChunkReader
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.marks import MarkExchange
 from dblog.readers.queue import BlockingQueue
+from dblog.readers.sharing import Share
 from sim.the_end import check_the_end
 from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
 
@@ -168,7 +169,7 @@ class World:
                 connect=lambda: Connection(self),
                 sql=fake_sql,
                 interleaver=self.interleaver,
-                next_table=lambda: todo.pop(0) if todo else None,
+                next_share=lambda: Share(todo.pop(0)) if todo else None,
                 table_of=self.tables.get,
                 watermark_name=f"m{number}",
                 limits=ChunkLimits(rows_max=3, bytes_max=1 << 20, rows_min=1),

@@ -66,6 +66,21 @@ def chained(*links: Link, faults: dict[str, str] | None = None) -> Chains:
     return chains
 
 
+def test_ranges_that_several_readers_read_are_a_whole_once_the_last_of_them_has_come_in_any_order() -> None:
+    """The table's end comes first, then the middle, which a restarted worker reads again with other bounds."""
+    first, end = link("1", 10, None, "[10]"), link("2", 20, "[60]", "[90]", final=True)
+    middle = [link("3", 21, "[30]", "[40]"), link("r2/1", 40, "[30]", "[60]"), link("4", 30, "[10]", "[30]")]
+
+    chains = chained(first, end)
+    assert decided(chains, now_s=1001.0) == []
+    for one in middle:
+        assert whole(decided(chains, now_s=1001.0)) == []
+        chains.link(one)
+        chains.judge(TOPIC, one.marker.chunk_id, "")
+
+    assert whole(decided(chains, now_s=1001.0)) == [10]
+
+
 # -- all short stories of a worker and its source ---------------------------------------------------------------------------------------------
 
 

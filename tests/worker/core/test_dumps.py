@@ -58,6 +58,69 @@ def test_a_dump_under_way_survives_its_text(after: Key, upto: Key, rows: int) ->
     assert dump_from_text(dump_to_text(dump)) == dump
 
 
+def in_three() -> Dump:
+    """A table of which three ranges are left, that end at 30, 60 and 90."""
+    dump = dump_of("d", [A, B]).started(A, key=("id",), upto=(90,)).advanced(A, after=(10,), rows=1, done=False)
+    return dump.split(A, upto=(90,), at=(30,)).split(A, upto=(90,), at=(60,))
+
+
+def bounds(dump: Dump) -> list[tuple[Key | None, Key]]:
+    table = dump.table(A)
+    assert table is not None
+    return [(one.after, one.upto) for one in table.ranges]
+
+
+def test_ranges_of_one_table_move_each_for_itself_and_the_last_one_that_is_read_ends_it() -> None:
+    dump = in_three()
+    assert bounds(dump) == [((10,), (30,)), ((30,), (60,)), ((60,), (90,))]
+
+    dump = dump.advanced(A, behind=(60,), after=(70,), rows=1, done=False).advanced(A, behind=(10,), after=(30,), rows=1, done=True)
+    assert bounds(dump) == [((30,), (60,)), ((70,), (90,))]
+    dump = dump.advanced(A, behind=(70,), after=(90,), rows=1, done=True)
+    assert bounds(dump) == [((30,), (60,))]
+    table = dump.table(A)
+    assert table is not None
+    assert (table.range_to((60,)), table.range_to((90,)), table.range_to(None)) == (table.ranges[0], None, table.ranges[0])
+
+    dump = dump.advanced(A, behind=(30,), after=(60,), rows=1, done=True)
+    assert bounds(dump) == []
+    assert (dump.table(A) or TableDump(table=A)).done
+    assert (dump.rows, dump.tables_done) == (5, 1)
+
+
+def test_a_chunk_goes_on_where_some_range_has_come_to_and_nowhere_else() -> None:
+    table, fresh, done = in_three().table(A), dump_of("d", [A]).table(A), in_three().dropped(A).table(A)
+    assert table is not None
+    assert fresh is not None
+    assert done is not None
+
+    assert [table.goes_on(key, begins=False) for key in ((10,), (30,), (20,), (90,), None)] == [True, True, False, False, False]
+    assert (fresh.goes_on(None, begins=True), fresh.goes_on((10,), begins=False)) == (True, False)
+    assert (table.goes_on(None, begins=True), done.goes_on((10,), begins=False)) == (False, False)
+
+
+@given(st.lists(KEYS, min_size=2, max_size=6, unique=True))
+def test_ranges_of_keys_of_any_type_survive_the_text_and_a_version_that_knows_one_range_reads_it_from_its_beginning(
+    keys: list[Key],
+) -> None:
+    dump = dump_of("d", [A, B]).started(A, key=("x", "y"), upto=keys[-1])
+    for cut in keys[:-1]:
+        dump = dump.split(A, upto=keys[-1], at=cut)
+
+    assert dump_from_text(dump_to_text(dump)) == dump
+    text = json.loads(dump_to_text(dump))
+    (table, _) = text["tables"]
+    assert ("after" in table, key_from_json(table["upto"])) == (False, keys[-1])
+    del table["parts"]
+    assert bounds(dump_from_text(json.dumps(text))) == [(None, keys[-1])]
+
+
+def test_a_table_of_several_ranges_begins_again_as_one() -> None:
+    again = in_three().restarted(A).started(A, key=("id",), upto=(95,))
+
+    assert bounds(again) == [(None, (95,))]
+
+
 def test_tables_not_begun_survive_the_text_and_tables_that_are_done_are_numbers_in_it() -> None:
     dump = dump_of("d", [A, B]).started(A, key=("id",), upto=(7,)).advanced(A, after=(7,), rows=7, done=True)
 

@@ -64,6 +64,21 @@ def test_a_table_is_read_for_one_dump_at_a_time_and_a_dump_has_as_many_readers_a
     assert readers_wanted(dump_of("own", [A]), requests, own_readers_max=4) == 1 + 2 + 1
 
 
+def test_a_part_of_a_table_is_read_where_no_table_waits_and_the_dump_may_have_one_reader_more() -> None:
+    one, two = asked(1, parallelism=3), asked(2, parallelism=1)
+    requests = with_requests(one, two, tables=[A, B])
+    taken, readers = {A: one.id}, {A: 1}
+
+    def following(**taken_now: Any) -> tuple[str, TableId] | None:
+        return next_table(None, requests, held=lambda _: False, own_readers_max=1, has_part=lambda t: t == A, **taken_now)
+
+    assert following(taken=taken, sharing=readers) == (one.id, B)
+    assert following(taken={**taken, B: one.id}, sharing={A: 1, B: 1}) == (one.id, A)
+    assert following(taken={**taken, B: one.id}, sharing={A: 2, B: 1}) is None
+    assert following(taken={**taken, B: two.id}, sharing={A: 2, B: 1}) == (one.id, A), "and never for another dump"
+    assert readers_wanted(None, requests, own_readers_max=1, parts={one.id: 5}) == 3 + 1
+
+
 def test_a_table_that_is_held_or_rests_is_passed_over_and_a_dump_that_rests_has_no_reader() -> None:
     request = with_table_wanted(asked(), "shop.b", Wanted.PAUSED)
     requests = with_requests(request)

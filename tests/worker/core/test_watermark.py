@@ -94,7 +94,7 @@ def play(initial: State, writes: tuple[Write, ...], gaps: tuple[int, ...], range
             for key in write.leaves:
                 state[key] = version
                 output.records.append((key, version, True))
-            assert windows.note(TABLE, [*write.removes, *write.leaves]) is None
+            assert not windows.note(TABLE, [*write.removes, *write.leaves])
         step += 1
 
     for keys in ranges:
@@ -213,8 +213,8 @@ def test_a_window_whose_notes_grow_past_the_limit_is_discarded_with_its_younger_
     first, second = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
     windows.watermark(first.low_token, position(1))
 
-    assert windows.note(TABLE, [b"a", b"b"]) is None
-    discarded = windows.note(TABLE, [b"c"])
+    assert not windows.note(TABLE, [b"a", b"b"])
+    (discarded,) = windows.note(TABLE, [b"c"])
 
     assert discarded is not None
     assert discarded.smaller
@@ -225,9 +225,9 @@ def test_any_change_spoils_the_window_of_a_table_without_a_key() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=2)
     ticket = windows.declare(TABLE, keyed=False)
 
-    assert windows.note(TABLE, [None]) is None
+    assert not windows.note(TABLE, [None])
     windows.watermark(ticket.low_token, position(1))
-    discarded = windows.note(TABLE, [None])
+    (discarded,) = windows.note(TABLE, [None])
 
     assert discarded is not None
     assert windows.open_total == 0
@@ -248,8 +248,8 @@ def test_a_younger_window_drops_keys_though_the_low_watermark_of_an_older_one_is
     windows.submit(lost.number, "lost")
     windows.watermark(open_.low_token, position(1))
 
-    assert windows.note(TABLE, [b"a", b"b"]) is None
-    discarded = windows.note(TABLE, [b"c"])
+    assert not windows.note(TABLE, [b"a", b"b"])
+    (discarded,) = windows.note(TABLE, [b"c"])
 
     assert discarded is not None, "the younger window takes notes"
     assert discarded.numbers == (open_.number,)
@@ -329,7 +329,7 @@ def play_together(
             for key in write.leaves:
                 states[table][key] = version
                 output[table].records.append((key, version, True))
-            assert windows.note(table, [*write.removes, *write.leaves]) is None
+            assert not windows.note(table, [*write.removes, *write.leaves])
         step += 1
 
     def close(token: str) -> set[TableId]:
@@ -381,8 +381,8 @@ def test_windows_between_one_pair_of_watermarks_share_the_limit_of_notes_and_one
     first, second = windows.declare_together([TABLE, OTHER])
     windows.watermark(first.low_token, position(1))
 
-    assert windows.note(TABLE, [b"a", b"b"]) is None
-    discarded = windows.note(TABLE, [b"c"])
+    assert not windows.note(TABLE, [b"a", b"b"])
+    (discarded,) = windows.note(TABLE, [b"c"])
     windows.note(OTHER, [b"d"])
     windows.submit(second.number, "rows")
     met = windows.watermark(second.high_token, position(2))
@@ -429,3 +429,41 @@ def test_a_lost_pair_of_watermarks_is_shown_to_be_lost_by_the_next_window_of_one
 
     assert discarded.table == TABLE
     assert [lost.table for lost in windows.overdue(60.0)] == [OTHER]
+
+
+def test_a_key_is_dropped_in_the_windows_of_every_lane_though_one_of_them_has_too_many() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=2)
+    first, second = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True, lane=1)
+    windows.watermark(first.low_token, position(1))
+    windows.note(TABLE, [b"a", b"b"])
+    windows.watermark(second.low_token, position(2))
+
+    (spoilt,) = windows.note(TABLE, [b"c"])
+
+    assert (spoilt.lane, spoilt.numbers, spoilt.smaller) == (0, (first.number,), True)
+    assert (windows.open_of(TABLE), windows.open_of(TABLE, 1)) == (0, 1)
+    windows.submit(second.number, "rows")
+    (closed,) = windows.watermark(second.high_token, position(9))
+    assert isinstance(closed, Closed)
+    assert (closed.lane, closed.dropped) == (1, frozenset({b"c"}))
+
+
+def test_lanes_of_a_table_close_and_are_thrown_away_each_for_itself_and_go_together_with_their_table() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=9)
+    older, younger = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True, lane=1)
+    for ticket in (older, younger):
+        windows.watermark(ticket.low_token, position(1))
+        windows.submit(ticket.number, "rows")
+
+    (closed,) = windows.watermark(younger.high_token, position(9))
+    assert isinstance(closed, Closed)
+    assert windows.open_of(TABLE) == 1, "a high watermark of another lane proves nothing"
+
+    again = windows.declare(TABLE, keyed=True, lane=1)
+    spoilt = windows.lane_spoilt(TABLE, 1, "why")
+    assert spoilt is not None
+    assert (spoilt.lane, spoilt.numbers) == (1, (again.number,))
+    windows.declare(TABLE, keyed=True, lane=2)
+    changed = windows.table_changed(TABLE, "ddl")
+    assert changed is not None
+    assert (changed.lane, len(changed.numbers), windows.open_total) == (None, 2, 0)

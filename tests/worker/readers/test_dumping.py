@@ -19,6 +19,7 @@ from dblog.readers.dumping import Dumping
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.options import DumpRule
 from dblog.readers.queue import BlockingQueue
+from dblog.readers.sharing import Share
 
 ORDERS = TableId("shop", "orders")
 
@@ -65,28 +66,35 @@ def dumping(interleaver: Interleaver) -> Dumping:
     )
 
 
+def taken(dumping: Dumping, number: int) -> Share:
+    share = dumping.next_share(number)
+    assert share is not None
+    assert share.table == ORDERS
+    return share
+
+
 def test_a_table_that_is_dumped_again_waits_for_the_reader_that_is_not_through_with_it(dumping: Dumping, interleaver: Any) -> None:
     """It has read the table to its end, and does not know yet that there is more."""
-    assert dumping.next_table(0) == ORDERS
+    share = taken(dumping, 0)
     interleaver.change_dump(lambda d: d.started(ORDERS, key=("id",), upto=(1,)).advanced(ORDERS, after=(1,), rows=1, done=True))
 
     dumping.dump_again({ORDERS: "a column was added"})
 
-    assert dumping.next_table(1) is None
-    dumping.put_back(ORDERS)
-    assert dumping.next_table(0) == ORDERS
+    assert dumping.next_share(1) is None
+    dumping.put_back(share)
+    share = taken(dumping, 0)
 
 
 def test_a_table_that_took_another_s_name_waits_for_the_reader_that_is_not_through_with_it(dumping: Dumping, interleaver: Any) -> None:
     new = TableId("shop", "orders_new")
-    assert dumping.next_table(0) == ORDERS
+    share = taken(dumping, 0)
     interleaver.change_dump(lambda d: d.dropped(ORDERS))
 
     dumping.renamed([(new, ORDERS)])
 
-    assert dumping.next_table(1) is None
-    dumping.put_back(ORDERS)
-    assert dumping.next_table(0) == ORDERS
+    assert dumping.next_share(1) is None
+    dumping.put_back(share)
+    share = taken(dumping, 0)
 
 
 def test_who_reads_for_a_request_that_is_forgotten_opens_no_window_for_the_connectors_own_dump(interleaver: Interleaver) -> None:

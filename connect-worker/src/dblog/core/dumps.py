@@ -1,8 +1,9 @@
 """The progress of a dump: which tables, how far each has come, and its text inside the source offset.
 
 Per table the progress is a frontier: every row with a key up to ``after`` has been sent (or was dropped for a newer change). ``upto`` is the greatest
-key when the table's dump began: rows beyond it are the log's business. The text travels in the connector's offset, which Kafka Connect keeps
-flat (primitives only), so that a killed task goes on at the chunk.
+key when the table's dump began: rows beyond it are the log's business. A table that several readers read at once has a frontier in each of a few
+ranges: what lies between two of them has been sent. The text travels in the connector's offset, which Kafka Connect keeps flat (primitives only), so
+that a killed task goes on at the chunk.
 
 The text has unfinished tables only: an offset is one Kafka message, is stored again and again, and there may be tens of thousands of tables. Where they are
 many their names are kept once, as a list beside the offset (``TableList``; readers/history.py stores it), and the text has the stretches of that list that
@@ -51,6 +52,14 @@ Key = tuple[Any, ...]
 """Key column values as statement parameters, in key order; a text that UTF-8 might not hold is its own bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The keys behind ``after`` up to ``upto``, which stays while the range is read. Only the server compares keys."""
+
+    after: Key | None
+    upto: Key
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDump:
     """One table's progress. ``started`` False: ``upto`` has not been asked for yet. ``upto`` None with ``started``: the table was empty."""
@@ -61,6 +70,8 @@ class TableDump:
     """The key columns that ``after`` and ``upto`` are values of."""
     after: Key | None = None
     upto: Key | None = None
+    parts: tuple[KeyRange, ...] = ()
+    """What is left, where it is not one range from ``after`` to ``upto``: ranges in key order, the first one behind ``after``. # I3"""
     done: bool = False
     rows: int = 0
     bytes: int = 0
@@ -77,6 +88,51 @@ class TableDump:
     def ended(self) -> bool:
         """Nothing is left to read, or the table cannot be read."""
         return self.done or self.fault is not None
+
+    @property
+    def ranges(self) -> tuple[KeyRange, ...]:
+        """What is left to read, in key order; nothing is known of a table that has not been started."""
+        if self.done or not self.started or self.upto is None:
+            return ()
+        return self.parts or (KeyRange(self.after, self.upto),)
+
+    def range_to(self, upto: Key | None) -> KeyRange | None:
+        """The range that ends there; None: the only one. None where it has been read."""
+        ranges = self.ranges
+        if upto is None:
+            return ranges[0] if len(ranges) == 1 else None
+        return next((one for one in ranges if one.upto == upto), None)
+
+    def goes_on(self, behind: Key | None, *, begins: bool) -> bool:
+        """Whether a chunk behind this key is what comes next of some range. # I9"""
+        if not self.started or begins:
+            return begins and not self.started
+        return any(one.after == behind for one in self.ranges)
+
+    def read(self, behind: Key | None, after: Key | None, *, ends: bool) -> TableDump:
+        """A chunk of the range behind ``behind`` has been sent, up to ``after``; ``ends``: the range has no more."""
+        if not self.parts:
+            return replace(self, after=after, done=ends)
+        out: list[KeyRange] = []
+        for one in self.parts:
+            if one.after != behind:
+                out.append(one)
+            elif not ends:
+                out.append(KeyRange(after, one.upto))
+        return self._with_ranges(tuple(out))
+
+    def split(self, upto: Key, at: Key) -> TableDump:
+        """The range that ends at ``upto`` is two from now on, the first of which ends at ``at``."""
+        out: list[KeyRange] = []
+        for one in self.ranges:
+            out += [KeyRange(one.after, at), KeyRange(at, upto)] if one.upto == upto else [one]
+        return self._with_ranges(tuple(out))
+
+    def _with_ranges(self, ranges: tuple[KeyRange, ...]) -> TableDump:
+        if not ranges:
+            return replace(self, after=self.upto, parts=(), done=True)
+        alone = len(ranges) == 1 and ranges[0].upto == self.upto
+        return replace(self, after=ranges[0].after, parts=() if alone else ranges)
 
 
 @dataclass(frozen=True)
@@ -167,9 +223,13 @@ class Dump:
         """The table's greatest key is known; an empty table is done at once."""
         return self._with(table, lambda t: replace(t, started=True, key=key, upto=upto, done=upto is None))
 
-    def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool) -> Dump:
-        """A window of the table has closed: the frontier moves to ``after``."""
-        return self._with(table, lambda t: replace(t, after=after, rows=t.rows + rows, chunks=t.chunks + 1, done=done))
+    def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool, behind: Key | None = None) -> Dump:
+        """A window of the table has closed: the frontier of the range behind ``behind`` moves to ``after``, where the range may end."""
+        return self._with(table, lambda t: replace(t.read(behind, after, ends=done), rows=t.rows + rows, chunks=t.chunks + 1))
+
+    def split(self, table: TableId, *, upto: Key, at: Key) -> Dump:
+        """One range of the table is two from now on, for two readers."""
+        return self._with(table, lambda t: t.split(upto, at))
 
     def weighed(self, table: TableId, size_bytes: int) -> Dump:
         """The rows of a window that has closed had so many bytes."""
@@ -452,6 +512,8 @@ def _table_to_json(t: TableDump) -> dict[str, Any]:
         out["upto"] = key_to_json(t.upto)
         if t.after is not None:
             out["after"] = key_to_json(t.after)
+        if t.parts:
+            out["parts"] = [[key_to_json(one.after), key_to_json(one.upto)] for one in t.parts]
     if t.chosen and not t.done:
         out["chosen"] = True
     return out
@@ -464,6 +526,7 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
         key=tuple(value.get("key", ())),
         after=key_from_json(value.get("after")),
         upto=key_from_json(value.get("upto")),
+        parts=tuple(KeyRange(key_from_json(after), tuple(_value_from_json(v) for v in upto)) for after, upto in value.get("parts", ())),
         done=value.get("done", False),
         cut_short=value.get("cut_short", False),
         chosen=value.get("chosen", False),

@@ -9,7 +9,7 @@ the mark names. Two kinds, and what makes each of them safe:
 - The high mark is read from the server behind the SELECT and names at least everything that the SELECT can have seen. The window closes
   where the log has brought all of it; later would be right as well.
 
-Windows of a table close in their order, which is the rule of core/watermark.py: a mark that is met waits for the table's older ones.
+Windows of a lane of a table close in their order, which is the rule of core/watermark.py: a mark that is met waits for the lane's older ones.
 
 How marks compare is the dialect's business: they are opaque here.
 """
@@ -31,7 +31,7 @@ class AwaitedMarks(Generic[Mark]):
 
     def __init__(self) -> None:
         self._lows: list[Ticket] = []
-        self._highs: dict[TableId, list[tuple[Ticket, Mark]]] = {}
+        self._highs: dict[tuple[TableId, int], list[tuple[Ticket, Mark]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._lows or self._highs)
@@ -41,8 +41,8 @@ class AwaitedMarks(Generic[Mark]):
         self._lows.append(ticket)
 
     def want_high(self, ticket: Ticket, mark: Mark) -> None:
-        """Close this window where the log has come to the mark; a table's windows are asked for in their order."""
-        self._highs.setdefault(ticket.table, []).append((ticket, mark))
+        """Close this window where the log has come to the mark; the windows of a table's lane are asked for in their order."""
+        self._highs.setdefault((ticket.table, ticket.lane), []).append((ticket, mark))
 
     def forget_low(self, ticket: Ticket) -> None:
         """Nobody waits for it any more."""
@@ -50,13 +50,13 @@ class AwaitedMarks(Generic[Mark]):
             self._lows.remove(ticket)
 
     def take_highs(self, has_come_to: Callable[[Mark], bool]) -> list[Ticket]:
-        """The windows that close here, each table's in their order."""
+        """The windows that close here, each lane's in their order."""
         out: list[Ticket] = []
-        for table, waiting in list(self._highs.items()):
+        for lane, waiting in list(self._highs.items()):
             while waiting and has_come_to(waiting[0][1]):
                 out.append(waiting.pop(0)[0])
             if not waiting:
-                del self._highs[table]
+                del self._highs[lane]
         return out
 
     def take_lows(self, *, between: bool, follows: Callable[[Ticket], bool]) -> list[Ticket]:

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from dblog.config.regex import any_of
@@ -206,19 +207,23 @@ def next_table(
     held: Callable[[TableId], bool],
     own_readers_max: int,
     readers: Callable[[int], int] = lambda most: most,
+    sharing: Mapping[TableId, int] | None = None,
+    has_part: Callable[[TableId], bool] = lambda _: False,
 ) -> tuple[str, TableId] | None:
     """The dump and the table that a free reader takes; None where none waits. ``taken``: what is read now, and for which dump. ``readers``: how many of so
-    many readers may read now.
+    many readers may read now. ``sharing``: how many read a table, where that is not one. A table that waits goes before a part of one that is read, which
+    nobody reads (``has_part``).
     """
     counts: dict[str, int] = {}
-    for identity in taken.values():
-        counts[identity] = counts.get(identity, 0) + 1
+    for table, identity in taken.items():
+        counts[identity] = counts.get(identity, 0) + (sharing or {}).get(table, 1)
 
     def first(identity: str, left: Iterable[TableDump], readers_max: int, reads: Callable[[TableId], bool]) -> tuple[str, TableId] | None:
         if counts.get(identity, 0) >= readers(readers_max):
             return None
         free = (each.table for each in left if not each.ended and each.table not in taken and reads(each.table) and not held(each.table))
-        table = next(free, None)
+        parts = (table for table, of in taken.items() if of == identity and has_part(table) and reads(table) and not held(table))
+        table = next(chain(free, parts), None)
         return None if table is None else (identity, table)
 
     running = sorted(
@@ -235,10 +240,29 @@ def next_table(
     return None
 
 
-def readers_wanted(own: Dump | None, requests: Requests, *, own_readers_max: int, readers: Callable[[int], int] = lambda most: most) -> int:
-    """How many readers the dumps want at the same time, as many as tables are left at most. ``readers``: how many of so many may read now."""
-    own_wanted = 0 if own is None else min(readers(own_readers_max), len(own.left))
-    return min(READERS_MAX, own_wanted + sum(min(readers(one.request.parallelism), len(one.dump.left)) for one in requests if one.runs))
+def readers_wanted(
+    own: Dump | None,
+    requests: Requests,
+    *,
+    own_readers_max: int,
+    readers: Callable[[int], int] = lambda most: most,
+    parts: Mapping[str, int] | None = None,
+) -> int:
+    """How many readers the dumps want at the same time, as many as tables are left at most, and ``parts`` of tables by the dump that they are read for.
+    ``readers``: how many of so many may read now.
+    """
+    known = parts or {}
+    own_wanted = 0 if own is None else min(readers(own_readers_max), len(own.left) + known.get(INITIAL, 0))
+    asked = (min(readers(one.request.parallelism), len(one.dump.left) + known.get(one.request.id, 0)) for one in requests if one.runs)
+    return min(READERS_MAX, own_wanted + sum(asked))
+
+
+def readers_max(requests: Requests, identity: str, *, own_readers_max: int) -> int:
+    """How many readers a dump may have."""
+    if identity == INITIAL:
+        return own_readers_max
+    one = requests.get(identity)
+    return 0 if one is None or not one.runs else one.request.parallelism
 
 
 # ---- which tables, and in which order

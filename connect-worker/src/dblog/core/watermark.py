@@ -11,13 +11,14 @@ row. # I2
 
 Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (Andreakis, Papapanagiotou, 2020), section 3.
 
-Windows of one table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
-siblings of the same table with it.
+Windows of one lane of a table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
+siblings of the same lane with it. A table has a lane for each of its readers: their ranges have no key in common, and a key of the log is dropped in the
+windows of all of them.
 
 One pair of watermarks may stand for windows of several tables, which were read in one snapshot. They share the two positions and nothing else: each drops
 its own table's keys, and one that is thrown away leaves the others as they are.
 
-A watermark may be lost: a server that takes over never got it, or a damaged event is passed over. High watermarks of one table come in the order of its
+A watermark may be lost: a server that takes over never got it, or a damaged event is passed over. High watermarks of one lane come in the order of its
 windows, so one that comes ahead of an older sibling's proves that the older one is lost; where no younger one follows, the shell asks for those that are
 overdue.
 """
@@ -74,6 +75,7 @@ class Ticket:
     table: TableId
     low_token: str
     high_token: str
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +88,19 @@ class Closed(Generic[Rows]):
     low: WatermarkPosition
     high: WatermarkPosition
     dropped: frozenset[bytes]
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """Windows thrown away, in order; the reader reads their ranges again from the table's frontier. ``smaller`` asks for fewer rows."""
+    """Windows thrown away, in order; the reader reads their ranges again from its frontier. ``smaller`` asks for fewer rows."""
 
     table: TableId
     numbers: tuple[int, ...]
     reason: str
     smaller: bool = False
+    lane: int | None = 0
+    """None: those of all lanes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +111,7 @@ class _Window(Generic[Rows]):
     table: TableId
     keyed: bool
     keys_max: int
+    lane: int = 0
     low: WatermarkPosition | None = None
     rows: Rows | None = None
     submitted_s: float = 0.0
@@ -139,22 +145,23 @@ class Windows(Generic[Rows]):
         """Windows declared and neither closed nor discarded."""
         return len(self._windows)
 
-    def open_of(self, table: TableId) -> int:
-        """The same of one table."""
-        return len(self._by_table.get(table, ()))
+    def open_of(self, table: TableId, lane: int = 0) -> int:
+        """The same of one lane of a table."""
+        return sum(window.lane == lane for window in self._by_table.get(table, ()))
 
-    def declare(self, table: TableId, *, keyed: bool) -> Ticket:
+    def declare(self, table: TableId, *, keyed: bool, lane: int = 0) -> Ticket:
         """Announce a window, before its low watermark is written. ``keyed`` False: any event of the table spoils the window."""
-        return self._declare([table], keyed=keyed)[0]
+        return self._declare([table], keyed=keyed, lane=lane)[0]
 
     def declare_together(self, tables: Sequence[TableId]) -> list[Ticket]:
         """Announce a window of each of these tables, all between one pair of watermarks; the tables have keys. They share ``keys_max``. # I6"""
         return self._declare(tables, keyed=True)
 
-    def _declare(self, tables: Sequence[TableId], *, keyed: bool) -> list[Ticket]:
+    def _declare(self, tables: Sequence[TableId], *, keyed: bool, lane: int = 0) -> list[Ticket]:
         pair = self._next_number
         windows: list[_Window[Rows]] = [
-            _Window(number, pair, table, keyed, max(1, self._keys_max // len(tables))) for number, table in enumerate(tables, start=pair)
+            _Window(number, pair, table, keyed, max(1, self._keys_max // len(tables)), lane)
+            for number, table in enumerate(tables, start=pair)
         ]
         self._next_number += len(windows)
         if windows:
@@ -163,7 +170,7 @@ class Windows(Generic[Rows]):
             self._windows[window.number] = window
             self._by_table.setdefault(window.table, []).append(window)
         low, high = f"{self._run}/{pair}/low", f"{self._run}/{pair}/high"
-        return [Ticket(number=window.number, table=window.table, low_token=low, high_token=high) for window in windows]
+        return [Ticket(number=window.number, table=window.table, low_token=low, high_token=high, lane=lane) for window in windows]
 
     def tables_between(self, ticket: Ticket) -> tuple[TableId, ...]:
         """The tables whose windows lie between the ticket's watermarks, without those that were thrown away."""
@@ -184,20 +191,22 @@ class Windows(Generic[Rows]):
         if window is not None:
             self._forget(window)
 
-    def note(self, table: TableId, keys: Iterable[bytes | None]) -> Discarded | None:
-        """Drop the keys of log events from the table's open windows. Called in log order, between the calls of ``watermark``."""
+    def note(self, table: TableId, keys: Iterable[bytes | None]) -> Sequence[Discarded]:
+        """Drop the keys of log events from the table's open windows; what becomes too many. Called in log order, between the calls of ``watermark``."""
         windows = self._by_table.get(table)
         if windows is None:
-            return None
-        for window in windows:
-            if window.low is None:
-                continue  # not open yet, or its low watermark is lost; a younger sibling may be open all the same
+            return ()
+        spoilt: list[Discarded] = []
+        for window in tuple(windows):
+            if window.low is None or window.number not in self._windows:
+                continue  # not open yet, or its low watermark is lost (a younger sibling may be open all the same); or an older sibling has just gone
             if not window.keyed:
-                return self._discard(window, "a change of a table without a key came inside the window", Why.KEYLESS)
+                spoilt.append(self._discard(window, "a change of a table without a key came inside the window", Why.KEYLESS))
+                continue
             window.dropped.update(key for key in keys if key is not None)
             if len(window.dropped) > window.keys_max:
-                return self._discard(window, f"more than {window.keys_max} keys changed inside the window", Why.KEYS, smaller=True)
-        return None
+                spoilt.append(self._discard(window, f"more than {window.keys_max} keys changed inside the window", Why.KEYS, smaller=True))
+        return spoilt
 
     def watermark(self, token: str, position: WatermarkPosition) -> list[Closed[Rows] | Discarded]:
         """A watermark has shown up in the log: what becomes of the windows between it and its counterpart, in their order. Watermarks of other runs, and of
@@ -219,7 +228,7 @@ class Windows(Generic[Rows]):
         if window.rows is None:
             message = f"the high watermark of window {window.number} of {window.table} came before its rows"
             raise AssertionError(message)
-        oldest = self._by_table[window.table][0]
+        oldest = next(one for one in self._by_table[window.table] if one.lane == window.lane)
         if oldest is not window:
             return self._discard(oldest, "the log has a younger window's high watermark, and none of this one's", Why.WATERMARK)
         if window.low is None:
@@ -233,6 +242,7 @@ class Windows(Generic[Rows]):
             low=window.low,
             high=position,
             dropped=frozenset(window.dropped),
+            lane=window.lane,
         )
 
     def discard(self, number: int, reason: str, *, why: Why = Why.ERROR, smaller: bool = False) -> Discarded | None:
@@ -255,14 +265,23 @@ class Windows(Generic[Rows]):
     def table_changed(self, table: TableId, reason: str, *, why: Why = Why.TABLE) -> Discarded | None:
         """DDL on the table: nothing read so far can be trusted to fit it. Every window of the table goes, also those not open yet."""
         windows = self._by_table.get(table)
-        return None if windows is None else self._discard(windows[0], reason, why)
+        return None if windows is None else self._discard_all(tuple(windows), reason, why, lane=None)
+
+    def lane_spoilt(self, table: TableId, lane: int, reason: str, *, why: Why = Why.TABLE) -> Discarded | None:
+        """What a lane's windows would follow on was thrown away: they all go."""
+        windows = [window for window in self._by_table.get(table, ()) if window.lane == lane]
+        return self._discard_all(windows, reason, why, lane=lane) if windows else None
 
     def _discard(self, first: _Window[Rows], reason: str, why: Why, *, smaller: bool = False) -> Discarded:
-        doomed = [w for w in self._by_table[first.table] if w.number >= first.number]
+        siblings = [w for w in self._by_table[first.table] if w.lane == first.lane]
+        doomed = [w for w in siblings if w.number >= first.number]
+        return self._discard_all(doomed, reason, why, lane=first.lane, smaller=smaller)
+
+    def _discard_all(self, doomed: Sequence[_Window[Rows]], reason: str, why: Why, *, lane: int | None, smaller: bool = False) -> Discarded:
         for window in doomed:
             self._forget(window)
         self.discarded_total[why] += len(doomed)
-        return Discarded(table=first.table, numbers=tuple(w.number for w in doomed), reason=reason, smaller=smaller)
+        return Discarded(table=doomed[0].table, numbers=tuple(w.number for w in doomed), reason=reason, smaller=smaller, lane=lane)
 
     def _forget(self, window: _Window[Rows]) -> None:
         del self._windows[window.number]

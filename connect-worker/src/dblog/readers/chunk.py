@@ -3,7 +3,8 @@
 One ``ChunkReader`` is one thread with its own connection; it takes tables from the dump one after the other. It runs ahead of the log by at most
 ``windows_max`` windows of the table, so the database works on the next chunk while the last one waits for its high watermark.
 
-Small tables are read many at a time (``together.py``) before any table is read alone.
+Small tables are read many at a time (``together.py``) before any table is read alone. A large one may be read by several, each in ranges of its own
+(``sharing.py``).
 
 Each window proves itself: the watermark row is selected inside the chunk's own snapshot and must show the low watermark. A replica that lags, or a snapshot
 taken too early, shows another token, and the chunk is read again. # I2
@@ -15,7 +16,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ import structlog
 from dblog.clock import Clock, SystemClock
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.backoff import Backoff
-from dblog.core.dumps import Key, TableDump
+from dblog.core.dumps import Key, KeyRange, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.watermark import Ticket
@@ -35,6 +36,7 @@ from dblog.readers.contract import ChunkSql
 from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.marks import MakeMarks, WrittenMarks
+from dblog.readers.sharing import Share, Sharing, halved, walked
 from dblog.readers.together import SmallTables, TablesWaiting
 
 log = structlog.get_logger(__name__)
@@ -49,6 +51,9 @@ FIRST_ROWS = 2048
 
 CONDITION_ASKED_AFTER = 5
 """Times in a row that the server has the table otherwise than the log has shown it."""
+
+CHUNKS_MIN = 2
+"""Of a half that is given away."""
 
 KEYS_MAX = 200
 """Keys of a list in one statement, whose text grows with them."""
@@ -72,11 +77,12 @@ class Particulars:
 
 
 class ChunkReader:
-    """One dump thread. ``next_table`` hands out tables, ``put_back`` hears of each that it is through with, for now or for good.
+    """One dump thread. ``next_share`` hands out tables and parts of them, ``put_back`` hears of each that it is through with, for now or for good.
 
+    ``sharing`` hears of parts that it gives away. ``estimates``: rows of tables by the server's statistics.
     ``table_of`` shows a table's version at the log's position. ``together`` hands out tables to be read many at a time; None: each is read alone.
     ``prepare`` hears of each version of a table that is about to be read.
-    ``gives_way``: whether fewer readers may read now, and the table is to wait.
+    ``gives_way``: whether fewer readers may read now, and the share is to wait.
     """
 
     def __init__(
@@ -85,9 +91,11 @@ class ChunkReader:
         connect: Callable[[], DumpConnection],
         sql: ChunkSql,
         interleaver: Interleaver,
-        next_table: Callable[[], TableId | None],
-        put_back: Callable[[TableId], None] = lambda _: None,
-        gives_way: Callable[[TableId], bool] = lambda _: False,
+        next_share: Callable[[], Share | None],
+        put_back: Callable[[Share], None] = lambda _: None,
+        gives_way: Callable[[Share], bool] = lambda _: False,
+        sharing: Sharing | None = None,
+        estimates: Callable[[], Mapping[TableId, int]] = dict,
         table_of: Callable[[TableId], Table | None],
         watermark_name: str,
         limits: ChunkLimits,
@@ -104,7 +112,9 @@ class ChunkReader:
         self._connect = connect
         self._sql = sql
         self._interleaver = interleaver
-        self._next_table = next_table
+        self._next_share = next_share
+        self._sharing = sharing
+        self._estimates = estimates
         self._put_back = put_back
         self._gives_way = gives_way
         self._table_of = table_of
@@ -139,13 +149,13 @@ class ChunkReader:
             while not self._ends():
                 if self._small is not None:
                     self._read_small(self._small)
-                table = self._next_table()
-                if table is None:
+                share = self._next_share()
+                if share is None:
                     return
                 try:
-                    self._read_table(table)
+                    self._read_table(share)
                 finally:
-                    self._put_back(table)
+                    self._put_back(share)
         finally:
             self._disconnect()
 
@@ -182,16 +192,17 @@ class ChunkReader:
             else:
                 return
 
-    def _read_table(self, table: TableId) -> None:
+    def _read_table(self, share: Share) -> None:
+        table, lane = share.table, share.lane
         retries, failed_at = Retries(self._retry_policy), None
         rows_asked = min(self._extent(table).limits(self._limits).rows_max, FIRST_ROWS)
         keyless_tries = changes = 0
         while not self._ends():
-            resets = self._interleaver.settled(table)
+            resets = self._interleaver.settled(table, lane)
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.ended:
                 return
-            if self._interleaver.is_held(table) or self._rests(table):
+            if self._interleaver.is_held(table) or self._rests(share):
                 return
             version = self._table_of(table)
             if version is None:
@@ -202,6 +213,8 @@ class ChunkReader:
                 log.info("the table's key has changed, its dump begins again", table=str(table))
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
+            if share.upto is not None and progress.range_to(share.upto) is None:
+                return  # it has been read, or the table begins again: one reader does that
             self._prepare(version)
             extent = self._extent(table)
             try:
@@ -210,7 +223,7 @@ class ChunkReader:
                 except DefiniteError as e:
                     self._interleaver.fail_dump(table, str(e))
                     return
-                rows_asked = self._read_from_frontier(version, progress, resets, rows_asked, extent, encoder)
+                rows_asked = self._read_from_frontier(version, progress, share, resets, rows_asked, extent, encoder)
                 retries.succeeded()
                 changes = 0
             except TableChangedError as e:
@@ -246,10 +259,10 @@ class ChunkReader:
                 log.warning("dump waits before its next try", table=str(table), reason=str(e), delay_s=round(delay_s, 2))
                 self._stop.wait(delay_s)
                 continue
-            if self._interleaver.wait_done(table, resets=resets):
+            if self._interleaver.wait_done(table, resets=resets, lane=lane, upto=share.upto):
                 self._report_table(table)
                 return
-            if self._interleaver.take_shrink(table):
+            if self._interleaver.take_shrink(table, lane):
                 rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
             if not version.key:
                 keyless_tries += 1
@@ -261,9 +274,9 @@ class ChunkReader:
                     self._interleaver.fail_dump(table, message)
                     return
 
-    def _rests(self, table: TableId) -> bool:
+    def _rests(self, share: Share) -> bool:
         """Whether this thread is to open no more windows of the table for now."""
-        return self._interleaver.is_paused(table) or self._gives_way(table)
+        return self._interleaver.is_paused(share.table) or self._gives_way(share)
 
     def _still_takes(self, version: Table, where: str) -> bool:
         """Whether the server takes the condition, or cannot be asked now. The table's dump ends with it: no statement of the log brings its column back."""
@@ -293,31 +306,35 @@ class ChunkReader:
         log.info("table dumped", table=str(table), rows=progress.rows, tables_done=dump.tables_done, tables_total=dump.tables_total)
 
     def _read_from_frontier(
-        self, version: Table, progress: TableDump, resets: int, rows_asked: int, extent: Extent, encoder: RowEncoder | None
+        self, version: Table, progress: TableDump, share: Share, resets: int, rows_asked: int, extent: Extent, encoder: RowEncoder | None
     ) -> int:
-        """Open windows from the frontier to the table's end, or to the first reset. Returns the rows last asked for."""
+        """Open windows from the frontier to the end of the share, or to the first reset. Returns the rows last asked for."""
         table = version.id
         connection = self._connected()
         if not version.key:
             self._read_keyless(connection, version, resets, extent)
             return rows_asked
-        after, upto, begins = progress.after, progress.upto, not progress.started
+        begins = not progress.started
+        left, greatest = progress.range_to(share.upto), progress.upto
+        after, upto = (None, None) if left is None else (left.after, left.upto)
         while not self._ends():
             extent = self._extent(table)
             pace = self._interleaver.pace
             limits = extent.limits(self._limits).part(pace.share)
             rows_asked = min(rows_asked, limits.rows_max)
-            if self._rests(table):
+            if self._rests(share):
                 return rows_asked
+            if after is not None and upto is not None:
+                upto = self._shared(connection, version, share, KeyRange(after, upto), rows_asked, extent)
             rest_s = self._delay_s() + extent.delay_s + pace.delay_s
             if rest_s and not self._interleaver.rest(table, rest_s):
                 continue
-            ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max)
+            ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max, lane=share.lane)
             if ticket is None:
                 return rows_asked
             started_s = time.monotonic()
             try:
-                wanted = _Range(after, upto, begins, extent)
+                wanted = _Range(after, upto, begins, extent, inside=upto != greatest)
                 if extent.keys is None:
                     read = self._select_chunk(connection, ticket, version, wanted, rows_asked)
                 else:
@@ -332,7 +349,9 @@ class ChunkReader:
                 raise
             if read.final or read.fault is not None:
                 return rows_asked
-            after, upto, begins = read.upto, read.greatest if begins else upto, False
+            if begins:
+                upto = greatest = read.greatest
+            after, begins = read.upto, False
             rows_asked = rows_next(
                 limits,
                 rows_asked=rows_asked,
@@ -341,6 +360,33 @@ class ChunkReader:
                 elapsed_s=time.monotonic() - started_s,
             )
         return rows_asked
+
+    def _shared(self, connection: DumpConnection, version: Table, share: Share, left: KeyRange, rows_asked: int, extent: Extent) -> Key:
+        """Give a part of what is left of the share to another reader, if one is free. Returns where the share ends now."""
+        sharing = self._sharing
+        if sharing is None or not share.splits or extent.keys is not None or not sharing.wants_part(share):
+            return left.upto
+        progress = self._interleaver.table_dump(version.id)
+        if progress is None or not progress.started:
+            return left.upto  # its first window has not closed yet, so there is no range to cut
+        after, estimate = left.after, self._estimates().get(version.id)
+        assert after is not None, "the first chunk of a table is read by one"
+        rows_left = None if estimate is None else max(0, estimate - progress.rows)
+        cut = halved(after, left.upto, rows_left=rows_left, rows_min=CHUNKS_MIN * rows_asked)
+        if cut is None:
+            cut = walked(connection, lambda rows: self._key_at(connection, version, left, rows, extent.where), rows_asked=rows_asked)
+        if cut is None:
+            sharing.cannot_be_split(share)
+            return left.upto
+        sharing.give_part(share, cut)
+        return share.upto or left.upto
+
+    def _key_at(self, connection: DumpConnection, version: Table, left: KeyRange, rows: int, where: str | None) -> Key | None:
+        """The key of so many rows further on, as a bound that the server finds again; None at the range's end."""
+        found = self._select_key(connection, version, self._sql.last_key(version, left.after, left.upto, rows, where=where))
+        if found is None or found == left.upto or self._found(connection, version, found, left.after, where) != 1:
+            return None
+        return found
 
     def _read_keyless(self, connection: DumpConnection, version: Table, resets: int, extent: Extent) -> None:
         """The whole table in one window; any change of it meanwhile spoils the window (there is no key to drop)."""
@@ -418,6 +464,7 @@ class ChunkReader:
                 after=after,
                 upto=upto if final else last,
                 final=final,
+                inside=wanted.inside,
                 begins=wanted.begins,
                 greatest=upto,
                 extent=wanted.extent,
@@ -561,6 +608,8 @@ class _Range:
     upto: Key | None
     begins: bool
     extent: Extent
+    inside: bool = False
+    """It ends in front of the table's end, for another reader reads on."""
 
 
 class ChosenRowsError(DefiniteError):

@@ -1,9 +1,10 @@
 """The dump beside the log: which dump thread reads which table, and what the log's statements mean
 for a dump under way.
 
-Chunk threads take tables from the dump one after the other. A table is read by one thread at a
-time, and none is forgotten: whoever lets go of a table, or orders it to be dumped again, has
-readers started for what waits. # I3
+Chunk threads take tables from the dump one after the other. Where more threads than tables are
+wanted, a large table is read by several, each in a range of its own (``sharing.py``). None is
+forgotten: whoever lets go of a table, or orders it to be dumped again, has readers started for what
+waits. # I3
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import structlog
 from dblog.clock import Clock
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
 from dblog.core.dumprequests import INITIAL
-from dblog.core.dumps import Dump, dump_of
+from dblog.core.dumps import Dump, Key, dump_of
 from dblog.core.pressure import Pace
-from dblog.core.requested import next_table, readers_wanted
+from dblog.core.requested import next_table, readers_max, readers_wanted
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.chunk import ChunkReader, Particulars
@@ -28,6 +29,7 @@ from dblog.readers.interleaved import Interleaver
 from dblog.readers.marks import MakeMarks, WrittenMarks
 from dblog.readers.options import ReaderOptions
 from dblog.readers.schemas import Schemas
+from dblog.readers.sharing import Share
 
 log = structlog.get_logger(__name__)
 
@@ -53,9 +55,12 @@ class Dumping:
         clock: Clock,
         particulars: Particulars | None = None,
         marks: MakeMarks = WrittenMarks,
+        estimates: Callable[[], Mapping[TableId, int]] = dict,
     ) -> None:
+        """``estimates``: rows of tables by the server's statistics."""
         self._particulars = particulars
         self._marks = marks
+        self._estimates = estimates
         self._interleaver = interleaver
         self._chunks = chunks
         self._schemas = schemas
@@ -64,10 +69,12 @@ class Dumping:
         self._spawn = spawn
         self._done = done
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._readers: dict[int, ChunkReader] = {}
         self._taken: dict[TableId, str] = {}
         """What is read alone now, and for which dump."""
+        self._shares: dict[TableId, list[Share]] = {}
+        """Who reads it, each a part, or one all of it."""
         self._together: dict[int, set[TableId]] = {}
         """What readers read of the connector's own dump many at a time, by their numbers."""
         self._alone: set[TableId] = set()
@@ -89,9 +96,10 @@ class Dumping:
         with self._lock:
             if self._stopped.is_set():
                 return
+            self._lock.notify_all()
             dump, requests = self._interleaver.dump, self._interleaver.requests
             pace = self._interleaver.pace
-            wanted = readers_wanted(dump, requests, own_readers_max=self._options.dump_threads, readers=pace.readers)
+            wanted = readers_wanted(dump, requests, own_readers_max=self._options.dump_threads, readers=pace.readers, parts=self._parts())
             free = [n for n in range(max(wanted, len(self._readers))) if n not in self._readers]
             for number in free[: max(0, wanted - len(self._readers))]:
                 if self._next() is None:
@@ -101,7 +109,9 @@ class Dumping:
                     connect=self._chunks.open_chunks,
                     sql=self._chunks.chunk_sql,
                     interleaver=self._interleaver,
-                    next_table=lambda number=number: self.next_table(number),  # type: ignore[misc]
+                    next_share=lambda number=number: self.next_share(number),  # type: ignore[misc]
+                    sharing=self,
+                    estimates=self._estimates,
                     together=_Together(self, number),
                     put_back=self.put_back,
                     gives_way=self.gives_way,
@@ -120,22 +130,120 @@ class Dumping:
         """Have every reader end soon."""
         with self._lock:
             readers = list(self._readers.values())
+            self._lock.notify_all()
         for reader in readers:
             reader.stop()
 
-    def next_table(self, number: int) -> TableId | None:
-        """A table of the dump that no other thread has taken; None ends the reader of that number."""
+    def next_share(self, number: int) -> Share | None:
+        """A table of the dump that no other thread has taken, or a part of one; None ends the reader of that number. Waits while some reader may give a
+        part away.
+        """
         with self._lock:
-            found = self._next()
-            if found is None:
-                self._readers.pop(number, None)
-                self._together.pop(number, None)
-                return None
-            identity, table = found
-            self._taken[table] = identity
-            self._alone.discard(table)
-            self._interleaver.read_for(table, identity)
-            return table
+            while (share := self._taken_share()) is None:
+                if self._stopped.is_set() or self._interleaver.stopping or not self._may_give():
+                    self._readers.pop(number, None)
+                    self._together.pop(number, None)
+                    return None
+                self._lock.wait()
+            more = bool(self._free_parts(share.table))
+        if more:
+            self.start_readers()
+        return share
+
+    def _taken_share(self) -> Share | None:
+        """What comes next, taken. The lock is held."""
+        found = self._next()
+        if found is None:
+            return None
+        identity, table = found
+        others = self._shares.get(table)
+        if others is not None:
+            parts, lanes = self._free_parts(table), {other.lane for other in others}
+            if not parts:
+                return None  # the log has the table begin again, just now
+            share = Share(table, next(lane for lane in range(len(lanes) + 1) if lane not in lanes), parts[0])
+            others.append(share)
+            return share
+        self._taken[table] = identity
+        self._alone.discard(table)
+        self._interleaver.read_for(table, identity)
+        progress = self._interleaver.table_dump(table)
+        ranges = () if progress is None else progress.ranges
+        share = Share(table, upto=ranges[0].upto if len(ranges) > 1 else None)
+        self._shares[table] = [share]
+        return share
+
+    # ---- parts of tables
+
+    def wants_part(self, share: Share) -> bool:
+        """Whether the dump may have one reader more, and nothing else waits for it."""
+        with self._lock:
+            return self._may_have_more(self._taken[share.table]) and self._next() is None
+
+    def give_part(self, share: Share, at: Key) -> None:
+        """Leave what lies behind ``at`` to another reader."""
+        with self._lock:
+            table = share.table
+
+            def split(dump: Dump) -> Dump:
+                progress = dump.table(table)
+                left = None if progress is None or progress.ended else progress.range_to(share.upto)
+                if left is None:
+                    return dump  # the table begins again, or has ended: its reader finds out
+                share.upto = at
+                return dump.split(table, upto=left.upto, at=at)
+
+            self._interleaver.change_table(table, split)
+            self._lock.notify_all()
+        self.start_readers()
+
+    def cannot_be_split(self, share: Share) -> None:
+        """Nobody need wait for a part of it."""
+        with self._lock:
+            share.splits = False
+            self._lock.notify_all()
+
+    def _free_parts(self, table: TableId) -> list[Key]:
+        """The ends of the ranges that nobody reads, of a table that is read."""
+        shares = self._shares.get(table, ())
+        progress = self._interleaver.table_dump(table)
+        if progress is None or progress.ended or not shares or any(share.upto is None for share in shares):
+            return []
+        taken = {share.upto for share in shares}
+        return [one.upto for one in progress.ranges if one.upto not in taken]
+
+    def _parts(self) -> dict[str, int]:
+        """How many readers more than one the tables have that are read, or could have at once; by dump."""
+        out: dict[str, int] = {}
+        for table, shares in self._shares.items():
+            identity = self._taken[table]
+            out[identity] = out.get(identity, 0) + len(shares) - 1 + len(self._free_parts(table))
+        return out
+
+    def _may_have_more(self, identity: str) -> bool:
+        return len(self._readers_of(identity)) < self._readers_max(identity)
+
+    def _readers_of(self, identity: str) -> list[Share | None]:
+        """What the readers of a dump read, the table that was taken first in front; None: small tables, together."""
+        taken = (table for table, of in self._all_taken().items() if of == identity)
+        return [share for table in taken for share in self._shares.get(table, (None,))]
+
+    def _readers_max(self, identity: str) -> int:
+        """How many readers it may have now."""
+        most = readers_max(self._interleaver.requests, identity, own_readers_max=self._options.dump_threads)
+        return self._interleaver.pace.readers(most)
+
+    def _may_give(self) -> bool:
+        """Whether a reader may come to give a part away. One of a table that has not been started does not count: most tables are small."""
+        for table, shares in self._shares.items():
+            if not any(share.splits for share in shares) or not self._may_have_more(self._taken[table]):
+                continue
+            if self._interleaver.is_held(table) or self._interleaver.is_paused(table):
+                continue
+            progress = self._interleaver.table_dump(table)
+            if progress is not None and len(progress.ranges) > 0:
+                return True
+        return False
 
     def pace(self, pace: Pace) -> None:
         """How hard dumps may read from now on."""
@@ -144,18 +252,13 @@ class Dumping:
         if pace.step < before.step:
             self.start_readers()
 
-    def gives_way(self, table: TableId) -> bool:
-        """Whether fewer readers may read now than do, and the table's is one of those that are too many: the newest ones."""
-        pace = self._interleaver.pace
-        if not pace.step:
+    def gives_way(self, share: Share) -> bool:
+        """Whether fewer readers may read now than do, and the share's is one of those that are too many: the newest ones."""
+        if not self._interleaver.pace.step:
             return False
         with self._lock:
-            identity, taken = self._taken.get(table), self._all_taken()
-            if identity is None:
-                return False
-            one = self._interleaver.requests.get(identity)
-            most = self._options.dump_threads if one is None else one.request.parallelism
-            return [t for t, taken_for in taken.items() if taken_for == identity].index(table) >= pace.readers(most)
+            identity = self._taken.get(share.table)
+            return identity is not None and self._readers_of(identity).index(share) >= self._readers_max(identity)
 
     def take_together(self, number: int, tables_max: int) -> list[TableId]:
         """Tables of the connector's own dump to be read many at a time, at most a reader's share of those that wait; fewer than two are read alone."""
@@ -189,13 +292,19 @@ class Dumping:
         if alone:
             self.start_readers()
 
-    def put_back(self, table: TableId) -> None:
-        """The reader is through with the table, or it is held: who lets go of it starts a reader again. A reader that puts a table back asks for another one,
-        so a table that is dumped again while its reader is on the way here is read by it, and never by two.
+    def put_back(self, share: Share) -> None:
+        """The reader is through with its share, or the table is held: who lets go of it starts a reader again. A reader that puts a share back asks for
+        another one, so a table that is dumped again while its reader is on the way here is read by it, and never by two.
         """
+        table = share.table
         with self._lock:
-            self._taken.pop(table, None)
-            self._interleaver.read_for(table, INITIAL)
+            others = self._shares[table]
+            others.remove(share)
+            if not others:
+                del self._shares[table]
+                self._taken.pop(table, None)
+                self._interleaver.read_for(table, INITIAL)
+            self._lock.notify_all()
 
     def _next(self, *, reader: int | None = None) -> tuple[str, TableId] | None:
         """The dump and the table for a reader that is free, or for one that reads tables together. The lock is held."""
@@ -209,6 +318,8 @@ class Dumping:
             held=self._interleaver.is_held,
             own_readers_max=self._options.dump_threads,
             readers=pace.readers,
+            sharing={table: len(shares) for table, shares in self._shares.items()},
+            has_part=lambda table: bool(self._free_parts(table)),
         )
 
     def _all_taken(self, *, free: int | None = None) -> dict[TableId, str]:

@@ -72,8 +72,10 @@ class ChunkRead:
     row_count: int
     after: Key | None
     upto: Key | None
-    """The range is (after, upto]; ``upto`` is the last row's key, or the dump's greatest key when ``final``."""
+    """The range is (after, upto]; ``upto`` is the last row's key, or the end of the reader's range when ``final``."""
     final: bool
+    inside: bool = False
+    """The reader's range ends in front of the table's end: with ``final``, others are left of the table, or were read before."""
     begins: bool = False
     """The table's first chunk: its snapshot has shown ``greatest``, the key up to which the table is dumped."""
     greatest: Key | None = None
@@ -145,15 +147,16 @@ class Interleaver:
         """The requested dump that a table is read for; the others are read for the connector's own."""
         self._dump_moved = self._requests_moved = False
         self._log_offsets: list[Any] = []
-        self._resets: dict[TableId, int] = {}
-        self._shrink: set[TableId] = set()
+        self._resets: dict[tuple[TableId, int | None], int] = {}
+        """By table and lane; None: of all its lanes."""
+        self._shrink: set[tuple[TableId, int]] = set()
         self._held: frozenset[TableId] = frozenset()
         self._coming: deque[TableId] = deque(maxlen=COMING_MAX)
         self._notes = ChunkNotes()
-        self._closing: set[TableId] = set()
+        self._closing: set[tuple[TableId, int]] = set()
         """Whose windows have met their high watermark, and have not moved the frontier yet."""
-        self._mixed_up: dict[TableId, tuple[Key | None, int]] = {}
-        """Where each table's chunks have got stuck, and how often: log rows had message keys of theirs, which do not distinguish rows."""
+        self._mixed_up: dict[tuple[TableId, int], tuple[Key | None, int]] = {}
+        """Where each lane's chunks have got stuck, and how often: log rows had message keys of theirs, which do not distinguish rows."""
 
     # ---- the dump's state
 
@@ -284,17 +287,17 @@ class Interleaver:
 
     # ---- chunk threads
 
-    def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int) -> Ticket | None:
-        """Announce a window, waiting while ``windows_max`` of the table are open. None: stopping, or the table was reset since ``resets``, or is held."""
+    def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int, lane: int = 0) -> Ticket | None:
+        """Announce a window, waiting while ``windows_max`` of the lane are open. None: stopping, or the lane was reset since ``resets``, or is held."""
 
         def refused() -> bool:
-            return self._stopping or self._resets.get(table, 0) != resets or table in self._held or self.is_paused(table)
+            return self._stopping or self._resets_of(table, lane) != resets or table in self._held or self.is_paused(table)
 
         with self._changed:
-            self._changed.wait_for(lambda: refused() or self._windows.open_of(table) < windows_max)
+            self._changed.wait_for(lambda: refused() or self._windows.open_of(table, lane) < windows_max)
             if refused():
                 return None
-            return self._windows.declare(table, keyed=keyed)
+            return self._windows.declare(table, keyed=keyed, lane=lane)
 
     def declare_together(self, tables: Mapping[TableId, int]) -> list[Ticket]:
         """Announce a window of each of these tables between one pair of watermarks; by table how often it had been reset when its reader looked. Those that
@@ -304,7 +307,7 @@ class Interleaver:
             if self._stopping:
                 return []
             return self._windows.declare_together(
-                [table for table, resets in tables.items() if self._resets.get(table, 0) == resets and table not in self._held]
+                [table for table, resets in tables.items() if self._resets_of(table, 0) == resets and table not in self._held]
             )
 
     def tables_between(self, ticket: Ticket) -> tuple[TableId, ...]:
@@ -345,47 +348,45 @@ class Interleaver:
         with self._changed:
             self._discarded(self._windows.discard(ticket.number, reason))
 
-    def resets(self, table: TableId) -> int:
-        """How often windows of the table were thrown away; a reader that sees it rise goes back to the frontier."""
+    def resets(self, table: TableId, lane: int = 0) -> int:
+        """How often windows of the lane were thrown away; a reader that sees it rise goes back to its frontier."""
         with self._changed:
-            return self._resets.get(table, 0)
+            return self._resets_of(table, lane)
 
-    def settled(self, table: TableId) -> int:
-        """Wait until no window of the table is open, and return the same: then the frontier has come to the end of all that was read. Who begins again
+    def settled(self, table: TableId, lane: int = 0) -> int:
+        """Wait until no window of the lane is open, and return the same: then its frontier has come to the end of all that was read. Who begins again
         at an earlier one reads rows twice, and the table's chunk markers overlap. # I9
         """
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._stopping or table in self._held or not (self._windows.open_of(table) or table in self._closing)
-            )
-            return self._resets.get(table, 0)
+            self._changed.wait_for(lambda: self._stopping or table in self._held or not self._is_open(table, lane))
+            return self._resets_of(table, lane)
 
     def is_held(self, table: TableId) -> bool:
         """Whether no window of the table may be opened for now: its reader takes another table."""
         return table in self._held
 
-    def take_shrink(self, table: TableId) -> bool:
+    def take_shrink(self, table: TableId, lane: int = 0) -> bool:
         """Whether a window overflowed since the last call: the next chunk should be smaller."""
         with self._changed:
-            shrink = table in self._shrink
-            self._shrink.discard(table)
+            shrink = (table, lane) in self._shrink
+            self._shrink.discard((table, lane))
             return shrink
 
-    def wait_done(self, table: TableId, *, resets: int) -> bool:
-        """Wait until the table's last window has closed, or its dump has failed. False: a window was discarded, or none is open and more is to be read (the
-        dump was paused for a moment), or the task stops.
+    def wait_done(self, table: TableId, *, resets: int, lane: int = 0, upto: Key | None = None) -> bool:
+        """Wait until the last window of the lane has closed, whose range ends at ``upto`` (None: the table's only one), or the table's dump has failed. False:
+        a window was discarded, or none is open and more is to be read (the dump was paused for a moment), or the task stops.
         """
         with self._changed:
             self._changed.wait_for(
                 lambda: (
                     self._stopping
-                    or self._resets.get(table, 0) != resets
+                    or self._resets_of(table, lane) != resets
                     or table in self._held
-                    or self._is_done(table)
-                    or not (self._windows.open_of(table) or table in self._closing)
+                    or self._is_done(table, upto)
+                    or not self._is_open(table, lane)
                 )
             )
-            return self._is_done(table)
+            return self._is_done(table, upto)
 
     def fail_dump(self, table: TableId, fault: str) -> None:
         """The table cannot be dumped: its dump ends with an error, the others go on."""
@@ -415,7 +416,8 @@ class Interleaver:
             with self._changed:
                 for segment in segments:
                     if segment.table is not None:
-                        self._discarded(self._windows.note(segment.table, segment.keys))
+                        for spoilt in self._windows.note(segment.table, segment.keys):
+                            self._discarded(spoilt)
         self._put(segments, records, size_bytes, source_ts_us)
 
     def table_changed(self, table: TableId, reason: str) -> None:
@@ -438,7 +440,7 @@ class Interleaver:
         """Begin the table's dump again, with the state that ``change`` gives; whoever reads the table goes back to its beginning, between two windows too."""
         with self._changed:
             self._windows.table_changed(table, reason)
-            self._reset(table, reason)
+            self._reset(table, None, reason)
             self._set_dump(change(self._dump))
 
     def begin_again(self, table: TableId, reason: str, *, whole_only: bool = False) -> None:
@@ -459,7 +461,7 @@ class Interleaver:
             if whole_only and not requested:
                 return
             self._windows.table_changed(table, reason)
-            self._reset(table, reason)
+            self._reset(table, None, reason)
             if not whole_only and self._dump is not None and (changed := again(self._dump)) is not self._dump:
                 self._set_dump(changed)
             for identity in requested:
@@ -476,7 +478,7 @@ class Interleaver:
                 known, now = before.get(self._read_for.get(table, INITIAL)), self._requests.get(self._read_for.get(table, INITIAL))
                 if known is not None and now is not None and known.dump.table(table) != now.dump.table(table):
                     self._windows.table_changed(table, "another table has its name")
-                    self._reset(table, "another table has its name")
+                    self._reset(table, None, "another table has its name")
             self._changed.notify_all()
 
     def watermark(self, token: str, at: WatermarkPosition) -> None:
@@ -486,12 +488,12 @@ class Interleaver:
             for window in met:
                 if isinstance(window, Discarded):
                     self._discarded(window)
-            self._closing = {window.table for window in met if isinstance(window, Closed)}
+            self._closing = {(window.table, window.lane) for window in met if isinstance(window, Closed)}
         for window in met:
             if isinstance(window, Closed):
                 self._close(window)
                 with self._changed:
-                    self._closing.discard(window.table)
+                    self._closing.discard((window.table, window.lane))
                     self._changed.notify_all()
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
@@ -517,12 +519,10 @@ class Interleaver:
         chunk = closed.rows
         encoder = self._encoder_of(closed.table)
         if encoder is None or encoder.plan.table != chunk.table:
-            with self._changed:
-                # the window is forgotten already, so the reset is counted here
-                self._windows.discarded_total[Why.TABLE] += 1
-                self._notes.thrown_away(chunk.extent.dump, closed.table, 1)
-                self._reset(closed.table, f"the columns of {closed.table} changed between its SELECT and its high watermark")
-                self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
+            self._thrown_away(closed, f"the columns of {closed.table} changed between its SELECT and its high watermark")
+            return
+        if not self._goes_on(chunk):
+            self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, since its SELECT")
             return
         if chunk.fault is not None:
             self.fail_dump(closed.table, chunk.fault)
@@ -546,9 +546,9 @@ class Interleaver:
         else:
             keys, values, dropped, digest = (chunk.encoder or encoder).encode_chunk(chunk.rows, context, closed.dropped)
         if dropped and not distinguishes_rows(encoder.plan):
-            self._mixed_up_again(chunk)
+            self._mixed_up_again(chunk, closed.lane)
             return
-        self._mixed_up.pop(closed.table, None)
+        self._mixed_up.pop((closed.table, closed.lane), None)
         self.tally.chunk(dropped=dropped)
         topic = encoder.plan.topic
         by_list = chunk.extent.keys is not None  # their range counts keys of the list
@@ -558,7 +558,7 @@ class Interleaver:
             topic=topic,
             after=None if by_list else chunk.after,
             upto=None if by_list else chunk.upto,
-            final=chunk.final,
+            final=chunk.final and not chunk.inside,
             low=closed.low,
             high=closed.high,
             rows_read=chunk.row_count,
@@ -585,12 +585,30 @@ class Interleaver:
         segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
 
-    def _mixed_up_again(self, chunk: ChunkRead) -> None:
+    def _thrown_away(self, closed: Closed[ChunkRead], reason: str) -> None:
+        """A window whose rows may not be sent is forgotten already, so the reset is counted here."""
+        with self._changed:
+            self._windows.discarded_total[Why.TABLE] += 1
+            self._notes.thrown_away(closed.rows.extent.dump, closed.table, 1)
+            self._reset(closed.table, closed.lane, reason)
+            self._discarded(self._windows.lane_spoilt(closed.table, closed.lane, "an older window of the table was discarded"))
+
+    def _goes_on(self, chunk: ChunkRead) -> bool:
+        """Whether the chunk is what its dump lacks next. One that was read before the dump of its table began again is not. # I9"""
+        if not chunk.table.key:
+            return True
+        with self._changed:
+            one = self._requests.get(chunk.extent.dump)
+            dump = self._dump if chunk.extent.dump == INITIAL else None if one is None else one.dump
+            progress = None if dump is None else dump.table(chunk.table.id)
+            return progress is None or progress.goes_on(chunk.after, begins=chunk.begins)
+
+    def _mixed_up_again(self, chunk: ChunkRead, lane: int) -> None:
         """Changes inside the window have the message key of chunk rows, which may be theirs or others': the chunk is read again, smaller, but not for ever."""
         table = chunk.table.id
-        after, tries = self._mixed_up.get(table, (None, 0))
+        after, tries = self._mixed_up.get((table, lane), (None, 0))
         tries = tries + 1 if after == chunk.after else 1
-        self._mixed_up[table] = chunk.after, tries
+        self._mixed_up[table, lane] = chunk.after, tries
         if tries >= MIXED_UP_TRIES_MAX:
             message = (
                 f"{table} changed inside each of {tries} windows over the same rows, and message.key.columns gives several rows one message key, so rows "
@@ -600,11 +618,13 @@ class Interleaver:
             self.fail_dump(table, message)
             return
         with self._changed:
-            self._shrink.add(table)
-            self._reset(table, "a change inside the window has the message key of a row, and message.key.columns does not distinguish rows")
+            self._shrink.add((table, lane))
+            self._reset(
+                table, lane, "a change inside the window has the message key of a row, and message.key.columns does not distinguish rows"
+            )
             self._windows.discarded_total[Why.MESSAGE_KEY] += 1
             self._notes.thrown_away(chunk.extent.dump, table, 1)
-            self._discarded(self._windows.table_changed(table, "an older window of the table was discarded", why=Why.MESSAGE_KEY))
+            self._discarded(self._windows.lane_spoilt(table, lane, "an older window of the table was discarded", why=Why.MESSAGE_KEY))
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
         dump, requests = None, None
@@ -664,20 +684,28 @@ class Interleaver:
     def _discarded(self, discarded: Discarded | None) -> None:
         if discarded is None:
             return
-        if discarded.smaller:
-            self._shrink.add(discarded.table)
+        if discarded.smaller and discarded.lane is not None:
+            self._shrink.add((discarded.table, discarded.lane))
         self._notes.thrown_away(self._read_for.get(discarded.table, INITIAL), discarded.table, len(discarded.numbers))
-        self._reset(discarded.table, discarded.reason)
+        self._reset(discarded.table, discarded.lane, discarded.reason)
 
-    def _reset(self, table: TableId, reason: str) -> None:
-        self._resets[table] = self._resets.get(table, 0) + 1
+    def _reset(self, table: TableId, lane: int | None, reason: str) -> None:
+        """Have the lane's reader (None: all readers of the table) go back to its frontier. The lock is held."""
+        self._resets[table, lane] = self._resets.get((table, lane), 0) + 1
         log.info("chunk read again", table=str(table), reason=reason)
         self._changed.notify_all()
 
-    def _is_done(self, table: TableId) -> bool:
+    def _resets_of(self, table: TableId, lane: int) -> int:
+        return self._resets.get((table, None), 0) + self._resets.get((table, lane), 0)
+
+    def _is_open(self, table: TableId, lane: int) -> bool:
+        """Whether a window of the lane is open, or has not moved the frontier yet. The lock is held."""
+        return self._windows.open_of(table, lane) > 0 or (table, lane) in self._closing
+
+    def _is_done(self, table: TableId, upto: Key | None) -> bool:
         dump = self._dump_for(table)
         progress = None if dump is None else dump.table(table)
-        return progress is None or progress.ended
+        return progress is None or progress.ended or (upto is not None and progress.range_to(upto) is None)
 
 
 def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
@@ -687,4 +715,6 @@ def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
         return dump
     if chunk.begins:
         dump = dump.started(table, key=chunk.table.key, upto=chunk.greatest)
-    return dump.advanced(table, after=chunk.upto, rows=chunk.row_count, done=chunk.final).weighed(table, len(chunk.rows))
+    return dump.advanced(table, behind=chunk.after, after=chunk.upto, rows=chunk.row_count, done=chunk.final).weighed(
+        table, len(chunk.rows)
+    )

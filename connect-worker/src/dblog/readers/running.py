@@ -160,6 +160,7 @@ class Running:
                 check_condition=server.check_condition,
             ),
             marks=WrittenMarks if exchange is None else exchange.marks,
+            estimates=lambda: self._watch.estimates,
         )
         self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports), requests=beginning.requests)
         self._watches = options.watch_interval_s > 0

@@ -55,7 +55,7 @@ OUR_OPTIONS = (
     ),
     int_option(
         name="dblog.dump.threads",
-        doc="Connections that dump at once, each a table of its own; each keeps up to two chunks in memory.",
+        doc="Connections that dump at once, each a table or a part of a large one; each keeps up to two chunks in memory.",
         default="1",
         group=OURS,
         label="Dump threads",
