@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from dblog.codecs.envelope import INT64, struct
 from dblog.codecs.plan import RowContext
 from dblog.core.changes import Change, Unknown, tables_of
 from dblog.core.crosscheck import Seen
@@ -38,6 +39,9 @@ from dblog.readers.items import (
 from sim.source import COMMITTED, DATABASE, DDL, LOST, MARK, PREPARED, ROW_BITS, ROWS, Row, Source, key_index, key_of, names_of, position_of
 from sim.threads import HUB
 
+KEY_SCHEMA = struct("s.Key", ("id", INT64))
+VALUE_SCHEMA = struct("s.Envelope", ("after", struct("s.Value", ("id", INT64), optional=True)))
+"""What a marker of a dump without rows is made with; nobody reads it here."""
 EPOCH = 1
 BEHIND_ALL = 1 << 30
 """A key."""
@@ -127,7 +131,14 @@ class SimEncoder:
         self.table = table
         self.names = names_of(table)
         self.key_at = at
-        self.plan = SimpleNamespace(table=table, topic=table.id.name, key=() if at < 0 else (at,))
+        self.plan = SimpleNamespace(
+            table=table,
+            topic=table.id.name,
+            key=() if at < 0 else (at,),
+            columns=[SimpleNamespace(apart=False)] * len(table.columns),
+            key_schema=KEY_SCHEMA,
+            value_schema=VALUE_SCHEMA,
+        )
         self._records = records
 
     def encode_row(self, truth: Table, before: Row | None, after: Row | None, pos: int, keys: list[Any], values: list[Any]) -> None:
@@ -169,6 +180,15 @@ class SimEncoder:
             values.append(("r", pos, names, row))
         return keys, values, dropped, 0
 
+    def fingerprint_chunk(self, rows: Any, dropped_keys: frozenset[bytes]) -> tuple[list[tuple[bytes, Row]], int, int]:
+        """The rows themselves: the marker is compared with what they were."""
+        self._records.shown = rows[0][0] if rows else BEHIND_ALL
+        for _, names, _ in rows:
+            if names != self.names:
+                raise ViolationError(f"I4: a chunk of {self.table.id} read with {names} is verified with {self.names}")
+        kept = [(key, row) for _, _, row in rows if (key := key_of(self.table, row)) not in dropped_keys]
+        return kept, len(rows) - len(kept), 0
+
 
 class SimRecords:
     """The ``Records`` of a task. Each marker is checked against the one before it."""
@@ -181,11 +201,16 @@ class SimRecords:
         """The same of all runs."""
         self.ends: dict[tuple[str, TableId], int] = {}
         """Where the last chunk of each has ended."""
+        self.verified: set[tuple[str, TableId, bytes]] = set()
+        """Rows that have left a fingerprint, by the dump."""
         self.shown = BEHIND_ALL
         """The snapshot of the rows that were encoded last."""
 
     def encoder(self, table: Table) -> SimEncoder:
         return SimEncoder(table, self)
+
+    def schemas(self, table: Table) -> SimpleNamespace:
+        return SimEncoder(table, self).plan
 
     def marker(self, made: ChunkMarker) -> Segment | None:
         chain = (made.dump, made.table)
@@ -206,6 +231,8 @@ class SimRecords:
                 raise ViolationError(f"I9: chunks of {made.table} are {ranges}, the last one ends at {self.ends[chain]}")
             self.chains.setdefault(chain, []).append(made)
         low, high = made.low.pos, made.high.pos
+        if made.fingerprints is not None:
+            self._verify(made, made.fingerprints)  # type: ignore[arg-type]  rows here
         HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
         keyless = made.scope == Scope.TABLE and made.after is None and made.upto is None
         for at in range(low, high):
@@ -229,6 +256,18 @@ class SimRecords:
                 met.add(made.upto)
                 ahead += [other for other in chain if not other.begins and other.after == made.upto]
         return False
+
+    def _verify(self, made: ChunkMarker, rows: list[tuple[bytes, Row]]) -> None:
+        """What has a fingerprint stood so at the low watermark, and still at the high one."""
+        for at in (made.low.sequence_low >> ROW_BITS, made.high.sequence_low >> ROW_BITS):
+            held = self.source.states[at][0].get(made.table)
+            if held is None:
+                continue
+            at_then = {key_of(held[0], row): row for row in held[1].values()}
+            for key, row in rows:
+                if len(row) == len(held[0].columns) and at_then.get(key) != row:
+                    raise ViolationError(f"I2: {row} of {made.table} has a fingerprint, and was {at_then.get(key)} at {at}")
+        self.verified |= {(made.dump, made.table, key) for key, _ in rows}
 
     def truncated(self, at: int, encoder: SimEncoder) -> Segment:
         return Segment(encoder.plan.topic, [None], [("t", at, (), ())], encoder.table.id)  # type: ignore[list-item]

@@ -202,6 +202,13 @@ MUTATIONS = (
         5000,
     ),
     Mutation(
+        "rows that changed inside a window have fingerprints",
+        f"{READERS}interleaved:Interleaver._close",
+        "encoder.fingerprint_chunk(chunk.rows, closed.dropped)",
+        "encoder.fingerprint_chunk(chunk.rows, frozenset())",
+        20_000,
+    ),
+    Mutation(
         "a failed window stays open",
         f"{READERS}interleaved:Interleaver.abandon",
         "self._discarded(self._windows.discard(ticket.number, reason))",

@@ -37,7 +37,9 @@ WAITS_MAX = 400
 """How often time may pass once nothing more is written: then somebody waits for what will never come."""
 NOTHING_MATCHES = "no captured table matches"
 FORGOTTEN = "has no key and changed during each of"
-"""The one reason for which a table's dump may fail here."""
+"""The one reason for which a table's dump may fail here,"""
+NOT_BY_KEY = "has no key, and the mode verify finds rows by their keys"
+"""and one more of dumps that send no rows."""
 
 
 class Silence:
@@ -356,7 +358,7 @@ class Play:
             connector="c",
             created_ms=len(self.asked),
             requested_by="rest",
-            mode=Mode.REPAIR if random() < 0.3 else Mode.ROWS,
+            mode=_mode(random(), keys),
             tables=(one,) if keys or random() < 0.4 else ("s\\.[abc]",),
             keys=keys,
             chunk_rows=None if random() < 0.5 else 1 + int(random() * 3),
@@ -432,12 +434,14 @@ class Play:
         for identity, (begun, position) in self.asked.items():
             request, one = ended[identity]
             if one.end is None or (
-                one.end is End.FAILED and FORGOTTEN not in (one.reason or "") and NOTHING_MATCHES not in (one.reason or "")
+                one.end is End.FAILED and not any(reason in (one.reason or "") for reason in (FORGOTTEN, NOT_BY_KEY, NOTHING_MATCHES))
             ):
                 raise ViolationError(f"dump {identity} has ended as {one.end}: {one.reason}")
             if one.end is not End.DONE or one.tables_failed:
                 continue
             brought = {(topic, key) for topic, key, _ in self.kafka[begun:]}
+            if request.mode is Mode.VERIFY:
+                brought |= {(table.name, key) for dump, table, key in self.records.verified if dump == identity}
             known = self.source.states[position][0]
             altered = {id_ for entry in self.source.log[position:] if entry[0] == DDL for change in entry[1] for id_ in tables_of(change)}
             for id_ in CAPTURED:
@@ -682,6 +686,12 @@ class Play:
                 for row in rows.values():
                     found[id_.name, b"%s%d" % (name, row[at])] = dict(zip(names, row, strict=True))
         return found
+
+
+def _mode(chance: float, keys: object) -> Mode:
+    if chance < 0.15:
+        return Mode.REPAIR
+    return Mode.VERIFY if chance < 0.7 and keys is None else Mode.ROWS
 
 
 def play(seed: int, *, trace: list[str] | None = None) -> None:
