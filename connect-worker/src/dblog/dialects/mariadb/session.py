@@ -34,6 +34,8 @@ class MariaDbSession(Session):
     flavor = "mariadb"
     status_privilege = "BINLOG MONITOR"
     """REPLICATION CLIENT's name since 10.5.2."""
+    replica_privilege = "SLAVE MONITOR"
+    history_privilege = None
 
     @property
     def status_statement(self) -> str:

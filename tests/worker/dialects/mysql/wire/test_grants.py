@@ -10,8 +10,12 @@ MARKS = TableId("dblog", "watermark")
 NAMED = [("shop", None), ("o`dd", "t")]
 
 
-def found(*grants, named=NAMED, watermarks=MARKS):
-    return list(superfluous(grants, user="ann@10.%", status="BINLOG MONITOR", captured=CAPTURED, named=named, watermarks=watermarks))
+def found(*grants, named=NAMED, watermarks=MARKS, measures=()):
+    return list(
+        superfluous(
+            grants, user="ann@10.%", status="BINLOG MONITOR", captured=CAPTURED, named=named, watermarks=watermarks, measures=measures
+        )
+    )
 
 
 def test_what_the_readme_asks_for_is_not_too_much():
@@ -67,6 +71,16 @@ def test_what_a_revoke_would_take_from_the_connector_is_granted_first():
         "GRANT SELECT ON `sh%`.* TO `ann`@`10.%`",
         "GRANT SELECT, CREATE, UPDATE ON `dblog`.* TO `ann`@`10.%`",
     ) == [read[1], marks, f"REVOKE SELECT, INSERT ON *.* FROM {account};"]
+
+
+def test_what_limits_of_dumps_are_measured_with_stays():
+    grant = "GRANT PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `ann`@`10.%`"
+
+    assert found(grant) == ["REVOKE PROCESS ON *.* FROM 'ann'@'10.%';"]
+    assert found(grant, measures=["PROCESS"]) == []
+    assert found("GRANT ALL PRIVILEGES ON *.* TO `ann`@`10.%`", measures=["PROCESS"])[-1].startswith(
+        "GRANT REPLICATION SLAVE, BINLOG MONITOR, PROCESS ON"
+    )
 
 
 def test_all_goes_as_a_whole_and_what_is_needed_of_it_comes_again():

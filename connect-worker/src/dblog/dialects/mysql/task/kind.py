@@ -8,6 +8,7 @@ from typing import Any
 
 from dblog.abort import Abort
 from dblog.config.options import Settings
+from dblog.core.pressure import Limit
 from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import AFTER_ALL, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
@@ -23,6 +24,7 @@ from dblog.dialects.mysql.wire.session import Session, settings_of
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Effects
+from dblog.readers.options import dump_limits
 from dblog.readers.start import dumps_at_all
 
 CHECKS_BYTES_MAX = 4 << 30
@@ -86,6 +88,7 @@ class BinlogKind:
                     captured=captured,
                     named=named_parts(settings.originals),
                     watermarks=watermarks if writes else None,
+                    measures=_measures(session, dump_limits(settings)),
                 )
             )
         finally:
@@ -119,3 +122,13 @@ def _require_taken(session: Session, overrides: Overrides, tables: Iterable[Tabl
             session.query(probe, doing=f"trying the condition of the SELECT for {table}")
         except (DefiniteError, TableChangedError) as e:
             raise not_taken(table, e) from e
+
+
+def _measures(session: Session, limits: Mapping[Limit, float]) -> list[str]:
+    """The privileges of the whole server that these limits of dumps are measured with."""
+    privileges = {
+        Limit.TRANSACTION_AGE: "PROCESS",
+        Limit.HISTORY_LENGTH: session.history_privilege,
+        Limit.REPLICA_LAG: session.replica_privilege,
+    }
+    return list(dict.fromkeys(privilege for limit, privilege in privileges.items() if privilege is not None and limit in limits))

@@ -71,12 +71,20 @@ class _Need:
 
 
 def superfluous(
-    grants: Iterable[str], *, user: str, status: str, captured: Collection[TableId], named: Parts, watermarks: TableId | None
+    grants: Iterable[str],
+    *,
+    user: str,
+    status: str,
+    captured: Collection[TableId],
+    named: Parts,
+    watermarks: TableId | None,
+    measures: Collection[str] = (),
 ) -> Iterator[str]:
     """Statements to run in this order, and lines on what has to be looked at.
 
     ``status``: the privilege that the log's position is asked with. ``named``: what the configuration names; where a member is any database, SELECT may
-    be the whole server's. An account that may grant on the whole server is an administrator's, from which nothing is taken.
+    be the whole server's. ``measures``: privileges of the whole server that limits of dumps are measured with. An account that may grant on the whole
+    server is an administrator's, from which nothing is taken.
     """
     lines = [(line, _parsed(line)) for line in grants]
     found = [grant for _, grant in lines if grant is not None]
@@ -89,7 +97,13 @@ def superfluous(
         return
     everything = (None, None) in named
     read = _read(captured, named)
-    needed = {grant: _needed(grant, status, [*read, *_parts(captured)], watermarks, everything=everything) for grant in found}
+    needed = {
+        grant: (
+            *_needed(grant, status, [*read, *_parts(captured)], watermarks, everything=everything),
+            *(measures if grant.database is None else ()),
+        )
+        for grant in found
+    }
     left = [replace(grant, privileges=tuple(filter(grant.gives, needed[grant]))) for grant in found]
     needs = _needs(user, status, {} if everything else read, watermarks)
     yield from dict.fromkeys(need.grant for need in needs if need.met_by(found) and not need.met_by(left))

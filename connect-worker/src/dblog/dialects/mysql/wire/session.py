@@ -106,6 +106,9 @@ class Session:
     flavor = "mysql"
     status_privilege = "REPLICATION CLIENT"
     """What the log's position may be asked with."""
+    replica_privilege = "REPLICATION CLIENT"
+    history_privilege: str | None = "PROCESS"
+    """The same of a replica's lag, and of the history list."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
