@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from dblog.core.dumprequests import Wanted, changed, with_table_wanted, with_wanted
 from dblog.errors import DefiniteError
+from dblog.model import TableId
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
@@ -251,6 +252,7 @@ def test_a_predicate_that_a_row_in_mid_dump_does_not_take_ends_its_table_and_nei
         ({"predicate": {".*": "1 = 1) UNION SELECT 1 FROM (orders"}}, "it closes a bracket"),
         ({"predicate": {".*": "1 = 1 -- x"}}, "it has a comment"),
         ({"keys": [["a"]]}, "key 1 has a value .* that is none of its type .*; give a whole number"),
+        ({"keys": [[1], [1 << 31]]}, "key 2 has a value .*; give a whole number from -2147483648 to 2147483647"),
         ({"keys": [[1], [2, 3]]}, "each key must have a value for each column"),
         ({"keys": [[1, 2]]}, "key 1 has 2 values, and the key of .* has 1 columns: id"),
     ],
@@ -264,6 +266,51 @@ def test_what_cannot_be_dumped_is_refused_before_it_begins(shop: Any, body: dict
 
     assert follower.task.running.interleaver.requests.by_id == {}
     assert follower.selected("orders"), "nothing is changed there"
+
+
+def test_every_key_of_a_request_is_tried_on_the_server(shop: Any) -> None:
+    follower = shop()
+    follower.sql(
+        "CREATE TABLE kinds (at TIMESTAMP(3) NOT NULL, day DATE NOT NULL, state ENUM('a?', 'b') NOT NULL, amount DECIMAL(30, 2) NOT NULL, v INT,"
+        " PRIMARY KEY (at, day, state, amount))",
+        "INSERT INTO kinds WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) "
+        "SELECT TIMESTAMP('2026-01-01 08:00:00'), '2026-01-31', 'a?', 1234567890123456789012345678 - i, i FROM n",
+    )
+    follower.until(lambda: len(follower.rows.get("kinds", {})) == 300)
+    keys = [["2026-01-01 08:00:00.000", "2026-01-31", "a?", 1234567890123456789012345678 - n] for n in range(1, 301)]
+
+    status = follower.until_state(follower.ask(rf"{follower.database}\.kinds", keys=keys), "DONE")
+
+    assert status["rows"] == 300
+    server, table = follower.task.running.server, follower.task.running.schemas.table(TableId(follower.database, "kinds"))
+    assert table is not None
+    with pytest.raises(DefiniteError, match="key 251 has a value .*; give a date and time as the server prints them"):
+        follower.ask(rf"{follower.database}\.kinds", keys=[*keys[:250], ["no date", *keys[0][1:]]])
+    tried = [*keys[:250], ["no date", *keys[0][1:]], *keys[251:]]
+    if follower.source.flavor == "mariadb":
+        server.try_keys(table, tried)  # it takes it for a moment that no row has
+    else:
+        with pytest.raises(
+            DefiniteError, match=rf"the server does not take one of the keys 201 to 300 for {follower.database}.kinds: .* error 1525"
+        ):
+            server.try_keys(table, tried)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"), [("DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)", "is id, v now"), ("DROP PRIMARY KEY", "is none now")]
+)
+def test_keys_of_a_table_that_gets_another_key_or_none_end_the_table_and_nothing_else_is_sent(shop: Any, change: str, reason: str) -> None:
+    follower = shop()
+    request = follower.ask(rf"{follower.database}\.orders", keys=[[n] for n in range(1, 101)], chunk_rows=10, delay_ms=100)
+    follower.until(lambda: len(dumped(follower)) >= 20)
+
+    follower.sql(f"ALTER TABLE orders {change}")
+    status = follower.until_state(request, "FAILED")
+
+    assert f"the key of {follower.database}.orders was id when this dump of given keys began, and {reason}" in status["reason"]
+    assert max(dumped(follower)) < 100
+    follower.sql("INSERT INTO orders VALUES (100000, 'log', 7)")
+    follower.until(lambda: "100000" in str(follower.rows.get("orders")))
 
 
 def test_an_incremental_snapshot_that_debezium_had_not_finished_goes_on_behind_the_last_row_that_it_sent(shop: Any) -> None:

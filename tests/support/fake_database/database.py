@@ -80,6 +80,7 @@ class FakeDatabase:
                 ]
                 self.tables[id_] = table
                 self.rows[id_] = {key: tuple(None if at is None else row[at] for at in kept) for key, row in self.rows[id_].items()}
+                self.rows[id_] = {self.key_of(id_, row): row for row in self.rows[id_].values()}
             case DropTable(ids):
                 for id_ in ids:
                     del self.tables[id_], self.rows[id_]

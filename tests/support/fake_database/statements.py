@@ -1,4 +1,4 @@
-"""The statements of the database in memory: five kinds, two types, one database part in front of each name or none."""
+"""The statements of the database in memory: six kinds, two types, one database part in front of each name or none."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dblog.model import Column, Table, TableId
 CREATE = re.compile(r"CREATE TABLE (\S+) \((.*), PRIMARY KEY \((.*)\)\)$")
 ADD = re.compile(r"ALTER TABLE (\S+) ADD (\S+) (int|text)$")
 DROP_COLUMN = re.compile(r"ALTER TABLE (\S+) DROP (\S+)$")
+KEY = re.compile(r"ALTER TABLE (\S+) KEY \((.*)\)$")
 DROP = re.compile(r"DROP TABLE (\S+)$")
 RENAME = re.compile(r"RENAME TABLE (\S+) TO (\S+)$")
 STRANGELY = " STRANGELY"
@@ -41,6 +42,12 @@ def parse(text: str, database: str, lookup: Callable[[TableId], Table | None], *
         return _altered(name(found[1]), lookup, lambda columns: (*columns, column(found[2], found[3])))
     if found := DROP_COLUMN.match(text):
         return _altered(name(found[1]), lookup, lambda columns: tuple(c for c in columns if c.name != found[2]))
+    if found := KEY.match(text):
+        key = tuple(found[2].split(", "))
+        return [
+            AlterTable(change.table.id, replace(change.table, key=key)) if isinstance(change, AlterTable) else change
+            for change in _altered(name(found[1]), lookup, lambda columns: columns)
+        ]
     if found := DROP.match(text):
         return [DropTable((name(found[1]),))]
     if found := RENAME.match(text):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from dblog.core.dumprequests import Wanted, with_wanted
 from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import TableId
 from support.fake_database.database import FakeDatabase
@@ -103,6 +104,37 @@ def test_keys_that_the_tables_definition_does_not_hold_are_asked_for_once(follow
 
     assert len(tries) == 1
     assert "a member that its definition lacks" in status["reason"]
+    goes_on(follower)
+
+
+def come_to_the_logs_end(follower: FakeFollower) -> None:
+    """What is in the log until now has been read."""
+    follower.database.insert(OTHER, (2000, "here"))
+    follower.until(lambda: any(row["id"] == 2000 for row in follower.rows.get("other", {}).values()))
+
+
+@pytest.mark.parametrize("key", ["id, name", "name"])
+def test_keys_are_of_the_key_that_their_dump_has_begun_with(follower: FakeFollower, key: str) -> None:
+    request = follower.ask(r"d\.t", keys=[[n] for n in range(ROWS)], chunk_rows=2, delay_ms=50)
+    follower.until(lambda: len(follower.rows.get("t", {})) >= 4)
+
+    follower.database.execute(f"ALTER TABLE t KEY ({key})")
+    status = follower.until_state(request, "FAILED")
+
+    assert f"the key of d.t was id when this dump of given keys began, and is {key} now; request another dump" in status["reason"]
+    assert 4 <= status["rows"] < ROWS
+    goes_on(follower)
+
+
+def test_keys_are_checked_again_when_the_table_has_got_another_key_before_it_is_read(follower: FakeFollower) -> None:
+    request = follower.ask(r"d\.t", keys=[[1], [2]], wanted="PAUSED")
+    follower.database.execute("ALTER TABLE t KEY (id, name)")
+    come_to_the_logs_end(follower)
+
+    follower.tell(with_wanted(request, Wanted.RUNNING))
+    status = follower.until_state(request, "FAILED")
+
+    assert "a key of d.t has 2 values" in status["reason"]
     goes_on(follower)
 
 

@@ -16,7 +16,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -72,6 +72,8 @@ class Particulars:
     """The encoder of rows that do not have their table's own. DefiniteError where the table cannot be dumped so."""
     own_condition: Callable[[TableId], str | None] = lambda _: None
     """Which rows the configuration wants of the connector's first dump; None: all."""
+    check_keys: Callable[[Table, Sequence[Key]], None] = lambda _table, _keys: None
+    """DefiniteError where the keys that were asked for are none of the table's key, as it is in this version."""
     check_condition: Callable[[Table, str], None] = lambda _table, _where: None
     """DefiniteError where the server does not take the condition any more."""
 
@@ -209,16 +211,24 @@ class ChunkReader:
                 log.info("the table is gone, its dump ends", table=str(table))
                 self._interleaver.change_table(table, lambda d: d.dropped(table))
                 return
+            extent = self._extent(table)
             if progress.started and progress.key != version.key:
+                if extent.keys is not None:
+                    was, now = (", ".join(key) or "none" for key in (progress.key, version.key))
+                    self._interleaver.fail_dump(
+                        table, f"the key of {table} was {was} when this dump of given keys began, and is {now} now; request another dump"
+                    )
+                    return
                 log.info("the table's key has changed, its dump begins again", table=str(table))
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
             if share.upto is not None and progress.range_to(share.upto) is None:
                 return  # it has been read, or the table begins again: one reader does that
             self._prepare(version)
-            extent = self._extent(table)
             try:
                 try:
+                    if extent.keys is not None:
+                        self._particulars.check_keys(version, extent.keys)
                     encoder = self._particulars.encoder_for(version, extent)
                 except DefiniteError as e:
                     self._interleaver.fail_dump(table, str(e))

@@ -403,7 +403,10 @@ class RequestCheck(Protocol):
         """DefiniteError where the text is not one condition that the server takes for the table; TransientError when it cannot be asked."""
 
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
-        """DefiniteError where the values are none of the table's key."""
+        """DefiniteError where the values are none of the table's key by its definition; nothing is asked."""
+
+    def try_keys(self, table: Table, keys: Sequence[Key]) -> None:
+        """DefiniteError where the server does not take one of them; TransientError when it cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

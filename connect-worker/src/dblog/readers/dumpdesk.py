@@ -106,10 +106,8 @@ class DumpDesk:
     def _check_table(self, table: Table, request: DumpRequest, where: str | None) -> None:
         self._modes.encoder(table, request.mode, request.columns)
         if request.keys is not None:
-            if not table.key:
-                message = f"{table.id} has no key that its rows could be asked for by; use a predicate"
-                raise DefiniteError(message)
             self._server.check_keys(table, request.keys)
+            self._server.try_keys(table, request.keys)
         if where is not None:
             self._server.check_condition(table, where)
 

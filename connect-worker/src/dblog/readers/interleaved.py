@@ -445,7 +445,7 @@ class Interleaver:
 
     def begin_again(self, table: TableId, reason: str, *, whole_only: bool = False) -> None:
         """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too. ``whole_only``: in
-        dumps only whose markers say that a table has those rows and no others.
+        dumps only whose markers say that a table has those rows and no others. A list of keys is read in its own order, and goes on if they still are keys.
         """
 
         def again(dump: Dump) -> Dump:
@@ -456,7 +456,10 @@ class Interleaver:
             requested = [
                 one.request.id
                 for one in self._requests
-                if one.end is None and (not whole_only or one.request.mode in WHOLE) and again(one.dump) is not one.dump
+                if one.end is None
+                and one.request.keys is None
+                and (not whole_only or one.request.mode in WHOLE)
+                and again(one.dump) is not one.dump
             ]
             if whole_only and not requested:
                 return

@@ -157,6 +157,7 @@ class Running:
             particulars=Particulars(
                 encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
                 own_condition=server.own_condition,
+                check_keys=server.check_keys,
                 check_condition=server.check_condition,
             ),
             marks=WrittenMarks if exchange is None else exchange.marks,

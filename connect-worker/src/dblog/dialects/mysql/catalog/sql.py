@@ -9,6 +9,7 @@ Optimization of Row Constructor Expressions; Debezium DBZ-5071).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from dblog.dialects.mysql.values import charsets
@@ -119,6 +120,11 @@ def _kinds(table: Table, column_paths: Sequence[tuple[int, str]]) -> str:
 def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
     """The rows of these keys in key order, as far as there are any; the statement's text depends on their number, and on the members of an ENUM."""
     return _by_key(table, select_list(table), keys)
+
+
+def any_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
+    """Compares like ``rows_by_key``, and shows no value of the rows."""
+    return _by_key(table, "1", keys)
 
 
 def json_kinds_by_key(table: Table, column_paths: Sequence[tuple[int, str]], keys: Sequence[Sequence[Any]]) -> Statement:
@@ -417,6 +423,8 @@ def _value(table: TableId, column: Column, value: Any) -> Any:
     """The value as the index orders it: an ENUM by its number, a SET by its bits, though a result set shows their texts."""
     if column.type == "enum" and isinstance(value, int) and value > len(column.members):
         raise _unknown_member(table, column)
+    if type(value) is int and column.type in ("decimal", "numeric"):
+        return Decimal(value)  # a parameter that is a whole number has 64 bits
     if not isinstance(value, str) or column.type not in ("enum", "set"):
         return value
     member_index = {member: i for i, member in enumerate(column.members)}

@@ -270,3 +270,18 @@ class BinlogServer:
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
         """By the columns' types."""
         given_keys.check(table, keys)
+
+    def try_keys(self, table: Table, keys: Sequence[Key]) -> None:
+        """All of them, in parts."""
+        connection = self.open_chunks()
+        try:
+            for numbers, (text, parameters) in given_keys.probes(table, keys):
+                try:
+                    connection.select(text, parameters, table=table.id)
+                except PrivilegeError:
+                    raise
+                except DefiniteError as e:
+                    message = f"the server does not take {numbers} for {table.id}: {e}"
+                    raise DefiniteError(message) from e
+        finally:
+            connection.close()
