@@ -106,7 +106,7 @@ def test_a_table_that_is_made_beside_a_living_task_is_followed_dumped_or_left_ou
             assert "r" not in follower.ops(table)
 
 
-@pytest.mark.parametrize("kills", [1, 3])
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_the_dump_of_a_table_that_comes_out_of_nowhere_is_not_lost_by_a_kill(shop: Any, kills: int) -> None:
     follower, writer = shop()
     follower.start()
