@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from demo.pipeline import Connector, Worker, create_connector_user
+from demo.rest import NO_TLS
+from stack import Kafka
 from stack.database import Database
+from stack.process import wait_until
 from support.follower import Follower
-from support.servers import connected, new_database
+from support.servers import connected, execute, new_database
+from support.topicfold import fold
 
 MATCHING = r".*\.(customers|new_.*)"
 
@@ -199,3 +206,31 @@ def test_a_connector_that_takes_no_new_tables_keeps_its_names_over_drops_swaps_a
     follower.sql("CREATE TABLE new_c (id INT PRIMARY KEY, v INT)", "INSERT INTO new_c VALUES (1, 1)")
     follower.restart()
     follower.until_equal("new_c")
+
+
+@pytest.mark.long
+def test_a_worker_whose_connector_gets_a_wider_include_list_dumps_the_new_table_alone_and_nobody_restarts_anything(
+    kafka: Kafka, source: Database, own_folder: Path
+) -> None:
+    database, name = new_database(source, "wider"), f"wider{source.flavor}"
+    for table in ("a", "b"):
+        rows = ", ".join(f"({n}, {n})" for n in range(1, 501))
+        execute(source, f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {table} VALUES {rows}", database=database)
+    create_connector_user(source)
+    options = {"table.include.list": rf"{database}\.a"}
+    connector = Connector(name=name, prefix=name, source=source, kafka=kafka, database=database, options=options)
+    with Worker(kafka, own_folder / "worker", name=name, options={"offset.flush.interval.ms": "200"}) as worker:
+        worker.rest.create(name, connector.config)
+        wait_until(lambda: worker.rest.dump(name).done, timeout_s=90, what="the first dump")
+
+        config = {**connector.config, "table.include.list": rf"{database}\.(a|b)"}
+        httpx.put(f"{worker.url}/connectors/{name}/config", json=config, timeout=60, verify=NO_TLS).raise_for_status()
+        execute(source, "UPDATE a SET v = -1 WHERE id = 1", "UPDATE b SET v = -1 WHERE id = 1", database=database)
+
+        def folded(table: str) -> dict[int, int]:
+            return {key[0]: row["v"] for key, row in fold(kafka.bootstrap, worker.url, f"{name}.{database}.{table}").rows.items()}
+
+        expected = {n: -1 if n == 1 else n for n in range(1, 501)}
+        for table in ("a", "b"):
+            wait_until(lambda table=table: folded(table) == expected, timeout_s=90, what=f"table {table}")  # type: ignore[misc]
+        assert fold(kafka.bootstrap, worker.url, f"{name}.{database}.a").records == 501, "what the connector has is not dumped again"

@@ -14,6 +14,7 @@ from decimal import Decimal
 import pytest
 from dblog.core.dumps import (
     LISTED_FROM_TABLES,
+    NAMED_TABLES_MAX,
     TEXT_CHARS_MAX,
     Dump,
     Key,
@@ -239,9 +240,10 @@ def test_a_list_that_is_not_there_any_more_is_an_error_that_a_new_dump_helps(lis
 
 
 def test_the_last_tables_of_a_list_are_named_so_that_the_list_is_not_needed_any_more() -> None:
-    dump = dump_of("d", MANY[:LISTED_FROM_TABLES]).with_list("l").started(MANY[0], key=("id",), upto=None)
+    before = dump_of("d", MANY[: NAMED_TABLES_MAX + 1]).with_list("l")
+    dump = before.started(MANY[0], key=("id",), upto=None)
 
-    assert list_of_text(dump_to_text(dump)) is None
+    assert (list_of_text(dump_to_text(before)), list_of_text(dump_to_text(dump))) == ("l", None)
     assert dump_from_text(dump_to_text(dump), {}).left == dump.left
 
 

@@ -35,6 +35,9 @@ FORMAT_LISTED = 3
 LISTED_FROM_TABLES = 200
 """A dump of fewer tables has no list; and where so many stretches and tables would be named, a new list is due."""
 
+NAMED_TABLES_MAX = 20
+"""So few that are left are named though there is a list: no offset needs it any more."""
+
 PLAIN_CHARS_MAX = 4096
 """A longer list of tables is packed."""
 
@@ -373,7 +376,7 @@ def dump_to_text(dump: Dump) -> str:
         "finished_bytes": dump.bytes - sum(t.bytes for t in kept),
         "joins": dump.joins,
     }
-    if dump.listed is not None and len(kept) >= LISTED_FROM_TABLES:
+    if dump.listed is not None and len(kept) > NAMED_TABLES_MAX:
         stretches, kept = _stretches(dump, kept)
         value |= {"format": FORMAT_LISTED, "list": dump.listed.id, "fresh": stretches}
     tables: list[Any] | str = [_table_to_json(t) for t in kept]
