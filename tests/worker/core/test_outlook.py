@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
-from dblog.core.chunkmap import CELLS_MAX, cells_of
+from dblog.core.chunkmap import CELLS_MAX, cells_of, left_of
+from dblog.core.dumps import KeyRange
 from dblog.core.outlook import Outlook
 
 ROWS = 100_000
@@ -110,6 +112,29 @@ def test_a_map_has_what_was_read_in_key_order_and_is_whole_only_at_the_end(rows:
     if not done:
         assert estimated is not None
         assert sum(cells) / len(cells) == pytest.approx(rows / max(estimated, rows + 1), abs=0.02)
+
+
+def test_a_table_that_several_read_has_its_gaps_where_its_numbers_say() -> None:
+    def parts(*bounds: tuple[Any, Any]) -> list[KeyRange]:
+        return [KeyRange(None if after is None else (after,), (upto,)) for after, upto in bounds]
+
+    left = left_of(parts((1300, 1500), (1700, 2000)), rows=500, rows_left=500)
+
+    assert left == [[0.3, 0.5], [0.7, 1.0]], "keys from 1000 on, though nobody knows the first one"
+    assert cells_of(500, 1000, done=False, left=left) == [1, 1, 1, 0, 0, 1, 1, 0, 0, 0]
+    assert left_of(parts((1, 5)), rows=5, rows_left=5) is None, "one range needs no numbers"
+    assert left_of(parts(("a", "b"), ("c", "d")), rows=5, rows_left=5) is None
+    assert left_of(parts((None, 5), (6, 9)), rows=5, rows_left=5) is None
+    assert left_of(parts((1, 5), (6, 9)), rows=50, rows_left=0) is None
+    assert left_of(parts((5, 5), (9, 9)), rows=50, rows_left=5) is None
+    for rows in range(0, 3000, 100):
+        found = left_of(parts((-7, 5), (6, 900)), rows=rows, rows_left=3000 - rows)
+        assert found is not None
+        assert all(0 <= after <= upto <= 1 for after, upto in found)
+        cells = cells_of(rows, 3000, done=False, left=found)
+        assert cells is not None
+        assert all(0 <= cell <= 1 for cell in cells)
+        assert cells[-1] < 1
 
 
 def test_a_table_that_is_read_in_part_has_whole_cells_a_part_of_one_and_empty_ones() -> None:

@@ -326,6 +326,9 @@ def test_the_first_dump_is_listed_and_shown_and_follows_the_connector(worker, na
         300,
         1000,
     )
+    (table,) = worker.client.get(f"/connectors/{name}/dumps/{dump}", params={"map": "true"}).json()["status"]["tables"]
+    assert (len(table["map"]), table["map"][:6]) == (100, [1, 1, 1, 1, 1, 0]), "500 rows of 10 000"
+    assert "map" not in detail(worker, name, dump)["status"]["tables"][0]
     answer = worker.client.post(f"/connectors/{name}/dumps/initial/pause")
     assert (answer.status_code, f"PUT /connectors/{name}/pause" in answer.json()["message"]) == (409, True)
 

@@ -105,7 +105,10 @@ def fresh_status(request: DumpRequest, tables: list[str] | None = None) -> dict[
 def _with_maps(detail: Mapping[str, Any]) -> dict[str, Any]:
     status = detail["status"]
     tables = [
-        {**table, "map": cells_of(table.get("rows") or 0, table.get("rows_estimated"), done=table.get("state") == "DONE")}
+        {
+            **table,
+            "map": cells_of(table.get("rows") or 0, table.get("rows_estimated"), done=table.get("state") == "DONE", left=table.get("left")),
+        }
         for table in status.get("tables", ())
     ]
     return {**detail, "status": {**status, "tables": tables}}

@@ -251,6 +251,9 @@ class Dumping:
         self._interleaver.set_pace(pace)
         if pace.step < before.step:
             self.start_readers()
+        else:
+            with self._lock:
+                self._lock.notify_all()
 
     def gives_way(self, share: Share) -> bool:
         """Whether fewer readers may read now than do, and the share's is one of those that are too many: the newest ones."""

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any
 
 from dblog.clock import Clock
+from dblog.core.chunkmap import left_of
 from dblog.core.dumps import Dump, TableDump
 from dblog.core.outlook import Outlook
 from dblog.core.requested import STOPPED, RequestedDump
@@ -135,6 +136,7 @@ class Statuses:
             "rows_per_s": None if outlook is None else outlook.rate,
             "eta_s": None if outlook is None else outlook.eta_s,
             "eta_error": None if outlook is None else outlook.error,
+            "left": left_of(progress.parts, rows=progress.rows, rows_left=None if estimated is None else estimated - progress.rows),
             "proof": _proof(proof),
             "fault": progress.fault,
         }
