@@ -6,10 +6,12 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from stack import Kafka
 from stack.database import Database
@@ -296,4 +298,35 @@ def test_a_topic_of_signals_that_is_away_keeps_nothing_from_being_read(shop: Any
 
     send(follower, ("one", "execute-snapshot", {"data-collections": [f"{follower.database}.orders"]}))
     follower.until(lambda: "COMPLETED" in told(follower, "one"))
+    follower.until_equal("orders")
+
+
+def test_lines_of_a_file_are_signals_once_over_kills_and_it_is_emptied_behind_them(shop: Any, tmp_path: Path) -> None:
+    follower = shop(**{"incremental.snapshot.chunk.size": "50"})
+    path = tmp_path / "signals.txt"
+    follower.signal_file = SignalFileSettings(path=path, interval_s=0.02)
+    follower.restart()
+
+    def line(identity: str) -> str:
+        return json.dumps({"id": identity, "type": "execute-snapshot", "data": {"data-collections": [f"{follower.database}.orders"]}})
+
+    path.write_text(f"nonsense\n\n{line('f0')}\n{line('f1')}")  # the last one without a line's end
+    for number in range(2):
+        follower.until(lambda number=number: "STARTED" in told(follower, f"f{number}"))
+        follower.restart()
+    follower.until(lambda: path.read_text() == "")
+    for number in range(2, 5):
+        with path.open("a") as file:
+            file.write(f"{line(f'f{number}')}\n")
+        follower.until(lambda number=number: "STARTED" in told(follower, f"f{number}"))
+        follower.restart()
+    path.with_name("kept").write_text(f"{line('linked')}\n")
+    follower.until(lambda: path.read_text() == "")
+    path.unlink()
+    path.symlink_to(path.with_name("kept"))
+    follower.until(lambda: all("COMPLETED" in told(follower, f"f{number}") for number in range(5)))
+
+    assert [told(follower, f"f{number}").count("STARTED") for number in range(5)] == [1] * 5
+    assert not told(follower, "linked"), "a link may lead anywhere"
+    assert path.read_text()
     follower.until_equal("orders")

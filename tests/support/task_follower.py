@@ -17,6 +17,7 @@ from dblog.model import OffsetMap
 from dblog.readers.contract import Source
 from dblog.readers.history import SchemaHistory
 from dblog.readers.records import Records
+from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.task import ReaderTask
 from support.history import FakeHistoryLog
@@ -68,6 +69,7 @@ class TaskFollower:
         """The dumps that were asked for."""
         self.signal_topic: SignalTopicSettings | None = None
         """Where the next task reads signals besides."""
+        self.signal_file: SignalFileSettings | None = None
         self.task = self.new_task()
 
     def source_of(self, settings: Settings) -> Source:
@@ -98,6 +100,7 @@ class TaskFollower:
             clock=SystemClock(),
             requests=sorted(self.requests.values(), key=lambda request: request.created_ms),
             signal_topic=self.signal_topic,
+            signal_file=self.signal_file,
         )
 
     # ---- requested dumps

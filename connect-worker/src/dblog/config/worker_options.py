@@ -401,6 +401,11 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         kind=Kind.SHORT,
         check=_count,
     ),
+    Option(
+        name="dblog.signal.files.folder",
+        doc="Folder that the files of signals stand in (signal.file of a connector names one of them, which is emptied behind its signals). Absent: no "
+        "connector reads signals from a file.",
+    ),
     Option(name="dblog.log.format", doc="json: one object a line; plain: for reading.", default="json", choices=("json", "plain")),
     Option(
         name="dblog.log.level",

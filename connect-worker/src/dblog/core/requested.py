@@ -122,7 +122,7 @@ class Requests:
 
     by_id: Mapping[str, RequestedDump] = field(default_factory=dict)
     signals_read: Mapping[str, int] = field(default_factory=dict)
-    """By topic, the offset of the next signal."""
+    """By topic, the offset of the next signal; and how much of a file is read, by what that is."""
 
     @property
     def has_state(self) -> bool:
@@ -182,6 +182,10 @@ class Requests:
     def with_signals_read(self, topic: str, offset: int) -> Requests:
         """The topic has been read up to there."""
         return replace(self, signals_read={**self.signals_read, topic: offset})
+
+    def without_signals_read(self, name: str) -> Requests:
+        """It is not read any more."""
+        return replace(self, signals_read={known: offset for known, offset in self.signals_read.items() if known != name})
 
     def of_signals(self) -> list[RequestedDump]:
         """Those that signals have asked for, and that have not ended."""

@@ -23,8 +23,9 @@ from dblog.observe.declared import TABLES_MAX
 from dblog.readers.contract import Source
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
-from dblog.readers.reachable import history_client, signal_topic
+from dblog.readers.reachable import history_client, signal_file, signal_topic
 from dblog.readers.records import Records
+from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.task import ReaderTask
 
@@ -73,6 +74,7 @@ class Parts:
     records: Records
     history_of: HistoryOf
     signal_topic: SignalTopicSettings | None
+    signal_file: SignalFileSettings | None
     clock: Clock
     tables_max: int
 
@@ -113,6 +115,7 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
         records=records,
         history_of=history_of,
         signal_topic=signal_topic(settings, worker),
+        signal_file=signal_file(settings, worker),
         clock=clock,
         tables_max=worker.settings.integer(TABLES_MAX),
     )
@@ -135,4 +138,5 @@ def source_task(order: Order) -> ReaderTask:
         tables_max=parts.tables_max,
         requests=order.dumps,
         signal_topic=parts.signal_topic,
+        signal_file=parts.signal_file,
     )

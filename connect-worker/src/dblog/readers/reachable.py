@@ -11,6 +11,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -24,6 +25,7 @@ from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.converters import AvroConverter, converter_of
 from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.registry import LoginRefusedError, RegistryAccess
+from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 
 _ASK_S = 1.0
@@ -84,6 +86,19 @@ def signal_topic(settings: Settings, worker: WorkerConfig) -> SignalTopicSetting
         topic=settings.text_or_none("signal.kafka.topic") or f"{prefix}-signal",
         group=settings.text("signal.kafka.groupId"),
         key=prefix,
+    )
+
+
+def signal_file(settings: Settings, worker: WorkerConfig) -> SignalFileSettings | None:
+    """The file that signals are read from; None where that channel is not enabled. ConfigError where the worker's owner has named no folder."""
+    if "file" not in settings.items_of("signal.enabled.channels"):
+        return None
+    folder = worker.settings.text_or_none("dblog.signal.files.folder")
+    if not folder:
+        text = "the channel file needs the worker's dblog.signal.files.folder, where that such files may stand in; its owner has named none"
+        raise ConfigError({"signal.enabled.channels": [text]})
+    return SignalFileSettings(
+        path=Path(folder) / settings.text("signal.file"), interval_s=settings.integer("signal.poll.interval.ms") / 1000
     )
 
 

@@ -42,6 +42,7 @@ from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.records import Records
 from dblog.readers.schemas import Schemas
+from dblog.readers.signal_file import SignalFile, SignalFileSettings
 from dblog.readers.signal_topic import SignalTopic, SignalTopicSettings
 from dblog.readers.signals import SignalDesk
 from dblog.readers.stream import LogStream, StreamOptions
@@ -87,6 +88,7 @@ class Running:
         clock: Clock,
         tables_max: int = TABLES_MAX,
         signal_topic: SignalTopicSettings | None = None,
+        signal_file: SignalFileSettings | None = None,
     ) -> None:
         """``tables_max``: how many tables and topics have numbers of their own in the metrics."""
         progress = beginning.progress
@@ -212,11 +214,11 @@ class Running:
             clock=clock,
         )
         self.desk.signals = self.signals
-        self._signal_topic = (
-            None
-            if signal_topic is None
-            else SignalTopic(signal_topic, desk=self.signals, interleaver=self.interleaver, stopped=self._stopped)
-        )
+        self._channels: list[SignalTopic | SignalFile] = []
+        if signal_topic is not None:
+            self._channels.append(SignalTopic(signal_topic, desk=self.signals, interleaver=self.interleaver, stopped=self._stopped))
+        if signal_file is not None:
+            self._channels.append(SignalFile(signal_file, desk=self.signals, interleaver=self.interleaver, stopped=self._stopped))
         output = LogOutput(
             interleaver=self.interleaver,
             dumping=self.dumping,
@@ -269,8 +271,8 @@ class Running:
             self._spawn("governor", self._governing.run)
         self.dumping.start()
         self.signals.begin()
-        if self._signal_topic is not None:
-            self._spawn("signals", self._signal_topic.run)
+        for channel in self._channels:
+            self._spawn("signals", channel.run)
         dump = self._beginning.dump
         if self._beginning.dump_is_new:
             log.info("dump begins", tables=len(dump.tables) if dump else 0)
@@ -284,8 +286,8 @@ class Running:
         """The offset is stored: versions of tables that no restart needs may go, and the server need not keep the log before it."""
         self.schemas.committed(self.fold.sequence)
         self.desk.stored(self.fold.requests)
-        if self._signal_topic is not None:
-            self._signal_topic.stored(self.fold.requests)
+        for channel in self._channels:
+            channel.stored(self.fold.requests)
         self._source.confirm(offset)
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """Signals from a topic: records of partition 0 whose key is topic.prefix, as Debezium's Kafka channel reads them.
 
-The offset behind a signal is part of the state that it changes, and goes into the source offset with it or behind it, never ahead. A record that is read
-again after a kill makes the request that it made before, by the same id. So no signal is lost, and none is carried out twice. # I1
+The offset behind a signal is part of the state that it changes, and goes into the source offset with what it changes. So no kill loses a signal, and none is
+carried out twice. # I1
 
 The group's committed offset is where the first start begins, as a Debezium left it; later it shows others how far signals are read. A topic that is away
 does not end the task: the log goes on, and the topic is tried again.
@@ -9,7 +9,6 @@ does not end the task: the log goes on, and the topic is tried again.
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from collections.abc import Mapping
@@ -22,7 +21,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from dblog.config.named_files import files_in_memory
 from dblog.core.backoff import Backoff
 from dblog.core.requested import Requests
-from dblog.core.signals import SignalError, signal_from_json
 from dblog.errors import ConfigError
 from dblog.kafka.clientlog import ClientLog
 from dblog.readers.interleaved import Interleaver
@@ -33,7 +31,6 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.5
 ASKED_S = 10.0
 BACKOFF = Backoff(first_s=0.5, max_s=30.0)
-BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +119,14 @@ class SignalTopic:
         topic, offset = self._settings.topic, message.offset()
         assert offset is not None, "a record that has come has an offset"
         key, value = message.key(), message.value()
+
+        def read(requests: Requests) -> Requests:
+            return requests.with_signals_read(topic, offset + 1)
+
         if key == self._settings.key.encode() and value is not None:
-            try:
-                if len(value) > BYTES_MAX:
-                    raise SignalError(f"it has more than {BYTES_MAX} bytes")
-                self._desk.take(signal_from_json(json.loads(value), f"{topic}:{offset}"))
-            except SignalError as e:
-                self._desk.refused(str(e))
-            except (ValueError, RecursionError):
-                self._desk.refused("it is not JSON")
-        self._interleaver.change_requests(lambda requests: requests.with_signals_read(topic, offset + 1))
+            self._desk.take_json(value, f"{topic}:{offset}", read)
+        else:
+            self._interleaver.change_requests(read)
 
     def _commit(self, consumer: Consumer) -> None:
         stored = self._stored

@@ -9,6 +9,7 @@ then no table of it is read. A signal that cannot be carried out is counted and 
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ from dblog.config.regex import any_of
 from dblog.core.backoff import Backoff
 from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, with_wanted
 from dblog.core.requested import SIGNALS_MAX, RequestedDump, Requests
-from dblog.core.signals import WATERMARKS, Execute, LogText, Nothing, Pause, Resume, Signal, SignalError, Stop, action_of
+from dblog.core.signals import WATERMARKS, Execute, LogText, Nothing, Pause, Resume, Signal, SignalError, Stop, action_of, signal_from_json
 from dblog.errors import DefiniteError, ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.interleaved import Interleaver
@@ -30,7 +31,15 @@ from dblog.readers.items import Signals as SignalItem
 log = structlog.get_logger(__name__)
 
 BACKOFF = Backoff(first_s=0.5, max_s=30.0)
+JSON_BYTES_MAX = 64 * 1024
 FILTER_REFUSED = "a filter of the signal cannot be used on the table; try it as the predicate of POST /connectors/NAME/dumps, whose answer has the reason"
+
+
+Read = Callable[[Requests], Requests]
+
+
+def _as_before(requests: Requests) -> Requests:
+    return requests
 
 
 class SignalDesk:
@@ -80,45 +89,63 @@ class SignalDesk:
             else:
                 self.take(Signal(identity, kind, data or "", f"{item.at.sequence_high}:{item.at.sequence_low}:{number}"))
 
-    def take(self, signal: Signal) -> None:
-        """Carry one out, or log why not."""
+    def take(self, signal: Signal, read: Read | None = None) -> None:
+        """Carry one out, or log why not. ``read``: what is known then of how far its channel is read; it changes in one with what the signal changes."""
+        read = read or _as_before
         if signal.type in WATERMARKS:
+            self._interleaver.change_requests(read)
             return
         try:
             action = action_of(signal)
-            self._obey(signal, action)
+            self._obey(signal, action, read)
         except SignalError as e:
-            self.refused(str(e))
+            self.refused(str(e), read)
             return
         self.taken_total += 1
         log.info("signal", type=signal.type, signal=signal.request_id, note=action.why if isinstance(action, Nothing) else None)
 
-    def refused(self, why: str) -> None:
+    def take_json(self, text: bytes, source: str, read: Read) -> None:
+        """The same of a signal as JSON."""
+        try:
+            if len(text) > JSON_BYTES_MAX:
+                raise SignalError(f"it has more than {JSON_BYTES_MAX} bytes")
+            signal = signal_from_json(json.loads(text), source)
+        except SignalError as e:
+            self.refused(str(e), read)
+        except (ValueError, RecursionError):
+            self.refused("it is not JSON", read)
+        else:
+            self.take(signal, read)
+
+    def refused(self, why: str, read: Read | None = None) -> None:
         """A signal that cannot be carried out."""
+        self._interleaver.change_requests(read or _as_before)
         self.refused_total += 1
         log.warning("a signal is left out", reason=why, position=self._position())
 
-    def _obey(self, signal: Signal, action: object) -> None:
+    def _obey(self, signal: Signal, action: object, read: Read) -> None:
         match action:
             case Execute():
-                self._execute(signal, action)
+                self._execute(signal, action, read)
             case Pause():
-                self._change(lambda one: _wanted(one, Wanted.PAUSED))
+                self._change(lambda one: _wanted(one, Wanted.PAUSED), read)
             case Resume():
-                self._change(lambda one: _wanted(one, Wanted.RUNNING))
+                self._change(lambda one: _wanted(one, Wanted.RUNNING), read)
             case Stop(None):
-                self._change(lambda one: with_wanted(one.request, Wanted.STOPPED))
+                self._change(lambda one: with_wanted(one.request, Wanted.STOPPED), read)
             case Stop(patterns):
                 selected = any_of(patterns or (), ignore_case=True)
-                self._change(lambda one: _without_tables(one, selected))
+                self._change(lambda one: _without_tables(one, selected), read)
             case LogText(message):
                 log.info(message.replace("{}", self._position(), 1), signal=signal.request_id)
+                self._interleaver.change_requests(read)
             case _:
-                pass
+                self._interleaver.change_requests(read)
 
-    def _execute(self, signal: Signal, action: Execute) -> None:
+    def _execute(self, signal: Signal, action: Execute, read: Read) -> None:
         known = self._interleaver.requests
         if known.get(signal.request_id) is not None:
+            self._interleaver.change_requests(read)
             return
         if len(known.of_signals()) >= SIGNALS_MAX:
             raise SignalError(f"{SIGNALS_MAX} dumps that signals asked for have not ended; wait for them, or stop them by a stop-snapshot")
@@ -134,17 +161,17 @@ class SignalDesk:
             origin, id=signal.request_id, connector=self._connector, created_ms=created_ms, chunk_rows=self._chunk_rows
         )
         tables = self._tables_of(request)
-        self._interleaver.change_requests(lambda requests: requests.added(request, tables, checked=False).without_old_ends())
+        self._interleaver.change_requests(lambda requests: read(requests.added(request, tables, checked=False).without_old_ends()))
         self._check_soon()
 
-    def _change(self, change: Callable[[RequestedDump], DumpRequest]) -> None:
+    def _change(self, change: Callable[[RequestedDump], DumpRequest], read: Read) -> None:
         """Change all dumps that signals have asked for. Others are their owners' business: a signal's writer need not be allowed to steer them."""
 
         def changed(requests: Requests) -> Requests:
             for one in requests.of_signals():
                 if (request := change(one)) is not one.request:
                     requests = requests.added(request, ())
-            return requests
+            return read(requests)
 
         self._interleaver.change_requests(changed)
         self._start_readers()

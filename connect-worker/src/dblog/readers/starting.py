@@ -31,6 +31,7 @@ from dblog.readers.offset import UNREPORTED
 from dblog.readers.options import ReaderOptions
 from dblog.readers.records import Records
 from dblog.readers.running import Beginning, Running
+from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.start import From, StartPlan, may_start_over, start_plan
 
@@ -82,8 +83,10 @@ class Starting:
         clock: Clock,
         tables_max: int,
         signal_topic: SignalTopicSettings | None = None,
+        signal_file: SignalFileSettings | None = None,
     ) -> None:
         self._signal_topic = signal_topic
+        self._signal_file = signal_file
         self._tables_max = tables_max
         self._connector = connector
         self._run = run
@@ -119,6 +122,7 @@ class Starting:
                     clock=self._clock,
                     tables_max=self._tables_max,
                     signal_topic=self._signal_topic,
+                    signal_file=self._signal_file,
                 )
             except BaseException:
                 history.close()

@@ -17,6 +17,7 @@ from dblog.readers.history import SchemaHistory
 from dblog.readers.offset import SourceOffset
 from dblog.readers.records import Records
 from dblog.readers.running import Running
+from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.starting import Starting
 from dblog.readers.tally import TABLES_MAX
@@ -37,9 +38,10 @@ class ReaderTask:
         tables_max: int = TABLES_MAX,
         requests: Sequence[DumpRequest] = (),
         signal_topic: SignalTopicSettings | None = None,
+        signal_file: SignalFileSettings | None = None,
     ) -> None:
-        """``requests``: the dumps that are asked for. ``signal_topic``: where signals are read besides. ``tables_max``: how many tables and topics have
-        numbers of their own in the metrics.
+        """``requests``: the dumps that are asked for. ``signal_topic``, ``signal_file``: where signals are read besides. ``tables_max``: how many tables and
+        topics have numbers of their own in the metrics.
         """
         self._starting = Starting(
             connector=connector,
@@ -51,6 +53,7 @@ class ReaderTask:
             clock=clock,
             tables_max=tables_max,
             signal_topic=signal_topic,
+            signal_file=signal_file,
         )
         self._requests = requests
         self._running: Running | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dblog.config.connector_options.forms import LOW, SIGNALS, bool_option, int_option, list_option, long_option, not_yet, option
+from dblog.config.connector_options.forms import LOW, SIGNALS, bool_option, int_option, list_option, long_option, option
 from dblog.config.options import Check, Value, not_negative, not_negative_long, positive_long
 
 
@@ -41,6 +41,12 @@ def _signal_tables(value: Value, _everything: Mapping[str, Value]) -> str | None
     return None
 
 
+def _plain_name(value: Value, _everything: Mapping[str, Value]) -> str | None:
+    if isinstance(value, str) and ("/" in value or "\0" in value or value in ("", ".", "..")):
+        return "it must be the name of a file, without folders: they stand in the folder that the worker's dblog.signal.files.folder names"
+    return None
+
+
 SIGNAL_OPTIONS = (
     bool_option(
         name="read.only",
@@ -61,13 +67,12 @@ SIGNAL_OPTIONS = (
     ),
     list_option(
         name="signal.enabled.channels",
-        doc="Ways that signals come: source (rows of signal.data.collection), kafka (records of signal.kafka.topic), in-process "
-        "(POST /connectors/NAME/signals, which is there without it too). jmx is taken and has no effect.",
+        doc="Ways that signals come: source (rows of signal.data.collection), kafka (records of signal.kafka.topic), file (lines of "
+        "signal.file), in-process (POST /connectors/NAME/signals, which is there without it too). jmx is taken and has no effect.",
         default="source",
         group=SIGNALS,
         label="Signal channels",
         check=_members("signal channel", SIGNAL_CHANNELS),
-        refused=lambda value: not_yet("obey signals from a file") if isinstance(value, tuple) and "file" in value else None,
     ),
     option(
         name="signal.kafka.topic",
@@ -100,16 +105,16 @@ SIGNAL_OPTIONS = (
     ),
     option(
         name="signal.file",
-        no_effect="signals come from the source alone",
-        doc="File of signals, one JSON object a line. It is emptied once its lines are in the stored offset.",
+        doc="Name of a file in the folder that the worker's dblog.signal.files.folder names. Its lines are signals, one JSON object each, and it is "
+        "emptied once they are in the stored offset.",
         default="file-signals.txt",
+        check=_plain_name,
         importance=LOW,
         group=SIGNALS,
         label="Signal file",
     ),
     long_option(
         name="signal.poll.interval.ms",
-        no_effect="signals come from the source alone",
         doc="How often the file of signals is looked at.",
         default="5000",
         unit="ms",

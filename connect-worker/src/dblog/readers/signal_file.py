@@ -1,0 +1,128 @@
+"""Signals from a file of this machine, one JSON object a line, as Debezium's file channel reads them; it is emptied behind them.
+
+How far the file is read is part of the state that its signals change. It is emptied once that is in the stored offset, and not before: a kill in between
+finds the lines again, and the offset knows them by their bytes. So no kill loses a signal, and none is carried out twice. # I1
+
+The file stands in the one folder that the worker's owner names: whoever may make a connector may not have any file of this machine emptied.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import uuid
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import structlog
+
+from dblog.core.requested import Requests
+from dblog.readers.interleaved import Interleaver
+from dblog.readers.signals import SignalDesk
+
+log = structlog.get_logger(__name__)
+
+PREFIX = "file:"
+BYTES_MAX = 1 << 20
+"""Read at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalFileSettings:
+    """Where signals are read, and how often it is looked at."""
+
+    path: Path
+    interval_s: float
+
+
+class SignalFile:
+    """One run's; ``run`` is a thread's work."""
+
+    def __init__(self, settings: SignalFileSettings, *, desk: SignalDesk, interleaver: Interleaver, stopped: threading.Event) -> None:
+        self._settings = settings
+        self._desk = desk
+        self._interleaver = interleaver
+        self._stopped = stopped
+        self._stored: str | None = None
+        self._run = uuid.uuid4().hex
+        self._emptied = 0
+        self._warned = ""
+        self._seen = b""
+
+    def stored(self, requests: Requests) -> None:
+        """The offset that holds this is stored."""
+        self._stored = _known(requests)
+
+    def run(self) -> None:
+        """Look at it until the task stops."""
+        while not self._stopped.wait(self._settings.interval_s):
+            try:
+                self._look()
+                self._warned = ""
+            except FileNotFoundError:
+                pass
+            except OSError as e:
+                if (reason := e.strerror or type(e).__name__) != self._warned:
+                    self._warned = reason
+                    log.warning("the file of signals cannot be read", reason=reason)
+
+    def _look(self) -> None:
+        # Not through a link, and no pipe that is waited for.
+        fd = os.open(self._settings.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "r+b") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(0, "it is no regular file")
+            data = file.read(BYTES_MAX)
+            at = self._read_upto(data)
+            self._take(data, at)
+            if data and self._is_stored(data):
+                file.truncate(0)
+                self._emptied += 1
+                self._interleaver.change_requests(lambda requests: _with(requests, None, 0))
+            self._seen = data
+
+    def _read_upto(self, data: bytes) -> int:
+        """How much of it is read already."""
+        requests = self._interleaver.requests
+        known = _known(requests)
+        upto = 0 if known is None else requests.signals_read[known]
+        return upto if known is not None and upto <= len(data) and known == _name(data[:upto]) else 0
+
+    def _take(self, data: bytes, at: int) -> None:
+        while at < len(data):
+            end = data.find(b"\n", at) + 1
+            if not end:
+                if data != self._seen and len(data) < BYTES_MAX:
+                    return  # a line that is being written, unless it is the same at the next look
+                end = len(data)
+            line, name = data[at:end].strip(), _name(data[:end])
+
+            def read(requests: Requests, name: str = name, end: int = end) -> Requests:
+                return _with(requests, name, end)
+
+            if line:
+                self._desk.take_json(line, f"{self._run}:{self._emptied}:{end}", read)
+            else:
+                self._interleaver.change_requests(read)
+            at = end
+
+    def _is_stored(self, data: bytes) -> bool:
+        """Whether all of it is read, and the stored offset knows that."""
+        return self._stored is not None and self._stored == _name(data)
+
+
+def _name(data: bytes) -> str:
+    return f"{PREFIX}{sha256(data).hexdigest()[:24]}"
+
+
+def _known(requests: Requests) -> str | None:
+    """What the file began with, as far as it was read."""
+    return next((name for name in requests.signals_read if name.startswith(PREFIX)), None)
+
+
+def _with(requests: Requests, name: str | None, upto: int) -> Requests:
+    known = _known(requests)
+    requests = requests if known is None else requests.without_signals_read(known)
+    return requests if name is None else requests.with_signals_read(name, upto)
