@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-tables bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-tables bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-signals kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -55,6 +55,7 @@ help:
 	@echo '  make sim-mutations [MUTATION=text] protections of core and readers taken away one by one: each must make a schedule fail'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
+	@echo '  make compare-signals [ARGS=...]    the same signals for both, and their notifications, field by field'
 	@echo
 	@echo 'Speed'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
@@ -215,6 +216,10 @@ dist: setup
 # Minutes, not part of the tests: both servers, five sets of options.
 compare-peer: setup
 	@$(BIN)/python tests/compat/compare.py $(ARGS)
+
+# Five minutes for each server, not part of the tests.
+compare-signals: setup
+	@$(BIN)/python tests/compat/compare_signals.py $(ARGS)
 
 # A quarter of an hour, not part of the tests; the first run compiles Kubernetes: see tests/kubernetes/README.md.
 kubernetes-test: setup

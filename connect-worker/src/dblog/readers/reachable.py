@@ -95,7 +95,7 @@ def signal_file(settings: Settings, worker: WorkerConfig) -> SignalFileSettings 
         return None
     folder = worker.settings.text_or_none("dblog.signal.files.folder")
     if not folder:
-        text = "the channel file needs the worker's dblog.signal.files.folder, where that such files may stand in; its owner has named none"
+        text = "the channel file needs the worker's dblog.signal.files.folder, the folder of such files; its owner has named none"
         raise ConfigError({"signal.enabled.channels": [text]})
     return SignalFileSettings(
         path=Path(folder) / settings.text("signal.file"), interval_s=settings.integer("signal.poll.interval.ms") / 1000

@@ -1,0 +1,53 @@
+"""Differences of notifications from Debezium that are meant, each with its reason. A rule names what both wrote, so that another difference is still seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from differences import ABSENT, Difference
+
+SIGNALS = "signals.debezium_signal"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Accepts a difference where all of it fits."""
+
+    reason: str
+    step: str
+    where: str
+    fits: Callable[[Any, Any], bool]
+
+
+def reason(difference: Difference) -> str | None:
+    """Why this difference is right, or None."""
+    return next((rule.reason for rule in RULES if _fits(rule, difference)), None)
+
+
+def _fits(rule: Rule, d: Difference) -> bool:
+    return bool(re.search(rule.step, d.topic) and re.search(rule.where, d.where)) and rule.fits(d.ours, d.peer)
+
+
+def _but_for_signals(ours: Any, peer: Any) -> bool:
+    return isinstance(peer, str) and ",".join(name for name in peer.split(",") if name != SIGNALS) == ours
+
+
+_NO_KEY = "a table without a key is read in one window; the peer leaves it out"
+_SURROGATE = "a table is read along its key; the peer walks along the surrogate key"
+_STOPPED = (
+    "a snapshot that was stopped is ABORTED, under its own id; the peer notifies COMPLETED, then ABORTED under an id that is nobody's"
+)
+
+RULES = (
+    Rule("the signal table is no data here, and no table of the initial snapshot", "initial", r"data_collections$", _but_for_signals),
+    Rule(_NO_KEY, "^no key", "^record$", lambda ours, peer: str(ours).startswith("IN_PROGRESS") and peer == ABSENT),
+    Rule(_NO_KEY, "^no key", "status$", lambda ours, peer: (ours, peer) == ("SUCCEEDED", "NO_PRIMARY_KEY")),
+    Rule(_NO_KEY, "^no key", "total_rows_scanned$", lambda ours, peer: (ours, peer) == ("3", "0")),
+    Rule(_SURROGATE, "^surrogate key", "(maximum|last_processed)_key$", lambda ours, peer: f"{ours}0" == peer),
+    Rule(_STOPPED, "^stop of all", r"value\.(op|type)$", lambda ours, peer: (ours, peer) == ("ABORTED", "COMPLETED")),
+    Rule(_STOPPED, "^stop of all", "data_collections$", lambda ours, peer: (ours, peer) == ("signals.big,signals.orders", ABSENT)),
+    Rule(_STOPPED, "^stop of all", "^record$", lambda ours, peer: ours == ABSENT and str(peer).startswith("ABORTED")),
+)
