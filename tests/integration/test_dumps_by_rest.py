@@ -47,6 +47,10 @@ def test_a_dump_is_asked_for_steered_killed_and_ends_with_every_row_in_the_topic
     def sent() -> int:
         return sum(1 for _ in records(kafka.bootstrap, topic))
 
+    def after() -> list[Any]:
+        registry = Registry(worker.url)
+        return [registry.decode(value)["after"] for _, value, _ in records(kafka.bootstrap, topic) if value is not None]
+
     worker.start()
     try:
         worker.rest.create(name, {**connector.config, "snapshot.mode": "no_data"})
@@ -100,14 +104,15 @@ def test_a_dump_is_asked_for_steered_killed_and_ends_with_every_row_in_the_topic
         assert {one for marker in verified for one in prints_of(marker)} == fingerprints(folded.rows.values(), verified[0]["schemas"])
 
         # A column by itself; the table's next version of whole rows is registered behind it.
-        execute(mariadb, "ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 7", database=database)
+        before = sent()
+        execute(mariadb, "ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 7", "UPDATE t SET v = -v WHERE id = 1", database=database)
+        wait_until(lambda: sent() > before, timeout_s=60, what="the log to come to the new column")
         watched = cli("start", name, rf"{database}\.t", "--mode", "columns", "--column", "w", "--watch")
         assert watched.returncode == 0, watched.stdout + watched.stderr
         execute(mariadb, "ALTER TABLE t ADD COLUMN x INT DEFAULT 3", "INSERT INTO t VALUES (-1, 0, 1, 2)", database=database)
-        wait_until(lambda: sent() > folded.records + ROWS, timeout_s=60, what="a row of the newest columns")
-        rows = [registry.decode(value)["after"] for _, value, _ in records(kafka.bootstrap, topic) if value is not None]
-        assert sum(row == {"id": row["id"], "w": 7} for row in rows) == ROWS
-        assert rows[-1] == {"id": -1, "v": 0, "w": 1, "x": 2}
+        newest = {"id": -1, "v": 0, "w": 1, "x": 2}
+        wait_until(lambda: newest in after(), timeout_s=60, what="a row of the newest columns")
+        assert sum(row == {"id": row["id"], "w": 7} for row in after()) == ROWS
     finally:
         worker.stop()
         execute(mariadb, f"DROP DATABASE {database}")

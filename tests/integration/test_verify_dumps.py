@@ -44,14 +44,12 @@ class Auditor(Follower):
         self.markers.append(marker)
 
     def chain(self, identity: str, table: str) -> list[Row]:
-        """The chunks of the table's last beginning to its end; each begins where the one before ended."""
+        """The chunks of the table from its beginning to its end, in whatever order they came; each begins where the one before ended."""
         chunks = [m for m in self.markers if m["dump"] == identity and m["table"].endswith(f".{table}")]
         begin = max(n for n, m in enumerate(chunks) if m["begins"])
-        chain = [chunks[begin]]
-        for marker in chunks[begin + 1 :]:
-            if marker["range_after"] == chain[-1]["range_upto"]:
-                chain.append(marker)
-        assert chain[-1]["final"]
+        chain, following = [chunks[begin]], {m["range_after"]: m for m in chunks[begin + 1 :] if not m["begins"]}
+        while not chain[-1]["final"]:
+            chain.append(following[chain[-1]["range_upto"]])
         assert {m["scope"] for m in chain} == {"table"}
         return chain
 
@@ -101,8 +99,11 @@ def test_under_writes_each_fingerprint_is_of_a_row_that_the_topic_has_and_at_res
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        busy = follower.ask(rf"{follower.database}\.(orders|items)", mode="verify", parallelism=2, chunk_rows=40)
-        follower.until_state(busy, "DONE")
+        dropped = 0
+        while not dropped:
+            busy = follower.ask(rf"{follower.database}\.(orders|items)", mode="verify", parallelism=2, chunk_rows=40)
+            follower.until_state(busy, "DONE")
+            dropped = sum(m["rows_dropped"] for m in follower.markers if m["dump"] == busy.id)
     finally:
         stop.set()
         writer.join()
@@ -113,7 +114,6 @@ def test_under_writes_each_fingerprint_is_of_a_row_that_the_topic_has_and_at_res
     follower.until_state(quiet, "DONE")
 
     assert follower.amiss == []
-    assert sum(m["rows_dropped"] for m in follower.markers if m["dump"] == busy.id), "some windows had changes"
     assert len(follower.values) == sent, "no row is sent"
     for table in ("orders", "items", "bare"):
         chain = follower.chain(quiet.id, table)
@@ -164,7 +164,7 @@ def test_columns_that_come_in_mid_dump_are_in_the_schemas_of_the_chunks_behind_t
     request = follower.ask(rf"{follower.database}\.(orders|items)", mode="verify", chunk_rows=50, delay_ms=20)
     follower.until(lambda: any(m["dump"] == request.id and m["table"].endswith("orders") for m in follower.markers))
 
-    follower.sql("ALTER TABLE orders ADD COLUMN grade INT NOT NULL DEFAULT 7")
+    follower.sql("ALTER TABLE orders ADD COLUMN grade INT")  # with a default its rows would be others, and the dump would begin again
     follower.until_state(request, "DONE")
 
     chain = follower.chain(request.id, "orders")

@@ -94,7 +94,7 @@ def _require_columns(table: Table, plan: TablePlan, columns: Collection[str]) ->
         index = by_name.get(name.lower())
         if index is None:
             meant = nearest(name, (column.name for column in table.columns))
-            message = f"{table.id} has no column {name}; {f'is {meant} meant?' if meant else 'ask for columns that it has'}"
+            message = f"{table.id} has no column {name} as far as its log has been read; {f'is {meant} meant?' if meant else 'ask for columns that it has'}"
             raise DefiniteError(message)
         if not plan.columns[index].included:
             message = (
