@@ -183,17 +183,20 @@ def test_two_requests_for_one_table_are_carried_out_one_after_the_other_the_urge
     follower.until_equal("orders")
 
 
-def test_a_table_that_changes_or_goes_in_mid_dump_ends_alone(shop: Any) -> None:
+def test_a_table_that_changes_or_goes_in_mid_dump_ends_alone_and_with_a_reason(shop: Any) -> None:
     follower = shop()
-    request = follower.ask(rf"{follower.database}\.(orders|items)", chunk_rows=50, parallelism=2)
+    request = follower.ask(rf"{follower.database}\.(orders|items)", chunk_rows=50, parallelism=2, wanted="PAUSED")
+    request = follower.tell(with_table_wanted(request, f"{follower.database}.items", Wanted.PAUSED))
+    request = follower.tell(with_wanted(request, Wanted.RUNNING))
     follower.until(lambda: len(dumped(follower)) >= 100)
 
     follower.sql("ALTER TABLE orders ADD COLUMN level INT NOT NULL DEFAULT 7", "DROP TABLE items")
-    status = follower.until_state(request, "DONE")
+    status = follower.until_state(request, "FAILED")
 
     assert {row["id"] for row in follower.rows["orders"].values()} == set(range(1, 901))
     assert any("level" in row for row in follower.rows["orders"].values()), "what is read behind the statement has the new column"
-    assert status["tables_total"] == 2
+    assert (status["tables_total"], status["tables_failed"]) == (2, 1)
+    assert f"{follower.database}.items was dropped" in status["reason"]
 
 
 def test_a_table_whose_key_sorts_in_another_order_in_mid_dump_is_read_from_its_beginning(shop: Any) -> None:
@@ -203,7 +206,9 @@ def test_a_table_whose_key_sorts_in_another_order_in_mid_dump_is_read_from_its_b
         "SET SESSION sql_log_bin = 0",
         "INSERT INTO words WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) SELECT CONCAT(IF(i % 2, 'a', 'B'), i), i FROM n",
         "SET SESSION sql_log_bin = 1",
+        "INSERT INTO words VALUES ('a', 0)",
     )
+    follower.until(lambda: "words" in follower.rows)  # the log has come to the table
     request = follower.ask(rf"{follower.database}\.words", chunk_rows=2)
     follower.until(lambda: len(dumped(follower, "words")) >= 8)
     request = follower.tell(with_wanted(request, Wanted.PAUSED))
@@ -244,6 +249,7 @@ def test_a_predicate_that_a_row_in_mid_dump_does_not_take_ends_its_table_and_nei
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
+        ({"predicate": {".*typo": "v = 1"}}, "the predicate's pattern .*typo matches none of the dump's tables"),
         ({"tables": ["nothing.here"]}, "no captured table matches nothing.here"),
         ({"predicate": {".*": "status ="}}, "the server does not take the predicate"),
         ({"predicate": {".*": "nobody = 1"}}, "the server does not take the predicate"),

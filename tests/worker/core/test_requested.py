@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from dblog.core.dumprequests import INITIAL, DumpRequest, Wanted, changed, parse_request, with_table_wanted, with_wanted
 from dblog.core.dumps import Dump, dump_of
-from dblog.core.requested import End, Requests, next_table, readers_wanted, requests_from_text, requests_to_text, resumed, tables_of
+from dblog.core.requested import (
+    End,
+    Requests,
+    next_table,
+    readers_wanted,
+    requests_from_text,
+    requests_to_text,
+    resumed,
+    tables_of,
+)
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 
@@ -187,14 +196,15 @@ def test_an_end_is_kept_until_its_owner_has_noted_it_and_is_no_second_run() -> N
     assert requests.forgotten(request.id) == Requests()
 
 
-def test_tables_that_are_not_captured_any_more_are_left_out_at_a_restart() -> None:
+def test_tables_that_are_not_captured_any_more_are_left_out_at_a_restart_with_a_reason() -> None:
     request = asked()
     kept = requests_from_text(requests_to_text(read(with_requests(request), request.id, A)))
 
     _, (one,) = resumed([request], kept, tables=lambda _: ALL, captured=lambda table: table == B)
-    assert list(one.dump.left) == [B]
+    assert (list(one.dump.left), one.end, one.tables_failed) == ([B], None, 1)
     _, (none,) = resumed([request], kept, tables=lambda _: ALL, captured=lambda _: False)
-    assert none.end is End.DONE
+    assert (none.end, none.tables_failed) == (End.FAILED, 2)
+    assert "shop.b is not captured any more" in str(none.reason)
 
 
 def test_what_is_too_long_for_an_offset_begins_again_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,3 +229,19 @@ def test_what_is_no_progress_is_refused_with_the_field_s_name(text: str) -> None
 def test_a_later_format_is_refused_by_its_number() -> None:
     with pytest.raises(DefiniteError, match="format 7, this version reads 1"):
         requests_from_text('{"format": 7, "dumps": {}}')
+
+
+# ---- tables that go, or change their names
+
+
+def test_a_table_that_loses_its_predicate_by_a_new_name_is_given_up_and_one_that_keeps_it_goes_on() -> None:
+    request = asked(predicate={"shop.a": "v = 1", "shop.[bx]": "v = 2"})
+    requests = with_requests(request, tables=[A, B])
+
+    out = requests.all_renamed([(A, C), (B, TableId("shop", "x"))], lambda _: True).get(request.id)
+
+    assert out is not None
+    assert [table.name for table in out.dump.left] == ["x"]
+    assert [progress.fault for progress in out.dump.failed] == [
+        "shop.a has become shop.c, for which the request has no such predicate; request a dump of it by that name"
+    ]

@@ -11,14 +11,14 @@ asked for is known to nobody else when its row has been read, so the offset has 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
 from typing import Any
 
 from dblog.config.regex import any_of
-from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, request_from_json, selects
+from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, predicates, request_from_json, selects
 from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text
 from dblog.errors import DefiniteError
 from dblog.model import TableId
@@ -162,6 +162,25 @@ class Requests:
         for one in self:
             if one.end is None and (dump := change(one.dump)) is not one.dump:
                 out = out._with(one.with_dump(dump))
+        return out
+
+    def all_renamed(self, pairs: Sequence[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> Requests:
+        """One statement's renames in each that has not ended. A condition belongs to a name: a table that would lose or change its own by a new name is given
+        up, for other rows than those that were asked for would go out.
+        """
+        out = self.all_changed(lambda d: d.renamed(pairs, wanted)[0])
+        for one in out:
+            if one.end is not None or not one.request.predicate:
+                continue
+            where = predicates(one.request)
+            dump = one.dump
+            for old, new in pairs:
+                if new in dump.left and where(str(old)) != where(str(new)):
+                    dump = dump.given_up(
+                        new, f"{old} has become {new}, for which the request has no such predicate; request a dump of it by that name"
+                    )
+            if dump is not one.dump:
+                out = out.put(one.with_dump(dump))
         return out
 
     def forgotten(self, identity: str) -> Requests:
@@ -368,7 +387,7 @@ def resumed(
         if request is None or (each.dump is None and each.end is None):
             continue
         dump = each.dump or dump_of(identity, ())
-        dump = dump if each.end is not None else dump.only(captured)
+        dump = dump if each.end is not None else _without_uncaptured(dump, captured)
         known = known.put(
             RequestedDump(request=request, dump=dump, end=each.end, reason=each.reason, failed_before=each.failed, checked=each.checked)
         )
@@ -381,6 +400,14 @@ def resumed(
     for one in tuple(now):
         now = now if one.dump.left else now.put(one.with_dump(one.dump))
     return known, now
+
+
+def _without_uncaptured(dump: Dump, captured: Callable[[TableId], bool]) -> Dump:
+    """Whoever asked for their rows is told that these did not come."""
+    for table in tuple(dump.left):
+        if not captured(table):
+            dump = dump.given_up(table, f"{table} is not captured any more")
+    return dump
 
 
 def _to_json(one: RequestedDump) -> dict[str, Any]:

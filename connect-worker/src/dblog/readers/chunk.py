@@ -209,7 +209,7 @@ class ChunkReader:
             version = self._table_of(table)
             if version is None:
                 log.info("the table is gone, its dump ends", table=str(table))
-                self._interleaver.change_table(table, lambda d: d.dropped(table))
+                self._interleaver.not_known(table)
                 return
             extent = self._extent(table)
             if progress.started and progress.key != version.key:

@@ -6,10 +6,11 @@ could still take back. # I1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from dblog.clock import Clock
+from dblog.config.regex import Pattern
 from dblog.core.dumprequests import INITIAL, DumpRequest, predicates
 from dblog.core.dumps import Dump
 from dblog.core.requested import End, NoTableError, RequestedDump, Requests, tables_of
@@ -21,6 +22,9 @@ from dblog.readers.dumping import Dumping
 from dblog.readers.dumpstatus import Statuses
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.modes import Modes
+
+NAMED_MAX = 10
+"""Tables in a message."""
 
 
 class TakesSignals(Protocol):
@@ -99,6 +103,7 @@ class DumpDesk:
         known = [table for table in map(self._table_of, tables) if table is not None]  # one that has gone meanwhile ends at once
         self._learn(self._server.prepare_dump(known))
         where = predicates(request) if request.predicate else None
+        _require_use(request, tables)
         for table in known:
             self._check_table(table, request, None if where is None else where(str(table.id)))
         return tables
@@ -151,3 +156,13 @@ def _state(one: RequestedDump, stored: End | None) -> str:
     if not one.runs:
         return one.request.wanted.value if one.checked else "WAITING"
     return "RUNNING" if one.dump.rows or any(progress.started for progress in one.dump.left.values()) else "WAITING"
+
+
+def _require_use(request: DumpRequest, tables: Sequence[TableId]) -> None:
+    """A predicate that chooses rows of no table would leave all of them in."""
+    names = [str(table) for table in tables]
+    for text in request.predicate:
+        pattern = Pattern(text, ignore_case=True)
+        if not any(map(pattern.fullmatch, names)):
+            message = f"the predicate's pattern {text} matches none of the dump's tables ({', '.join(names[:NAMED_MAX])}); it is the whole of database.table"
+            raise DefiniteError(message)

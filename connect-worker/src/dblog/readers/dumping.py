@@ -400,7 +400,7 @@ class Dumping:
             match change:
                 case DropTable(ids):
                     for table in ids:
-                        self._interleaver.change_all(lambda d, t=table: d.dropped(t))  # type: ignore[misc]
+                        self._interleaver.dropped(table)
                 case CreateTable(table) if not change.with_rows:
                     self._interleaver.change_all(lambda d, t=table.id: d.created(t))  # type: ignore[misc]
                 case RenameTable(pairs):

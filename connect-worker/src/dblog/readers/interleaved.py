@@ -443,6 +443,24 @@ class Interleaver:
             self._reset(table, None, reason)
             self._set_dump(change(self._dump))
 
+    def dropped(self, table: TableId) -> None:
+        """The table is gone from the source. The connector's own dump has nothing left to read of it; who asked for its rows is told that they did not come."""
+        with self._changed:
+            if self._dump is not None and (changed := self._dump.dropped(table)) is not self._dump:
+                self._set_dump(changed)
+            self._set_requests(self._requests.all_changed(lambda d: d.given_up(table, f"{table} was dropped") if table in d.left else d))
+            self._changed.notify_all()
+
+    def not_known(self, table: TableId) -> None:
+        """The same of a table that is read now and whose schema is not known where the log stands: it was dropped, or it is parked."""
+        if self.request_of(table) is None:
+            self.change_table(table, lambda d: d.dropped(table))
+        else:
+            message = (
+                f"{table} is not known where the log stands: it was dropped, or its schema could not be followed (the log has the reason)"
+            )
+            self.change_table(table, lambda d: d.given_up(table, message) if table in d.left else d)
+
     def begin_again(self, table: TableId, reason: str, *, whole_only: bool = False) -> None:
         """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too. ``whole_only``: in
         dumps only whose markers say that a table has those rows and no others. A list of keys is read in its own order, and goes on if they still are keys.
@@ -476,7 +494,7 @@ class Interleaver:
         """
         with self._changed:
             before = self._requests
-            self._set_requests(before.all_changed(lambda d: d.renamed(pairs, wanted)[0]))
+            self._set_requests(before.all_renamed(pairs, wanted))
             for table in dict.fromkeys(chain.from_iterable(pairs)):
                 known, now = before.get(self._read_for.get(table, INITIAL)), self._requests.get(self._read_for.get(table, INITIAL))
                 if known is not None and now is not None and known.dump.table(table) != now.dump.table(table):
