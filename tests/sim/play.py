@@ -36,6 +36,7 @@ STEPS_MAX = 12_000
 WAITS_MAX = 400
 """How often time may pass once nothing more is written: then somebody waits for what will never come."""
 NOTHING_MATCHES = "no captured table matches"
+WENT = ("was dropped", "is not known where the log stands", "is not captured any more")
 FORGOTTEN = "has no key and changed during each of"
 """The one reason for which a table's dump may fail here,"""
 NOT_BY_KEY = "has no key, and the mode verify finds rows by their keys"
@@ -434,7 +435,8 @@ class Play:
         for identity, (begun, position) in self.asked.items():
             request, one = ended[identity]
             if one.end is None or (
-                one.end is End.FAILED and not any(reason in (one.reason or "") for reason in (FORGOTTEN, NOT_BY_KEY, NOTHING_MATCHES))
+                one.end is End.FAILED
+                and not any(reason in (one.reason or "") for reason in (FORGOTTEN, NOT_BY_KEY, NOTHING_MATCHES, *WENT))
             ):
                 raise ViolationError(f"dump {identity} has ended as {one.end}: {one.reason}")
             if one.end is not End.DONE or one.tables_failed:
