@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from dblog.core.dumprequests import Wanted, with_wanted
+from dblog.core.dumprequests import Wanted, with_table_wanted, with_wanted
 from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import TableId
 from support.fake_database.database import FakeDatabase
@@ -52,6 +52,12 @@ def goes_on(follower: FakeFollower) -> None:
     follower.until(lambda: any(row["id"] == 1001 for row in follower.rows["t"].values()))
 
 
+def come_to_the_logs_end(follower: FakeFollower) -> None:
+    """What is in the log until now has been read."""
+    follower.database.insert(OTHER, (2000, "here"))
+    follower.until(lambda: any(row["id"] == 2000 for row in follower.rows.get("other", {}).values()))
+
+
 @pytest.mark.parametrize("verb", ["chunk", "max", "lookup"])
 def test_a_condition_that_the_server_takes_and_a_row_does_not_ends_its_table_alone(
     follower: FakeFollower, monkeypatch: pytest.MonkeyPatch, verb: str
@@ -81,6 +87,28 @@ def test_a_row_far_behind_the_first_ends_the_table_with_what_was_sent_before(
     goes_on(follower)
 
 
+def test_all_readers_of_a_table_leave_it_when_one_of_them_has_met_the_row(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in (T, OTHER):
+        follower.database.insert(table, *((n, f"row {n}") for n in range(ROWS, 2000 if table == T else 300)))
+    come_to_the_logs_end(follower)
+    refusing(monkeypatch, "chunk", DefiniteError("error 1690"), wanted=lambda given: given[0] is not None and given[0] >= (900,))
+    request = follower.ask(r"d\.(t|other)", predicate={r"d\.t": "a - b > 0"}, chunk_rows=10, delay_ms=30, parallelism=3, wanted="PAUSED")
+    request = follower.tell(with_table_wanted(request, str(OTHER), Wanted.PAUSED))
+    request = follower.tell(with_wanted(request, Wanted.RUNNING))
+
+    def state(table: TableId) -> dict[str, Any]:
+        found: dict[str, Any] = next(one for one in (follower.status(request.id) or {})["tables"] if one["table"] == str(table))
+        return found
+
+    follower.until(lambda: state(T)["state"] == "FAILED")
+    rows = state(T)["rows"]
+    request = follower.tell(with_table_wanted(request, str(OTHER), Wanted.RUNNING))
+    follower.until_state(request, "FAILED")
+
+    assert state(OTHER)["state"] == "DONE"
+    assert state(T)["rows"] - rows <= 40, "windows that were open close"
+
+
 def test_keys_that_the_server_refuses_end_their_table_alone(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = refusing(monkeypatch, "keys", DefiniteError("reading a chunk at db:3306 failed: error 1525"))
 
@@ -105,12 +133,6 @@ def test_keys_that_the_tables_definition_does_not_hold_are_asked_for_once(follow
     assert len(tries) == 1
     assert "a member that its definition lacks" in status["reason"]
     goes_on(follower)
-
-
-def come_to_the_logs_end(follower: FakeFollower) -> None:
-    """What is in the log until now has been read."""
-    follower.database.insert(OTHER, (2000, "here"))
-    follower.until(lambda: any(row["id"] == 2000 for row in follower.rows.get("other", {}).values()))
 
 
 @pytest.mark.parametrize("key", ["id, name", "name"])

@@ -286,6 +286,9 @@ class ChunkReader:
 
     def _rests(self, share: Share) -> bool:
         """Whether this thread is to open no more windows of the table for now."""
+        progress = self._interleaver.table_dump(share.table)
+        if progress is None or progress.ended:
+            return True  # another reader of the table has found that it cannot be read
         return self._interleaver.is_paused(share.table) or self._gives_way(share)
 
     def _still_takes(self, version: Table, where: str) -> bool:
