@@ -377,6 +377,8 @@ def _sink_p95(labels: str, name: str) -> str:
     return f"histogram_quantile(0.95, sum by ({labels}, le) (rate({_sink(name + '_bucket')}[$__rate_interval])))"
 
 
+_WRONG = 'result=~"differing|missing|invented"'
+
 SINK = Board(
     name="sink",
     title="dblog / Sink",
@@ -491,6 +493,12 @@ SINK = Board(
             description="Records that could not be applied.",
             queries=((f"sum by (namespace, job, table) (increase({_sink('quarantined_total')}[1h]))", "{{job}} {{table}}"),),
             alert="DblogSinkQuarantine",
+        ),
+        Panel(
+            title="Rows that are not the source's",
+            description="At the last comparison of the table with its source: differing, missing in Delta, or invented there.",
+            queries=((f"sum by (namespace, job, table, result) ({_sink('verified_rows', _WRONG)})", "{{job}} {{table}} {{result}}"),),
+            alert="DblogLakeDiffers",
         ),
         Panel(
             title="Errors in the last hour",

@@ -363,6 +363,10 @@ def _sink(made: _Cases) -> None:
     made.fires("DblogSinkQuarantine", "a bad record", {bad: step(0, 20, 1)})
     made.fires("DblogSinkQuarantine", "a table's first batch has bad records", {bad: f"_x20 7x{SAMPLES}"}, at="8m")
     made.silent("DblogSinkQuarantine", "bad records of long ago", {bad: flat(5)}, at="80m")
+    wrong = of_sink("verified_rows", 'result="missing",table="shop.a"')
+    right = {wrong.replace("missing", name): flat(5) for name in ("equal", "changed")}
+    made.fires("DblogLakeDiffers", "a row is missing", right | {wrong: step(0, 20, 1)})
+    made.silent("DblogLakeDiffers", "it is there at the next comparison", right | {wrong: f"1x20 0x{SAMPLES}"})
     losses = of_sink("data_losses_total", 'topic="p.shop.a"')
     made.fires("DblogSinkDataLoss", "records expired", {losses: f"_x20 1x{SAMPLES}"})
     made.silent("DblogSinkDataLoss", "hours ago", {losses: flat(1)}, at="80m")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Collection
@@ -76,4 +77,5 @@ def in_json(marker: dict[str, Any]) -> bytes:
     """The record's value by the JSON converter; of the schema only what names the record."""
     text = {"type": "string", "optional": False, "field": "chunk_id"}
     schema = {"type": "struct", "fields": [text], "optional": False, "name": "io.dblog.ChunkMarker", "version": 1}
-    return json.dumps({"schema": schema, "payload": marker}, separators=(",", ":")).encode()
+    payload = {name: base64.b64encode(value).decode() if isinstance(value, bytes) else value for name, value in marker.items()}
+    return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")).encode()

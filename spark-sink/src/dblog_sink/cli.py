@@ -4,10 +4,10 @@
 shows the line), and ``dblog-sink jars`` prints what it needs in ``--jars``. ``dblog-sink --version`` prints its version.
 
 ``park TABLE``, ``resume TABLE``, ``replay [TABLE]`` and ``maintain [TABLE]`` leave a command for the job that runs, or for the next one. ``explain TABLE
-KEY``, ``show TABLE``, ``snapshots`` and ``as-of POINT`` answer by themselves.
+KEY``, ``show TABLE``, ``verified [TABLE]``, ``snapshots`` and ``as-of POINT`` answer by themselves.
 
-Exit status 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, logged in one sentence; 2: a configuration that cannot be
-accepted. Failures that may pass restart the query from its checkpoint with growing pauses.
+Exit status 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, logged in one sentence, or ``verified`` shows rows that are not the
+source's; 2: a configuration that cannot be accepted. Failures that may pass restart the query from its checkpoint with growing pauses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dblog_sink.state import files
 
 log = logging.getLogger("dblog_sink")
 
-_QUESTIONS = ("explain", "show", "snapshots", "as-of")
+_QUESTIONS = ("explain", "show", "verified", "snapshots", "as-of")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -114,6 +114,8 @@ def _called(given: Sequence[str]) -> int:
             return answer.show_snapshots(settings, point=None, as_json=parsed.json)
         case "as-of":
             return answer.show_snapshots(settings, point=_point(parsed.table), as_json=parsed.json)
+        case "verified":
+            return answer.show_verified(settings, table=parsed.table, as_json=parsed.json)
         case "replay" | "maintain":
             pass
         case _ if parsed.table is None:
@@ -146,11 +148,11 @@ def _parser() -> argparse.ArgumentParser:
         "verb", nargs="?", choices=("run", *commands.VERBS, *_QUESTIONS), default="run", help="run the job, or ask something of it"
     )
     parser.add_argument(
-        "table", nargs="?", help="db.table or a topic; replay, maintain: all without it; as-of: position=, gtid=, lsn= or time="
+        "table", nargs="?", help="db.table or a topic; replay, maintain, verified: all without it; as-of: position=, gtid=, lsn= or time="
     )
     parser.add_argument("key", nargs="?", help="explain: the key of a row, 4711 or order_id=4711,line=2")
     parser.add_argument("-n", type=int, default=10, metavar="ROWS", help="show: how many of the newest rows; 0: only how many there are")
-    parser.add_argument("--json", action="store_true", help="explain, snapshots, as-of: answer in JSON")
+    parser.add_argument("--json", action="store_true", help="explain, verified, snapshots, as-of: answer in JSON")
     parser.add_argument("--reason", help="park: why; replay: only records whose reason contains this")
     _add_configuration(parser)
     return parser

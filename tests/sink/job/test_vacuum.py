@@ -134,6 +134,8 @@ def test_every_table_of_the_job_has_its_turn(sink: Sink, registry: RegistryServe
     lake = sink.folder / "lake"
     assert sink.writer.paths() == {
         "_dblog/chunks": f"{lake}/_dblog/chunks",
+        "_dblog/fingerprints": f"{lake}/_dblog/fingerprints",
+        "_dblog/verified": f"{lake}/_dblog/verified",
         "_dblog/landing": f"{lake}/_dblog/landing",
         "_dblog/control": f"{lake}/_dblog/control",
         "_dblog/quarantine": f"{lake}/_dblog/quarantine",

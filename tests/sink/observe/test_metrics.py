@@ -48,6 +48,10 @@ def metrics_of_a_run(tmp_path: Path) -> Metrics:
         progress.emit("chunk", table="shop.a", topic="t.shop.a", result=result, missing=3)
     for result, rows in (("waits", 0), ("removed", 7), ("kept", 0)):
         progress.emit("ghosts", table="shop.a", topic="t.shop.a", result=result, rows=rows)
+    counts = {"equal": 5, "differing": 1, "missing": 2, "invented": 3, "changed": 4}
+    progress.count("verified_before", table="shop.b", at_s=1_700_000_001.0, **dict.fromkeys(counts, 0) | {"equal": 9})
+    for result in ("waits", "differing", "unknown"):
+        progress.emit("verified", table="shop.a", result=result, **(counts if result == "differing" else dict.fromkeys(counts, 0)))
     progress.emit("snapshot", number=4, source_ts_ms=1_700_000_007_000, seconds=2.5)
     progress.emit("incomplete", transaction="0-1-5", seconds=300.0)
     progress.emit("restarting", reason="r", attempt=1, pause_s=1)
@@ -125,6 +129,12 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
         ("chunks_total", "short,shop.b"): 0,
         ("chunk_rows_missing_total", "shop.a"): 3,
         ("ghosts_removed_total", "shop.a"): 7,
+        ("verify_dumps_total", "differing,shop.a"): 1,
+        ("verify_dumps_total", "unknown,shop.a"): 1,
+        ("verify_dumps_total", "equal,shop.a"): 0,
+        ("verified_rows", "invented,shop.a"): 3,
+        ("verified_rows", "equal,shop.b"): 9,
+        ("verified_timestamp_seconds", "shop.b"): 1_700_000_001,
         ("ghosts_removed_total", "shop.b"): 0,
         ("repair_dumps_total", "removed,shop.a"): 1,
         ("repair_dumps_total", "kept,shop.a"): 1,

@@ -14,10 +14,13 @@ from dblog_sink.reconcile.dump_chains import (
     MISSING_CHUNK,
     NOT_BEGUN,
     NOT_COUNTED,
+    NOT_ENDED,
     OTHER_LOG,
+    OVERTAKEN,
     SHARED,
     TOO_LONG,
     TOO_OLD,
+    VERIFY,
     Chains,
     Dump,
     Kept,
@@ -310,3 +313,67 @@ def test_the_oldest_dumps_of_too_many_chunks_are_let_go() -> None:
     assert reasons(chains.forget(3)) == [TOO_LONG]
     assert list(chains.open) == [(TOPIC, "d2")]
     assert chains.forget(1) == []
+
+
+# -- dumps that compare -----------------------------------------------------------------------------------------------------------------------
+
+
+def comparing(*links: Link) -> Chains:
+    chains = Chains(mode=VERIFY)
+    for one in links:
+        chains.link(one)
+    return chains
+
+
+def test_a_dump_that_compares_is_whole_once_every_partition_is_read_past_all_its_chunks() -> None:
+    later = replace(LAST, marker=replace(LAST.marker, ends={0: 20, 1: 5}))
+    chains = comparing(FIRST, SECOND, later)
+
+    assert decided(chains, {TOPIC: {0: 19, 1: 5}}, counted=False) == []
+    assert decided(chains, {TOPIC: {0: 20, 1: 5}}, now_s=1050.0) == []
+    (found,) = decided(chains, {TOPIC: {0: 20, 1: 5}}, counted=False)
+
+    assert isinstance(found, Dump)
+    assert (found.mode, found.low, found.upto) == (VERIFY, FIRST.low, LAST.low)
+
+
+def test_a_dump_of_some_rows_shows_these_rows() -> None:
+    (found,) = decided(comparing(*(replace(one, scope="predicate") for one in (FIRST, SECOND, LAST))))
+
+    assert isinstance(found, Dump)
+    assert found.scope == "predicate"
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["while it runs", "once it is whole"])
+def test_a_dump_that_a_newer_one_of_the_table_overtakes_before_it_ends_is_not_waited_for(over: bool) -> None:
+    newer = [
+        replace(one, dump="d2", marker=replace(one.marker, chunk_id=f"{one.marker.chunk_id}2", position=(EPOCH, one.low[1] + 10)))
+        for one in (FIRST, SECOND, LAST)
+    ]
+    chains = comparing(*newer) if over else comparing(newer[0])
+    assert whole(decided(chains)) == ([11] if over else [])
+    for one in (FIRST, SECOND):
+        chains.link(one)
+
+    found = decided(chains)
+
+    assert reasons(found) == [OVERTAKEN]
+    assert [one.dump.dump for one in found if isinstance(one, Kept)] == ["d1"]
+    assert (TOPIC, "d1") not in chains.open
+
+
+def test_a_dump_that_nothing_can_make_whole_is_given_up_at_once() -> None:
+    chains = comparing(FIRST, SECOND, LAST)
+    chains.lose(TOPIC, 50.0)
+
+    assert reasons(decided(chains)) == [LOST]
+    assert chains.open == {}
+    assert reasons(decided(comparing(SECOND, LAST))) == [NOT_BEGUN]
+
+
+def test_a_dump_that_never_ends_is_given_up_when_it_is_too_old() -> None:
+    chains = comparing(FIRST, SECOND)
+
+    assert decided(chains, now_s=4000.0) == []
+    assert reasons(decided(chains, now_s=5000.0)) == [NOT_ENDED]
+    assert chains.open == {}

@@ -10,8 +10,11 @@ from dataclasses import replace
 from hashlib import md5
 
 from dblog.codecs.avro import avro_text
-from dblog.codecs.plan import TablePlan
+from dblog.codecs.plan import Form, TablePlan
 from dblog.codecs.schema import Schema
+
+FRACTION = "io.dblog.fraction"
+"""Parameter of a TIMESTAMP in the schemas of a marker: its text has so many digits of a second, which an instant does not tell."""
 
 ROWS_MAX = 16_384
 """Of one marker: 256 KiB of fingerprints, with which it stays below what Kafka takes of a record, in JSON too."""
@@ -35,4 +38,17 @@ def verified_schemas(plan: TablePlan) -> tuple[str, str]:
     """The Avro schemas of key and row, as text. DefiniteError for names that Avro does not allow."""
     assert plan.key_schema is not None, "rows without a key have no fingerprints"
     subject = str(plan.table.id)
-    return avro_text(plan.key_schema, subject=subject), avro_text(row_schema(plan), subject=subject)
+    return avro_text(_with_fractions(plan.key_schema, plan), subject=subject), avro_text(
+        _with_fractions(row_schema(plan), plan), subject=subject
+    )
+
+
+def _with_fractions(schema: Schema, plan: TablePlan) -> Schema:
+    digits = {column.name: str(column.length) for column in plan.columns if column.form is Form.ZONED_TIMESTAMP}
+    fields = [
+        replace(field, schema=replace(field.schema, parameters=(*field.schema.parameters, (FRACTION, digits[field.name]))))
+        if field.name in digits
+        else field
+        for field in schema.fields
+    ]
+    return replace(schema, fields=tuple(fields))

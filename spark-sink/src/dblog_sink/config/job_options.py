@@ -343,7 +343,7 @@ class Settings:
 
     def paths(self, topics: Iterable[str]) -> dict[str, str]:
         """Every Delta table that the job writes: those of the topics by their names, its own by theirs under state.path."""
-        own = ("landing", "control", "quarantine", "chunks", *(("manifest",) if self.snapshots else ()))
+        own = ("landing", "control", "quarantine", "chunks", "fingerprints", "verified", *(("manifest",) if self.snapshots else ()))
         found = {f"_dblog/{name}": f"{self.state_path}/{name}" for name in own}
         for topic in topics:
             spec = self.table(topic)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
+from dblog_sink.batches.after_dumps import AfterDumps
 from dblog_sink.batches.failures import Failures
-from dblog_sink.batches.ghosts import RemoveGhosts
 from dblog_sink.batches.landing import Landing
 from dblog_sink.batches.merge_by_batches import MergeByBatches
 from dblog_sink.batches.micro_batch import BatchWriter, TopicIds
@@ -122,7 +122,7 @@ def built(
     if publisher is not None:
         by_snapshots = MergeBySnapshots(parts, publisher)
         strategy = by_snapshots if settings.snapshots else LastSnapshotThenBatches(by_snapshots, by_batches, control.state)
-    scheduler = MergeScheduler(parts, RemoveGhosts(strategy, parts, arrivals), cancel=session.sparkContext.cancelAllJobs)
+    scheduler = MergeScheduler(parts, AfterDumps(strategy, parts, arrivals), cancel=session.sparkContext.cancelAllJobs)
     writer = BatchWriter(
         parts,
         by_batches=by_batches,

@@ -15,6 +15,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from dblog_sink.errors import DefiniteError
+from dblog_sink.tables.verify import COUNTS, DIFFERING, EQUAL, UNKNOWN
 
 _SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 600.0)
 _WAITS = ("land", "parked")
@@ -23,6 +24,7 @@ ERROR_CLASSES = ("kafka", "registry", "conflict", "storage", "definite", "other"
 """What the errors of the job are of; ``definite``: a person must act."""
 REGISTRY_RESULTS = ("ok", "unknown", "away", "refused")
 _REPAIRED = ("removed", "kept")
+_VERDICTS = (EQUAL, DIFFERING, UNKNOWN)
 _WRITTEN = (("upsert", "upserts"), ("delete", "deletes"))
 
 
@@ -54,6 +56,16 @@ class Metrics:
         self._repairs = counter(
             "repair_dumps", "Repair dumps that came to their ends, by the outcome: removed, or kept (rows).", "table", "result"
         )
+        self._comparisons = counter(
+            "verify_dumps", "Dumps that compare a table with its source, by the verdict: equal, differing, or unknown.", "table", "result"
+        )
+        self._compared_rows = gauge(
+            "verified_rows",
+            "Rows at the last comparison with the source: equal, differing, missing (in Delta), invented (not in the source), changed (since).",
+            "table",
+            "result",
+        )
+        self._compared_at = gauge("verified_timestamp_seconds", "When the table was last compared with its source.", "table")
         self._restarts = counter("restarts", "Restarts of the query after failures that may pass.")
         self._errors = counter("errors", "Failures of the query or of one of its steps, by what failed.", "class")
         for name in ERROR_CLASSES:
@@ -153,6 +165,13 @@ class Metrics:
                 self._meet(facts["table"])
                 self._repairs.labels(facts["table"], facts["result"]).inc()
                 self._ghosts.labels(facts["table"]).inc(facts["rows"])
+            case "verified" if facts["result"] in _VERDICTS:
+                self._meet(facts["table"])
+                self._comparisons.labels(facts["table"], facts["result"]).inc()
+                if facts["result"] != UNKNOWN:
+                    self._compared(facts, self._now_s())
+            case "verified_before":
+                self._compared(facts, facts["at_s"])
             case "snapshot":
                 self._snapshot.set(facts["number"])
                 self._snapshot_seconds.observe(facts["seconds"])
@@ -189,6 +208,11 @@ class Metrics:
             case _:
                 pass
 
+    def _compared(self, facts: Mapping[str, Any], at_s: float) -> None:
+        for name in COUNTS:
+            self._compared_rows.labels(facts["table"], name).set(facts[name])
+        self._compared_at.labels(facts["table"]).set(at_s)
+
     def _meet(self, table: str) -> None:
         """Give a table its series of what should not happen, so that Prometheus sees the first time as a rise from 0."""
         if table in self._known:
@@ -198,6 +222,8 @@ class Metrics:
             self._chunks.labels(table, result)
         for result in _REPAIRED:
             self._repairs.labels(table, result)
+        for result in _VERDICTS:
+            self._comparisons.labels(table, result)
         for series in (self._chunk_rows, self._ghosts, self._bad, self._parked, self._conflicts):
             series.labels(table)
 

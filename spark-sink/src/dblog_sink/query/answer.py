@@ -1,4 +1,4 @@
-"""Answers on standard output, beside a job that may be running: explain, show, snapshots, as-of. Each returns the exit status."""
+"""Answers on standard output, beside a job that may be running: explain, show, verified, snapshots, as-of. Each returns the exit status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from dblog_sink.config.job_options import Settings
 from dblog_sink.delta.session import spark_session
 from dblog_sink.errors import SinkError
-from dblog_sink.query import explain, show
+from dblog_sink.query import explain, show, verified
 from dblog_sink.query.freshest import reader
 from dblog_sink.snapshots import manifest
 from dblog_sink.state.control_table import read_state
@@ -48,6 +48,21 @@ def show_rows(settings: Settings, *, table: str, rows_max: int) -> int:
     for row in found.newest:
         print(row)  # noqa: T201  the answer
     return 0
+
+
+def show_verified(settings: Settings, *, table: str | None, as_json: bool) -> int:
+    """Show the newest verdict of each table, or of one; 1 if a table has rows that are not the source's."""
+    session = spark_session(f"{settings['name']}-verified", settings.spark)
+    try:
+        found = verified.verified(session, settings, table=table)
+    finally:
+        session.stop()
+    if not found:
+        log.info("%s was not compared with its source yet; dblog dumps start CONNECTOR TABLE --mode verify does it", table or "no table")
+    lines, status = verified.answer(found, as_json=as_json)
+    for line in lines:
+        print(line)  # noqa: T201  the answer
+    return status
 
 
 def show_snapshots(settings: Settings, *, point: Mapping[str, Any] | None, as_json: bool) -> int:

@@ -9,7 +9,9 @@ marker's digest is not compared: it is made of the Avro bytes of each row that t
 here, every dumped row would be decoded and encoded a second time.
 
 Markers of repair dumps are links of chains besides (``dump_chains.py``). A dump that is whole waits in ``whole`` until what landed of it is merged and
-its ghosts are removed (``batches/ghosts.py``); the outcome is appended here, and a dump without one is decided again after a restart.
+its ghosts are removed (``batches/after_dumps.py``); the outcome is appended here, and a dump without one is decided again after a restart.
+
+Markers of dumps that only compare go to ``verifications.py``.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from dblog_sink.kafka.source import reads
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import COMPLETE, LATE, SHORT, UNPROVEN, Book, Group, Marker, Position, ReadTo, Verdict
 from dblog_sink.reconcile.dump_chains import IN_QUARANTINE, REPAIR, VERIFY, WHOLE_TABLE, ChainKey, Chains, Dump, Kept, Link
+from dblog_sink.reconcile.verifications import Verifications
 from dblog_sink.records.decode import quoted_part
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.types import quote
@@ -41,6 +44,7 @@ from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope
 from dblog_sink.state.crash_points import Reached
 from dblog_sink.tables.apply import Applier
 from dblog_sink.tables.profile import TopicStats
+from dblog_sink.tables.verify import MARKS
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +99,8 @@ _MARKER_FIELDS = {
     "scope": "STRING",
 }
 """What is read of a marker; what an older worker does not write is NULL."""
+_MARKS = {"fingerprints": "BINARY", "schemas": "STRUCT<key: STRING, row: STRING>"}
+"""The same of one that compares; it does not come to the driver."""
 
 Entry = dict[str, Any]
 """One row of the table."""
@@ -141,6 +147,7 @@ class Arrivals:
         self.chains = self._read_chains()
         self.whole: dict[ChainKey, Dump] = {}
         """Repair dumps that are whole and whose ghosts are not removed yet. Read by other threads."""
+        self.verifications = Verifications(session, settings, progress, self.chains, now_s=now_s)
 
     # -- what a batch asks ----------------------------------------------------------------------------------------------------------
 
@@ -156,7 +163,7 @@ class Arrivals:
             if sequence <= self.book.sequence or not (dumped or markers):
                 return
         entries = self._arrived(raw, dumped) if dumped else []
-        entries += self._markers(raw, markers) if markers else []
+        entries += self._markers(raw, markers, txn) if markers else []
         if not entries:
             return
         with self._turn:
@@ -193,28 +200,43 @@ class Arrivals:
             if row["seq1"] is not None and row["seq2"] is not None
         ]
 
-    def _markers(self, raw: DataFrame, profiled: Iterable[TopicStats]) -> list[Entry]:
-        """The markers of chunks whose topics the sink reads."""
+    def _markers(self, raw: DataFrame, profiled: Iterable[TopicStats], txn: Txn) -> list[Entry]:
+        """The markers of chunks whose topics the sink reads; what those of dumps that compare bring is kept."""
         found: list[Row] = []
+        marks: list[DataFrame] = []
         for stats in profiled:
             schema_ids = self._applier.marker_schemas(stats)
             records = sum(count for schema_id, count in stats.value_schema_ids.items() if schema_id in schema_ids)
             for schema_id, writer in schema_ids.items():
-                known = {field["name"] for field in json.loads(writer)["fields"]} if writer else _MARKER_FIELDS.keys()
+                known = {field["name"] for field in json.loads(writer)["fields"]} if writer else {*_MARKER_FIELDS, *_MARKS}
                 if writer:
                     read = read_avro(F.expr("substring(value, 6)"), writer)
                 else:
-                    fields = ", ".join(f"{name}: {kind}" for name, kind in _MARKER_FIELDS.items())
+                    fields = ", ".join(f"{name}: {kind}" for name, kind in (_MARKER_FIELDS | _MARKS).items())
                     read = F.from_json(F.col("value").cast("string"), f"payload STRUCT<{fields}>")["payload"]
                 of_schema = raw.where((F.col("topic") == stats.topic) & (F.col("value_schema_id") == F.lit(bytearray(schema_id))))
                 columns = [
                     (F.col(f"m.{name}") if name in known else F.lit(None).cast(kind)).alias(name) for name, kind in _MARKER_FIELDS.items()
                 ]
-                found += of_schema.select(read.alias("m")).where("m.chunk_id IS NOT NULL").select(*columns).collect()
+                decoded = of_schema.select(read.alias("m")).where("m.chunk_id IS NOT NULL")
+                here = decoded.select(*columns).collect()
+                found += here
+                if any(row["mode"] == VERIFY for row in here):
+                    own = decoded.where(F.col("m.mode") == VERIFY)
+                    marks.append(own.select("m.topic", "m.chunk_id", F.col("m.range_upto").alias("upto"), *_marks(known)))
             if stats.records > records:
                 log.warning("topic %s: %d records are no chunk markers; they are left out", stats.topic, stats.records - records)
-        # A dump that only compares sends no rows.
-        markers = [row for row in found if row["mode"] != VERIFY and reads(self._session, self._settings, row["topic"])]
+        read_here = {topic for topic in {row["topic"] for row in found} if reads(self._session, self._settings, topic)}
+        found = [row for row in found if row["topic"] in read_here]
+        ends_of = self._ends_of(found)
+        compared = [row for row in found if row["mode"] == VERIFY and row["dump"] is not None]
+        if compared:
+            # A dump that only compares sends no rows that could be counted.
+            facts = [self._marker_facts(row, ends_of) | _link_facts(row) for row in compared]
+            with self._turn:
+                self.verifications.take(reduce(DataFrame.unionByName, marks), facts, txn.of("fingerprints"))
+            self._reached("fingerprints_kept")
+        markers = [row for row in found if row["mode"] != VERIFY]
         finals = [
             {
                 "kind": _FINAL,
@@ -226,27 +248,34 @@ class Arrivals:
             for row in markers
             if row["final"] and row["scope"] in (None, WHOLE_TABLE)
         ]
-        asked = {row["topic"] for row in markers if row["offsets"] is None}
-        ends = self._ends(asked) if asked else {}
         return finals + [
-            {
-                "kind": _MARKER,
-                "topic": row["topic"],
-                "name": self._named(row["topic"]),
-                "chunk_id": row["chunk_id"],
-                "seq1": row["low"]["sequence_high"],
-                "seq2": row["low"]["sequence_low"],
-                "rows": row["rows_read"] - row["rows_dropped"],
-                "ends": json.dumps(
-                    ends.get(row["topic"], {})
-                    if row["offsets"] is None
-                    else {one["partition"]: one["last_offset"] + 1 for one in row["offsets"]}
-                ),
-                "exact": row["offsets"] is not None,
-            }
+            {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"]}
+            | self._marker_facts(row, ends_of)
             | (_link_facts(row) if row["mode"] == REPAIR and row["dump"] is not None else {})
             for row in markers
         ]
+
+    def _ends_of(self, markers: Iterable[Row]) -> Callable[[Row], str]:
+        """Gives the offsets before which all that a marker counts lies, as JSON by partition."""
+        asked = {row["topic"] for row in markers if row["offsets"] is None}
+        ends = self._ends(asked) if asked else {}
+
+        def of(row: Row) -> str:
+            given = row["offsets"]
+            return json.dumps(ends.get(row["topic"], {}) if given is None else {one["partition"]: one["last_offset"] + 1 for one in given})
+
+        return of
+
+    def _marker_facts(self, row: Row, ends_of: Callable[[Row], str]) -> Entry:
+        return {
+            "topic": row["topic"],
+            "name": self._named(row["topic"]),
+            "chunk_id": row["chunk_id"],
+            "seq1": row["low"]["sequence_high"],
+            "seq2": row["low"]["sequence_low"],
+            "ends": ends_of(row),
+            "exact": row["offsets"] is not None,
+        }
 
     def _floors(self, entries: Iterable[Entry]) -> list[Entry]:
         """Where counting begins in the middle, some rows of the first chunk that a topic shows may have come before."""
@@ -282,6 +311,7 @@ class Arrivals:
                     self._judge_link(verdict)
                 self._compact()
             self._decide(read_to)
+            self.verifications.decide(read_to)
             return found
 
     # -- repair dumps ---------------------------------------------------------------------------------------------------------------
@@ -582,8 +612,18 @@ def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) ->
         book.sequence = entry["sequence"]
 
 
+def _marks(known: Collection[str]) -> list[Column]:
+    """What a marker that compares brings, in the columns ``MARKS``."""
+    paths = ("m.fingerprints", "m.schemas.key", "m.schemas.row")
+    there = "fingerprints" in known and "schemas" in known
+    return [
+        (F.col(path) if there else F.lit(None).cast("binary" if path == paths[0] else "string")).alias(name)
+        for path, name in zip(paths, MARKS, strict=True)
+    ]
+
+
 def _link_facts(row: Row) -> Entry:
-    """What the chain of a repair dump must know of a marker."""
+    """What the chain of a dump must know of a marker."""
     return {
         "dump": row["dump"],
         "scope": row["scope"] or "",

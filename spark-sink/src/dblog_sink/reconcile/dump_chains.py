@@ -1,4 +1,4 @@
-"""Which repair dumps of a table are whole, by the markers of their chunks: what a whole dump did not bring, the source does not have. Pure.
+"""Which dumps of a table are whole, by the markers of their chunks: what a whole dump did not bring, the source does not have. Pure.
 
 A chain is the markers of one dump of one topic. It is whole if complete chunks lead from one that begins to one that is final, each from the end of the one
 before (schemas/README.md). Then every row of the source has a record at or behind the low watermark of the chunk that begins: its row was sent, or a change
@@ -8,6 +8,9 @@ No order of arrival is relied on: markers are a graph of bounds, and a chunk tha
 table again is another attempt, which begins behind all chunks of the one before: the two are never mixed, for each has looked up anew where the table ends.
 
 Whatever is doubtful keeps the rows: a ghost that stays is found by the next dump, a row that is deleted by mistake is gone.
+
+A dump that only compares (mode ``verify``) sends no rows, so its chunks are complete as they come; and what it shows of some rows of a table is shown,
+whether it covers all of them or not.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dblog_sink.reconcile.chunk_ledger import Marker, Position, ReadTo, is_past
 from dblog_sink.records.source_epochs import EPOCH_SHIFT
 
 REPAIR, VERIFY = "repair", "verify"
-"""Modes: ghosts are removed after the one, and the other sends no rows."""
+"""Modes: ghosts are removed after the one, and the other sends no rows, but what they are compared by."""
 WHOLE_TABLE = "table"
 """The scope of dumps that cover their tables."""
 
@@ -36,6 +39,8 @@ TOO_LONG = "too many chunks"
 SHARED = "rows of other tables may be in the topic"
 NOT_COUNTED = "the sink began to count in the middle of it"
 IN_QUARANTINE = "records of the topic are in quarantine since it began"
+NOT_ENDED = "its last chunk was not met"
+OVERTAKEN = "another dump of the table that compares began before it ended"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 """Database and table with no character that a topic's name replaces, or that separates its parts: no other table has a topic of this name."""
@@ -43,7 +48,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One chunk of a repair dump. ``high``: the first number of the high watermark's position; ``ts_ms``: when the window closed."""
+    """One chunk of a dump. ``high``: the first number of the high watermark's position; ``ts_ms``: when the window closed."""
 
     marker: Marker
     dump: str
@@ -75,6 +80,10 @@ class Dump:
     table: str
     low: Position
     ts_ms: int
+    upto: Position
+    """The low watermark of its last chunk."""
+    scope: str = WHOLE_TABLE
+    mode: str = REPAIR
 
     @property
     def key(self) -> ChainKey:
@@ -104,8 +113,9 @@ class Chain:
 
 @dataclass(slots=True)
 class Chains:
-    """Everything that is not removed after yet."""
+    """Everything of one ``mode`` that is not acted on yet."""
 
+    mode: str = REPAIR
     open: dict[ChainKey, Chain] = field(default_factory=dict)
     done: dict[ChainKey, Position] = field(default_factory=dict)
     """Dumps that were whole, and where they began: what a restarted worker reads again of their ends changes nothing."""
@@ -131,6 +141,8 @@ class Chains:
         chain = self.open.setdefault(key, Chain())
         chain.links.setdefault(link.marker.chunk_id, link)
         chain.has_end |= link.final
+        if self.mode == VERIFY:
+            chain.verdicts[link.marker.chunk_id] = ""
 
     def judge(self, topic: str, chunk_id: str, fault: str) -> None:
         """A chunk was judged; ``fault`` is empty if all of it came."""
@@ -155,7 +167,10 @@ class Chains:
                     outcome = Kept(outcome, TOO_OLD)
                 else:
                     self.done[key] = outcome.low
-            if isinstance(outcome, Dump) or now_s - newest_s > keep_s:
+            if outcome is None and self.mode == VERIFY and (why := self._abandoned(key, chain, now_s - newest_s > keep_s)) is not None:
+                outcome = Kept(_dump_of(chain.links.values(), self.mode), why)
+                del self.open[key]
+            elif isinstance(outcome, Dump) or now_s - newest_s > keep_s or (self.mode == VERIFY and _is_over(outcome)):
                 del self.open[key]
             if isinstance(outcome, Kept) and outcome.why == chain.reported:
                 outcome = None
@@ -170,8 +185,17 @@ class Chains:
         found = []
         while sum(len(chain.links) for chain in self.open.values()) > links_max:
             chain = self.open.pop(next(iter(self.open)))
-            found.append(Kept(_dump_of(min(chain.links.values(), key=lambda link: link.low)), TOO_LONG))
+            found.append(Kept(_dump_of(chain.links.values(), self.mode), TOO_LONG))
         return found
+
+    def _abandoned(self, key: ChainKey, chain: Chain, old: bool) -> str | None:  # noqa: FBT001  a fact
+        """Why a dump that has not ended is not waited for any more."""
+        last = max(link.low for link in chain.links.values())
+        others = [link for (topic, dump), other in self.open.items() if topic == key[0] and dump != key[1] for link in other.links.values()]
+        began = [began for (topic, _), began in self.done.items() if topic == key[0]] + [link.low for link in others if link.begins]
+        if not chain.has_end and any(low > last for low in began):
+            return OVERTAKEN
+        return None if not old else MISSING_CHUNK if chain.has_end else NOT_ENDED
 
     def _outcome(
         self, chain: Chain, read_to: ReadTo, *, now_s: float, wait_s: float, uncounted: Callable[[str, Position], bool]
@@ -183,18 +207,18 @@ class Chains:
             if not any(link.final for link in attempt):
                 found.append(None)
             elif not first.begins:
-                found.append(Kept(_dump_of(first), NOT_BEGUN))
+                found.append(Kept(_dump_of(attempt, self.mode), NOT_BEGUN))
             elif (fault := self._fault(attempt, uncounted)) is not None:
-                found.append(Kept(_dump_of(first), fault))
+                found.append(Kept(_dump_of(attempt, self.mode), fault))
             else:
-                found.append(_chained(attempt, chain.verdicts, read_to, now_s=now_s, wait_s=wait_s))
+                found.append(_chained(attempt, chain.verdicts, read_to, self.mode, now_s=now_s, wait_s=wait_s))
         return next((one for one in reversed(found) if isinstance(one, Dump)), found[-1])
 
     def _fault(self, attempt: list[Link], uncounted: Callable[[str, Position], bool]) -> str | None:
         """What makes a dump doubtful, however complete its chunks are."""
         first = attempt[0]
         topic = first.marker.topic
-        if any(link.scope != WHOLE_TABLE for link in attempt):
+        if self.mode == REPAIR and any(link.scope != WHOLE_TABLE for link in attempt):
             return f"it does not cover the whole table (scope {next(link.scope for link in attempt if link.scope != WHOLE_TABLE)})"
         if not is_alone(topic, first.server, first.source) or len(self.sources.get(topic, {first.source}) | {first.source}) > 1:
             return SHARED
@@ -202,7 +226,12 @@ class Chains:
             return OTHER_LOG
         if first.ts_ms / 1000 <= self.lost_s.get(topic, -1.0):
             return LOST
-        return NOT_COUNTED if uncounted(topic, first.low) else None
+        return NOT_COUNTED if self.mode == REPAIR and uncounted(topic, first.low) else None
+
+
+def _is_over(outcome: Dump | Kept | None) -> bool:
+    """Whether nothing that comes makes this dump whole."""
+    return isinstance(outcome, Kept) and outcome.why not in (NOT_BEGUN, MISSING_CHUNK)
 
 
 def is_alone(topic: str, server: str, source: str) -> bool:
@@ -220,21 +249,24 @@ def _attempts(links: Iterable[Link]) -> list[list[Link]]:
     return found
 
 
-def _chained(attempt: list[Link], verdicts: Mapping[str, str], read_to: ReadTo, *, now_s: float, wait_s: float) -> Dump | Kept | None:
+def _chained(
+    attempt: list[Link], verdicts: Mapping[str, str], read_to: ReadTo, mode: str, *, now_s: float, wait_s: float
+) -> Dump | Kept | None:
     complete = [link for link in attempt if verdicts.get(link.marker.chunk_id) == ""]
     if _reaches_end(complete):
-        # The changes that replaced rows of its chunks are counted by nobody: they have come when all partitions are read past what there was.
-        replaced = (link.marker for link in complete if link.dropped)
+        # The changes that replaced rows of its chunks are counted by nobody: they have come when all partitions are read past what there was. So are all
+        # changes in front of a chunk that only compares.
+        replaced = (link.marker for link in complete if link.dropped or mode == VERIFY)
         settled = all(is_past(marker, read_to, now_s=now_s, wait_s=wait_s) for marker in replaced)
-        return _dump_of(attempt[0]) if settled else None
+        return _dump_of(attempt, mode) if settled else None
     if any(link.marker.chunk_id not in verdicts for link in attempt):
         return None
     faults = [fault for link in attempt if (fault := verdicts[link.marker.chunk_id])]
     if faults:
-        return Kept(_dump_of(attempt[0]), faults[0])
+        return Kept(_dump_of(attempt, mode), faults[0])
     if now_s - max(link.marker.met_s for link in attempt) < wait_s:
         return None
-    return Kept(_dump_of(attempt[0]), MISSING_CHUNK)
+    return Kept(_dump_of(attempt, mode), MISSING_CHUNK)
 
 
 def _reaches_end(links: list[Link]) -> bool:
@@ -255,6 +287,18 @@ def _reaches_end(links: list[Link]) -> bool:
     return False
 
 
-def _dump_of(first: Link) -> Dump:
+def _dump_of(links: Iterable[Link], mode: str) -> Dump:
+    in_order = sorted(links, key=lambda link: link.low)
+    first, last = in_order[0], in_order[-1]
     marker = first.marker
-    return Dump(topic=marker.topic, dump=first.dump, table=marker.table, low=marker.position, ts_ms=first.ts_ms)
+    scope = next((link.scope for link in in_order if link.scope != WHOLE_TABLE), WHOLE_TABLE)
+    return Dump(
+        topic=marker.topic,
+        dump=first.dump,
+        table=marker.table,
+        low=marker.position,
+        ts_ms=first.ts_ms,
+        upto=last.low,
+        scope=scope,
+        mode=mode,
+    )

@@ -260,6 +260,15 @@ def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchem
     )
 
 
+def members(text: str) -> tuple[list[tuple[str, Any]], Mapping[str, Any]]:
+    """The fields of a record's Avro schema, by name, and the named types in it."""
+    parsed = _parsed(text)
+    if parsed is None or not isinstance(parsed[0], dict) or parsed[0].get("type") != "record":
+        msg = "the schema is no record"
+        raise DefiniteError(msg)
+    return [(field["name"], field["type"]) for field in parsed[0]["fields"]], parsed[1]
+
+
 def _json_row(reader: Mapping[str, Any], fields: tuple[Field, ...], columns: Any, definitions: Mapping[str, Any]) -> t.StructType:
     kinds = {field["name"]: field["type"] for field in columns}
     kept = {field.member for field in fields}

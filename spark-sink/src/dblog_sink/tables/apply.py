@@ -19,7 +19,7 @@ from dblog_sink.config.job_options import Settings
 from dblog_sink.config.tables import TableSpec
 from dblog_sink.delta import target as targets
 from dblog_sink.delta.merge import Txn, is_conflict, written
-from dblog_sink.delta.session import SessionPool
+from dblog_sink.delta.session import SessionPool, fitted
 from dblog_sink.delta.target import Target
 from dblog_sink.errors import DefiniteError, SinkError, TransientError
 from dblog_sink.records import source_epochs
@@ -40,6 +40,7 @@ from dblog_sink.tables.profile import TopicStats
 from dblog_sink.tables.quarantine import Quarantine
 from dblog_sink.tables.read import ReadRecords
 from dblog_sink.tables.schema_changes import SchemaChanges, TopicSoFar
+from dblog_sink.tables.verify import Verdict, compare, unknown
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +171,30 @@ class Applier:
                 self._conflicted(topic)
                 self._sleep(min(0.2 * 2**attempt, 5.0))
         raise AssertionError
+
+    def verify(
+        self, topic: str, marks: Callable[[SparkSession], DataFrame], *, low: tuple[int, int], whole: bool, log_ends: LogEnds
+    ) -> Verdict:
+        """Compare the table with what a dump has shown of its source (``tables/verify.py``). Nobody else may write it meanwhile."""
+        spec = self._spec(topic)
+        with self._pool.borrow() as session:
+            self.tables.forget(topic)
+            opened = self.tables.found(spec, session)
+            if opened is not None and self.tables.restored(topic, opened.target, log_ends, session):
+                opened = self.tables.found(spec, session)
+            if opened is None:
+                return unknown("there is no table")
+            with fitted(session, opened.target.rows):
+                return compare(
+                    opened,
+                    spec,
+                    session,
+                    marks(session),
+                    low=low,
+                    whole=whole,
+                    renamed=self.schema_changes.of(spec),
+                    settings=self._settings,
+                )
 
     def _apply(
         self, stats: TopicStats, raw: DataFrame, txn: Txn, session: SparkSession, log_ends: LogEnds, *, repeated: bool, replayed: bool

@@ -161,6 +161,24 @@ def recomputed(plan: TablePlan, keys: list[bytes | None], values: list[bytes | N
     return out
 
 
+def test_the_schemas_of_a_marker_tell_how_many_digits_of_a_second_a_timestamp_has() -> None:
+    columns = [
+        Column(name=name, type="timestamp", type_text=f"timestamp({digits})", length=digits, nullable=nullable)
+        for name, digits, nullable in (("a", 6, False), ("b", 3, True), ("c", 0, True))
+    ]
+    columns.append(Column(name="d", type="datetime", type_text="datetime(6)", length=6, nullable=True))
+    texts = verified_schemas(plan_of(columns, key=("a",)))
+
+    key, row = ({field["name"]: field["type"] for field in json.loads(text)["fields"]} for text in texts)
+
+    def digits(kind) -> str | None:
+        kind = kind[1] if isinstance(kind, list) else kind
+        return kind.get("connect.parameters", {}).get("io.dblog.fraction")
+
+    assert digits(key["a"]) == "6"
+    assert [digits(row[name]) for name in "abcd"] == ["6", "3", "0", None]
+
+
 @settings(max_examples=200)
 @given(st.data())
 def test_every_handling_mode_is_alike_and_log_and_chunk_agree(data: st.DataObject) -> None:

@@ -1,4 +1,5 @@
-"""Removes the ghosts of repair dumps that are whole, beside the merges: a table's turn comes when all that had landed by then is merged.
+"""What follows a whole dump, beside the merges: its ghosts are removed, or the table is compared with it. A table's turn comes when all that had landed by
+then is merged.
 
 A ``Strategy`` around the one that merges. Its jobs run in the scheduler's threads, and a table has one writer at a time, as for merges.
 """
@@ -17,7 +18,9 @@ from dblog_sink.batches.scheduler import MergeJob, Strategy
 from dblog_sink.delta.merge import Txn
 from dblog_sink.errors import DefiniteError
 from dblog_sink.reconcile.arrivals import KEPT, REMOVED, WAITS, Arrivals
-from dblog_sink.reconcile.dump_chains import Dump
+from dblog_sink.reconcile.dump_chains import VERIFY, WHOLE_TABLE, Dump
+from dblog_sink.reconcile.verifications import of_dump
+from dblog_sink.tables.verify import unknown
 
 log = logging.getLogger(__name__)
 
@@ -35,24 +38,25 @@ class _Turn:
     reported: bool = False
 
 
-class RemoveGhosts:
-    """A ``Strategy``: that of ``merges``, and the removal of ghosts."""
+class AfterDumps:
+    """A ``Strategy``: that of ``merges``, and what follows dumps."""
 
     def __init__(self, merges: Strategy, parts: Parts, arrivals: Arrivals, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._merges = merges
         self._parts = parts
         self._book = parts.book
         self._arrivals = arrivals
+        self._verifications = arrivals.verifications
         self._now_s = now_s
         self._turns: dict[Dump, _Turn] = {}
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
-        """Ghosts first: they are few, and cheap."""
+        """What follows dumps first: they are few."""
         jobs: list[MergeJob] = []
-        for dump in list(self._arrivals.whole.values()):
+        for dump in self._whole():
             if len(jobs) < slots and self._ready(dump, now_s):
                 self._book.table(dump.topic).busy = True
-                jobs.append(_Removal(self, dump))
+                jobs.append(_Following(self, dump))
         return jobs + self._merges.due(slots=slots - len(jobs), now_s=now_s, everything=everything)
 
     def drain_started(self) -> None:
@@ -61,7 +65,7 @@ class RemoveGhosts:
 
     def drained(self) -> bool:
         """Whether nothing is left: a parked table keeps its ghosts, and one that failed too often keeps them until the next start."""
-        return self._merges.drained() and not any(self._goes_on(dump) for dump in list(self._arrivals.whole.values()))
+        return self._merges.drained() and not any(map(self._goes_on, self._whole()))
 
     def restarted(self) -> None:
         """Try again."""
@@ -71,6 +75,9 @@ class RemoveGhosts:
     def lands_everything(self, *, repeated: bool) -> bool:
         """As of the merges."""
         return self._merges.lands_everything(repeated=repeated)
+
+    def _whole(self) -> list[Dump]:
+        return [*list(self._arrivals.whole.values()), *list(self._verifications.whole.values())]
 
     # -- one dump -----------------------------------------------------------------------------------------------------------------------------
 
@@ -84,7 +91,7 @@ class RemoveGhosts:
         turn, table = self._turn(dump), self._book.table(dump.topic)
         if table.parked is not None and not turn.reported:
             turn.reported = True
-            self._arrivals.report_dump(dump, WAITS, why=f"the table is parked: {table.parked}")
+            self._report_waiting(dump, f"the table is parked: {table.parked}")
         if table.busy or now_s < turn.not_before_s or not self._goes_on(dump):
             return False
         return not table.waiting or table.waiting[0].sequence > turn.upto
@@ -92,8 +99,26 @@ class RemoveGhosts:
     def _goes_on(self, dump: Dump) -> bool:
         return self._book.table(dump.topic).parked is None and self._turn(dump).attempts < _ATTEMPTS_MAX
 
-    def remove(self, dump: Dump) -> None:
-        """Remove the ghosts of one dump and record the outcome. The caller has the table alone."""
+    def follow(self, dump: Dump) -> None:
+        """Remove the ghosts of one dump, or compare the table with it, and record the outcome. The caller has the table alone."""
+        if dump.mode == VERIFY:
+            self._compare(dump)
+        else:
+            self._remove(dump)
+
+    def _compare(self, dump: Dump) -> None:
+        path = self._verifications.path
+        verdict = self._parts.applier.verify(
+            dump.topic,
+            lambda session: of_dump(session, path, dump),
+            low=dump.low,
+            whole=dump.scope == WHOLE_TABLE,
+            log_ends=self._parts.control.log_ends(dump.topic),
+        )
+        self._parts.reached("compared")
+        self._verifications.ended(dump, verdict)
+
+    def _remove(self, dump: Dump) -> None:
         name = self._parts.settings["name"]
         outcome = self._parts.applier.remove_ghosts(
             dump.topic,
@@ -107,8 +132,14 @@ class RemoveGhosts:
         else:
             self._arrivals.ended(dump, REMOVED, rows=outcome)
 
+    def _report_waiting(self, dump: Dump, why: str) -> None:
+        if dump.mode == VERIFY:
+            self._verifications.report(dump, unknown(why), waits=True)
+        else:
+            self._arrivals.report_dump(dump, WAITS, why=why)
+
     def ended(self, dump: Dump, error: Exception | None) -> None:
-        """Take note of the outcome. A failure stops nothing: the ghosts stay for now, and no other row depends on them."""
+        """Take note of the outcome. A failure stops nothing: no row depends on what follows a dump."""
         self._book.table(dump.topic).busy = False
         if error is None:
             self._turns.pop(dump, None)
@@ -119,20 +150,21 @@ class RemoveGhosts:
         turn.attempts = _ATTEMPTS_MAX if isinstance(error, DefiniteError) else turn.attempts + 1
         turn.not_before_s = self._now_s() + pause_s(turn.attempts, pause_max_s=PAUSE_MAX_S)
         if turn.attempts < _ATTEMPTS_MAX:
-            log.warning("%s: ghosts were not removed, attempt %d: %s", dump.table, turn.attempts, reason)
+            what = "the table was not compared with dump" if dump.mode == VERIFY else "ghosts were not removed after dump"
+            log.warning("%s: %s %s, attempt %d: %s", dump.table, what, dump.dump, turn.attempts, reason)
         else:
-            self._arrivals.report_dump(dump, WAITS, why=f"{reason}; the next start of the job tries again")
+            self._report_waiting(dump, f"{reason}; the next start of the job tries again")
 
 
 @dataclass(slots=True)
-class _Removal:
+class _Following:
     """A ``MergeJob``."""
 
-    _by: RemoveGhosts
+    _by: AfterDumps
     _dump: Dump
 
     def run(self) -> None:
-        self._by.remove(self._dump)
+        self._by.follow(self._dump)
 
     def ended(self, error: Exception | None) -> Exception | None:
         self._by.ended(self._dump, error)

@@ -1,0 +1,241 @@
+"""Dumps that compare (mode ``verify``): what their markers bring is kept in a Delta table until it is compared, and the verdicts in another one.
+
+A marker of such a dump has a fingerprint of each row in place of the row (schemas/README.md). Of a large table that is hundreds of megabytes: the bytes go
+from Kafka to the table ``fingerprints`` without coming to the driver, which keeps the chain of chunks alone (``dump_chains.py``). A row of that table is one
+marker; it is written under the batch's transaction id before anything else of the batch is recorded, so a batch that is repeated adds nothing (I8), and the
+chains are what the table holds. Once there is a verdict the dump's fingerprints are deleted.
+
+A verdict (``verified``) is final, or may change: what is still missing of a dump may come.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink.config.job_options import Settings
+from dblog_sink.delta.merge import Txn
+from dblog_sink.observe.progress import Progress
+from dblog_sink.reconcile.chunk_ledger import Marker, ReadTo
+from dblog_sink.reconcile.dump_chains import VERIFY, ChainKey, Chains, Dump, Kept, Link
+from dblog_sink.tables.verify import COUNTS, DIFFERING, MARKS, UNKNOWN, Verdict, unknown
+
+log = logging.getLogger(__name__)
+
+WAITS = "waits"
+"""Reported, and no verdict."""
+_LINKS_MAX = 200_000
+"""Chunks of dumps that have not ended: some hundred bytes each."""
+_COMPACT_EVERY = 20
+
+_FACTS: tuple[tuple[str, t.DataType], ...] = tuple(
+    (name, kind)
+    for kind, names in (
+        (t.StringType(), ("topic", "name", "chunk_id", "dump", "scope", "server", "source", "after", "upto", "ends")),
+        (t.LongType(), ("seq1", "seq2", "high", "dropped", "ts_ms")),
+        (t.BooleanType(), ("exact", "begins", "final")),
+    )
+    for name in names
+)
+_MARKER = ("topic", "chunk_id", "upto")
+"""Which marker it is."""
+_KEPT = t.StructType([t.StructField("sign", t.StringType()), *(t.StructField(name, t.StringType()) for name in ("key", "after", "upto"))])
+_VERDICT = t.StructType(
+    [
+        *(t.StructField(name, t.StringType()) for name in ("table", "topic", "dump", "scope", "result", "why")),
+        *(t.StructField(name, t.LongType()) for name in ("seq1", "seq2", *COUNTS)),
+        t.StructField("keys", t.ArrayType(_KEPT)),
+        t.StructField("last", t.BooleanType()),
+    ]
+)
+
+
+class Verifications:
+    """The tables ``fingerprints`` and ``verified`` below state.path. Its methods are called with the turn of ``Arrivals``, but ``ended``."""
+
+    def __init__(
+        self, session: SparkSession, settings: Settings, progress: Progress, other: Chains, *, now_s: Callable[[], float] = time.time
+    ) -> None:
+        """``other``: what is known of topics from other dumps counts here too."""
+        self._session = session
+        self.path, self._verdicts_path = fingerprints_path(settings.state_path), verdicts_path(settings.state_path)
+        self._progress = progress
+        self._now_s = now_s
+        self._wait_s: float = settings["chunks.wait.s"]
+        # Longer ago a delete may be forgotten that explains why a row is not there.
+        self._keep_s = min(settings["chunks.keep.h"], settings["tombstones.keep.h"]) * 3600.0
+        self._turn = threading.Lock()
+        self._commits = 0
+        self.whole: dict[ChainKey, Dump] = {}
+        """Dumps that are whole and not compared yet. Read by other threads."""
+        self.chains = self._read(other)
+
+    # -- what a batch brings ----------------------------------------------------------------------------------------------------------------
+
+    def take(self, markers: DataFrame, facts: Sequence[dict[str, Any]], txn: Txn) -> None:
+        """Keep what the batch's markers bring. ``markers``: ``_MARKER`` and ``MARKS``; ``facts``: the same markers without, by ``_FACTS``."""
+        kind = t.ArrayType(t.StructType([t.StructField(name, one) for name, one in _FACTS]))
+        rows = self._session.range(1).select(F.explode(F.from_json(F.lit(json.dumps(facts)), kind)).alias("one")).select("one.*").distinct()
+        same = [F.col(f"facts.{name}").eqNullSafe(F.col(f"marks.{name}")) for name in _MARKER]
+        joined = F.broadcast(rows.alias("facts")).join(markers.dropDuplicates(list(_MARKER)).alias("marks"), same, "inner")
+        columns = [F.col(f"facts.{name}") for name, _ in _FACTS] + [F.col(f"marks.{name}") for name in MARKS]
+        writer = joined.select(*columns, F.current_timestamp().alias("at")).write.format("delta").mode("append")
+        writer.option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(self.path)
+        self._commits += 1
+        now_s = self._now_s()
+        for one in facts:
+            self.chains.name(one["topic"], one["source"])
+            self.chains.link(_link(one, now_s))
+        self._keep(self.chains.forget(_LINKS_MAX))
+
+    # -- between batches ----------------------------------------------------------------------------------------------------------------------
+
+    def decide(self, read_to: ReadTo) -> None:
+        """Find the dumps that came to their ends."""
+        if not self.chains.open:
+            return
+        found = self.chains.decide(
+            read_to, now_s=self._now_s(), wait_s=self._wait_s, keep_s=self._keep_s, uncounted=lambda _topic, _low: False
+        )
+        self.whole.update({one.key: one for one in found if isinstance(one, Dump)})
+        self._keep([one for one in found if isinstance(one, Kept)])
+
+    def _keep(self, found: Iterable[Kept]) -> None:
+        for one in found:
+            last = one.dump.key not in self.chains.open
+            if last:
+                self.chains.done[one.dump.key] = one.dump.low
+            self.ended(one.dump, unknown(one.why), last=last)
+
+    def ended(self, dump: Dump, verdict: Verdict, *, last: bool = True) -> None:
+        """Record the verdict, and report it. ``last`` False: what is still missing may come."""
+        entry = {"table": dump.table, "topic": dump.topic, "dump": dump.dump, "scope": dump.scope, "seq1": dump.low[0], "seq2": dump.low[1]}
+        with self._turn:
+            text = json.dumps([entry | verdict.facts | {"keys": list(verdict.keys), "last": last}])
+            rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_VERDICT))).alias("one")).select("one.*")
+            rows.withColumn("at", F.current_timestamp()).coalesce(1).write.format("delta").mode("append").save(self._verdicts_path)
+            if self.whole.get(dump.key) == dump:
+                del self.whole[dump.key]
+            if last:
+                self._forget(dump)
+        self.report(dump, verdict)
+
+    def report(self, dump: Dump, verdict: Verdict, *, waits: bool = False) -> None:
+        """Report what a comparison has shown, or why there is none; ``waits``: there may be one later."""
+        facts = {"table": dump.table, "topic": dump.topic, "dump": dump.dump, "scope": dump.scope, "position": list(dump.low)}
+        self._progress.emit("verified", **facts, **verdict.facts | ({"result": WAITS} if waits else {}))
+        counts = dict(zip(COUNTS, verdict.counts, strict=True))
+        if verdict.result == DIFFERING:
+            log.error(
+                "%s: dump %s shows that Delta is not what the source is: %d rows differ, %d are missing, %d are invented; see `dblog-sink verified %s`",
+                dump.table, dump.dump, counts["differing"], counts["missing"], counts["invented"], dump.table,
+            )  # fmt: skip
+        elif verdict.result == UNKNOWN:
+            log.warning("%s: dump %s does not show whether Delta is what the source is: %s", dump.table, dump.dump, verdict.why)
+        else:
+            log.info("%s: dump %s shows %d rows that are as in the source, and none that is not", dump.table, dump.dump, counts["equal"])
+
+    def _forget(self, dump: Dump) -> None:
+        """Drop the dump's fingerprints, and with them those that are too old."""
+        if not DeltaTable.isDeltaTable(self._session, self.path):
+            return
+        table = DeltaTable.forPath(self._session, self.path)
+        own = (F.col("topic") == dump.topic) & (F.col("dump") == dump.dump)
+        table.delete(own | (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(2 * self._keep_s))))
+        self._commits += 1
+        if self._commits >= _COMPACT_EVERY:
+            self._commits = 0
+            for path in (self.path, self._verdicts_path):
+                DeltaTable.forPath(self._session, path).optimize().executeCompaction()
+
+    # -- the tables ---------------------------------------------------------------------------------------------------------------------------
+
+    def _read(self, other: Chains) -> Chains:
+        """The dumps that have no verdict yet; what was found wrong before is counted from the start."""
+        chains = Chains(mode=VERIFY, sources=other.sources, lost_s=other.lost_s)
+        reported: dict[ChainKey, str] = {}
+        for row in newest(self._session, self._verdicts_path, ("topic", "dump")):
+            key = (row["topic"], row["dump"])
+            if row["last"]:
+                chains.done[key] = (row["seq1"], row["seq2"])
+            else:
+                reported[key] = row["why"]
+        for row in newest(self._session, self._verdicts_path, judged=True):
+            counts = {name: row[name] for name in COUNTS}
+            self._progress.count("verified_before", table=row["table"], at_s=row["at"].timestamp(), **counts)
+        if not DeltaTable.isDeltaTable(self._session, self.path):
+            return chains
+        at = F.unix_timestamp("at").cast("double").alias("at_s")
+        kept = self._session.read.format("delta").load(self.path).select(*(name for name, _ in _FACTS), at)
+        for row in sorted(kept.toLocalIterator(), key=lambda row: (row["seq1"], row["seq2"])):
+            chains.name(row["topic"], row["source"])
+            chains.link(_link(row.asDict(), row["at_s"]))
+        for key, why in reported.items():
+            if key in chains.open:
+                chains.open[key].reported = why
+        return chains
+
+
+def fingerprints_path(state_path: str) -> str:
+    """Where fingerprints wait."""
+    return f"{state_path}/fingerprints"
+
+
+def verdicts_path(state_path: str) -> str:
+    """Where verdicts are."""
+    return f"{state_path}/verified"
+
+
+def newest(session: SparkSession, path: str, of: Sequence[str] = ("table",), *, judged: bool = False) -> list[Row]:
+    """The newest verdict of each table (or of what else is named), in order of their names; ``judged``: without those that are unknown."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return []
+    rows = session.read.format("delta").load(path).where(F.lit(not judged) | (F.col("result") != UNKNOWN))
+    found = rows.groupBy(*of).agg(F.max_by(F.struct(*rows.columns), F.col("at")).alias("one")).select("one.*").collect()
+    return sorted(found, key=lambda row: tuple(row[name] for name in of))
+
+
+def of_dump(session: SparkSession, path: str, dump: Dump) -> DataFrame:
+    """The markers of a whole dump, as they were kept."""
+    at = F.struct(F.col("seq1"), F.col("seq2"))
+    first, last = (
+        F.struct(F.lit(one[0]).cast("long").alias("seq1"), F.lit(one[1]).cast("long").alias("seq2")) for one in (dump.low, dump.upto)
+    )
+    own = (F.col("topic") == dump.topic) & (F.col("dump") == dump.dump) & (at >= first) & (at <= last)
+    return session.read.format("delta").load(path).where(own)
+
+
+def _link(given: dict[str, Any], met_s: float) -> Link:
+    marker = Marker(
+        topic=given["topic"],
+        position=(given["seq1"], given["seq2"]),
+        chunk_id=f"{given['chunk_id']} {given.get('upto')}",
+        table=given["name"],
+        rows=0,
+        ends={int(partition): end for partition, end in json.loads(given["ends"]).items()},
+        exact=given["exact"],
+        met_s=met_s,
+    )
+    return Link(
+        marker=marker,
+        dump=given["dump"],
+        scope=given["scope"],
+        server=given["server"],
+        source=given["source"],
+        after=given.get("after"),
+        upto=given.get("upto"),
+        begins=given["begins"],
+        final=given["final"],
+        high=given["high"],
+        dropped=given["dropped"],
+        ts_ms=given["ts_ms"],
+    )

@@ -1,0 +1,207 @@
+"""SQL of the Avro bytes that a value of a Delta column had in its record: the way back of ``schema/types.py``, for fingerprints (schemas/README.md).
+
+A record in Avro binary is its fields one after the other, so each column is written by itself: no record is built, and what a column cannot give back
+exactly is known by its name. A value that no value of the source becomes (a NULL in a NOT NULL column, a fraction of a second that the source's type does
+not have) has no bytes: NULL, so that no fingerprint equals it.
+
+No conversion here rounds or wraps, and none can fail: casts are ``try_cast``, for rows that somebody else wrote must not stop a comparison.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import types as t
+
+from dblog_sink.schema.evolve import wider
+from dblog_sink.schema.types import Conversion, conversion, quote
+
+FRACTION = "io.dblog.fraction"
+"""Parameter of a TIMESTAMP in the schemas of a verify marker: how many digits of a second its text has."""
+
+Sql = Callable[[str], str]
+
+
+class NoWayBackError(Exception):
+    """The column does not have what its record had; the text says why."""
+
+
+def field_bytes(schema: Any, definitions: Mapping[str, Any], *, held: t.DataType, path: str, where: str) -> str:
+    """SQL of one field's bytes; ``schema``: its Avro type, ``held``: the type of the Delta column at ``path``. Raises NoWayBackError."""
+    if not isinstance(schema, list):
+        return _value(schema, definitions, held, path, where)
+    at = schema.index("null") if "null" in schema else -1
+    if len(schema) != 2 or at < 0:  # noqa: PLR2004  null and one other
+        msg = "its type is a union"
+        raise NoWayBackError(msg)
+    value = _value(schema[1 - at], definitions, held, path, where)
+    none, some = _branch(at), _branch(1 - at)
+    return f"IF({path} IS NULL, {none}, concat({some}, {value}))"
+
+
+def _branch(number: int) -> str:
+    return f"X'{2 * number:02X}'"
+
+
+def _value(schema: Any, definitions: Mapping[str, Any], held: t.DataType, path: str, where: str) -> str:
+    while isinstance(schema, dict) and not isinstance(schema["type"], str):
+        schema = schema["type"]
+    if isinstance(schema, str) and schema in definitions:
+        schema = definitions[schema]
+    made = conversion(schema, definitions, where=where)
+    if made.bounded is not None and isinstance(held, t.DecimalType):
+        made = made.bounded
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if kind == "record":
+        return _record(schema, definitions, held, path, where)
+    if kind in ("array", "map", "enum", "fixed"):
+        return _plain_array(schema, made, held, path, kind)
+    if held != made.type:
+        if wider(held, made.type) != held:
+            msg = f"it is {held.simpleString()} in Delta, and a value of the source is {made.type.simpleString()}"
+            raise NoWayBackError(msg)
+        cast = f"try_cast({path} AS {made.type.simpleString()})"
+        path = f"IF(try_cast({cast} AS {held.simpleString()}) <=> {path}, {cast}, NULL)"
+    return _scalar(schema, kind, made, path)
+
+
+def _scalar(schema: Any, kind: str, made: Conversion, path: str) -> str:
+    name = "" if isinstance(schema, str) else schema.get("connect.name", "")
+    logical = None if isinstance(schema, str) else schema.get("logicalType")
+    if isinstance(made.type, t.DecimalType):
+        own = {"type": "bytes", "logicalType": "decimal", "precision": made.type.precision, "scale": made.type.scale}
+        return _avro(path, own)
+    match kind, made.type:
+        case "bytes", t.StringType():
+            return _long_decimal(path, int(schema.get("scale", 0)))
+        case "boolean", _:
+            return f"IF({path}, X'01', X'00')"
+        case "int" | "long", t.DateType():
+            return _number(f"unix_date({path})")
+        case "int" | "long", t.TimestampNTZType() | t.TimestampType():
+            return _number(_instant(name, logical, f"unix_micros(CAST({path} AS TIMESTAMP))"))
+        case "int" | "long", _:
+            return _number(_time_of_day(name, logical, path))
+        case "string", t.DateType():
+            return _text(f"concat(CAST({path} AS STRING), 'Z')")
+        case "string", t.TimestampNTZType():
+            return _text(f"concat(replace(CAST({path} AS STRING), ' ', 'T'), 'Z')")
+        case "string", t.TimestampType():
+            return _text(_zoned(path, schema))
+        case "string", t.StringType():
+            return _text(path)
+        case _, t.FloatType() | t.DoubleType() | t.BinaryType():
+            return _avro(path, kind)
+    msg = f"a {made.type.simpleString()} has no bytes"  # a VARIANT, whose text is not kept
+    raise NoWayBackError(msg)
+
+
+def _instant(name: str, logical: str | None, micros: str) -> str:
+    """Of microseconds since 1970."""
+    if name.endswith(".NanoTimestamp"):
+        return f"try_multiply({micros}, 1000L)"
+    if name.endswith(".Timestamp") or (logical or "").endswith("timestamp-millis"):
+        return _exact(micros, 1000)
+    return micros
+
+
+def _time_of_day(name: str, logical: str | None, path: str) -> str:
+    """Of microseconds since midnight, where the column is a time; else the number itself."""
+    if name in ("io.debezium.time.Time", "org.apache.kafka.connect.data.Time") or logical == "time-millis":
+        return _exact(path, 1000)
+    return f"try_multiply({path}, 1000L)" if name.endswith(".NanoTime") else path
+
+
+def _exact(number: str, unit: int) -> str:
+    return f"IF(pmod({number}, {unit}L) = 0, {number} div {unit}L, NULL)"
+
+
+def _zoned(path: str, schema: Mapping[str, Any]) -> str:
+    """An instant in UTC with as many digits as the column has on the source, which Delta does not know."""
+    given = schema.get("connect.parameters", {}).get(FRACTION)
+    if given is None or not str(given).isdigit() or int(given) > 6:  # noqa: PLR2004  microseconds
+        msg = f"how many digits of a second its TIMESTAMP has is not known (the marker's schema has no {FRACTION})"
+        raise NoWayBackError(msg)
+    digits = int(given)
+    pattern = "yyyy-MM-dd\\'T\\'HH:mm:ss" + ("." + "S" * digits if digits else "")
+    return f"IF(pmod(unix_micros({path}), {10 ** (6 - digits)}L) = 0, concat(date_format({path}, '{pattern}'), 'Z'), NULL)"
+
+
+def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], held: t.DataType, path: str, where: str) -> str:
+    kinds = {field.name: field.dataType for field in held.fields} if isinstance(held, t.StructType) else {}
+    members = [(field["name"], field["type"]) for field in schema["fields"]]
+    if [name for name, _ in members] != list(kinds):
+        msg = f"it is {held.simpleString()} in Delta, which is another record"
+        raise NoWayBackError(msg)
+    return concatenated(
+        field_bytes(kind, definitions, held=kinds[name], path=f"{path}.{quote(name)}", where=f"{where}.{name}") for name, kind in members
+    )
+
+
+def _plain_array(schema: Any, made: Conversion, held: t.DataType, path: str, kind: str) -> str:
+    """An array of what Avro and Spark both have."""
+    items = schema["items"] if kind == "array" else None
+    may_be_null = isinstance(items, list)
+    bare = next((one for one in items if one != "null"), None) if isinstance(items, list) else items
+    if made.sql is not None or held != made.type or bare not in ("float", "double", "int", "long", "string"):
+        msg = f"its type is {kind}"
+        raise NoWayBackError(msg)
+    array = _avro(path, {"type": "array", "items": items})
+    return array if may_be_null else f"IF(exists({path}, x -> x IS NULL), NULL, {array})"
+
+
+_LIMBS, _LIMB = 12, 24
+"""Limbs of a long decimal, and bits of one: 288 bits hold more than 76 digits, and a limb times a billion is still a BIGINT."""
+_GROUP = 9
+"""Digits that are taken in at once."""
+
+
+def _long_decimal(path: str, scale: int) -> str:
+    """SQL of Avro's bytes of the decimal whose text is at ``path``, with ``scale`` digits behind the point: two's complement, big-endian, as short as it gets.
+
+    The digits are taken in nine at a time. Of a negative number one less is computed and its bits are turned.
+    """
+    shape = f"-?[0-9]{{1,76}}[.][0-9]{{{scale}}}" if scale else "-?[0-9]{1,76}"
+    negative = f"startswith({path}, '-')"
+    digits = f"translate({path}, '-.', '')"
+    count = f"CAST(ceil(length({digits}) / {_GROUP}) AS INT)"
+    padded = f"lpad({digits}, {_GROUP} * {count}, '0')"
+    groups = f"transform(sequence(1, {count}), i -> try_cast(substring({padded}, {_GROUP} * (i - 1) + 1, {_GROUP}) AS BIGINT))"
+    size = f"{1 << _LIMB}L"
+    step = (
+        "aggregate(a, named_struct('done', CAST(array() AS ARRAY<BIGINT>), 'carry', {add}),"
+        f" (s, x) -> named_struct('done', concat(s.done, array(pmod(x * {{times}} + s.carry, {size}))),"
+        f" 'carry', (x * {{times}} + s.carry - pmod(x * {{times}} + s.carry, {size})) div {size}), s -> s.done)"
+    )
+    zero = "array(" + ", ".join(["0L"] * _LIMBS) + ")"
+    taken = step.format(add="g", times=f"{10**_GROUP}L")
+    limbs = f"aggregate({groups}, {zero}, (a, g) -> {taken})"
+    less = step.format(add=f"IF({negative}, -1L, 0L)", times="1L")
+    limbs = f"aggregate(array({limbs}), {zero}, (z, a) -> {less})"
+    whole = f"regexp_replace(array_join(transform(reverse({limbs}), x -> lpad(hex(x), {_LIMB // 4}, '0')), ''), '^(00)+', '')"
+    # The first bit shows the sign.
+    signed = f"transform(array({whole}), h -> IF(h = '' OR h >= '8', concat('00', h), h))[0]"
+    turned = f"IF({negative}, translate({signed}, '0123456789ABCDEF', 'FEDCBA9876543210'), {signed})"
+    return f"IF(regexp_like({path}, '^({shape})$'), {_avro(f'unhex({turned})', 'bytes')}, NULL)"
+
+
+def concatenated(parts: Any) -> str:
+    """SQL of these bytes, one after the other; of none, no byte."""
+    return f"concat({', '.join([*parts] or [_NOTHING])})"
+
+
+_NOTHING = "CAST('' AS BINARY)"
+
+
+def _number(sql: str) -> str:
+    return _avro(f"CAST({sql} AS BIGINT)", "long")
+
+
+def _text(sql: str) -> str:
+    return _avro(sql, "string")
+
+
+def _avro(sql: str, schema: Any) -> str:
+    return f"to_avro({sql}, '{json.dumps(schema)}')"
