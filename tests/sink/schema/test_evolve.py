@@ -153,3 +153,14 @@ def test_order_and_case_of_columns_do_not_matter() -> None:
     plan = planned("s.t", TARGET, {7: fields(B=TEXT, ID=LONG, A=INT)}, Policy(evolution="fail"))
 
     assert (plan.changes, plan.columns) == ((), TARGET)
+
+
+def test_what_a_row_of_some_columns_only_lacks_was_not_dropped_and_what_it_brings_is_added() -> None:
+    target = (("id", LONG), ("old", INT))
+    some = [Field("id", Conversion(LONG, "long")), Field("added", Conversion(INT, "int"))]
+    policy = Policy(drop="drop")
+
+    plan = planned("t", target, {1: some, 9: some}, policy, newest=3, renamed={"old": "added"}, partial={1, 9})
+
+    assert plan.changes == (AddColumn("added", INT),)
+    assert [change.name for change in planned("t", target, {9: some}, policy, newest=3).changes] == ["added", "old"]

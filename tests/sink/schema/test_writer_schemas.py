@@ -155,3 +155,19 @@ def test_column_names_that_delta_or_the_sink_cannot_hold_are_refused(registry: R
 def test_a_union_of_two_types_is_refused_by_name(registry: RegistryServer) -> None:
     with pytest.raises(DefiniteError, match="column odd"):
         read(table(registry, ("odd", ["null", "int", "string"])))
+
+
+def test_rows_of_some_columns_only_are_known_by_a_parameter_of_their_schema(registry: RegistryServer) -> None:
+    schema = table(registry, ("name", ["null", "string"])).value_schema
+    schema["fields"][0]["type"][1]["connect.parameters"] = {"io.dblog.partial": "true"}
+    row = {"type": "struct", "fields": [{"type": "int64", "field": "id"}], "name": "p.shop.t.Value", "optional": True}
+    source = {"type": "struct", "fields": [{"type": "string", "field": "file"}], "name": "s", "field": "source"}
+    marked = row | {"parameters": {"io.dblog.partial": "true"}}
+
+    def in_json(image: dict) -> str:
+        fields = [image | {"field": "before"}, image | {"field": "after"}, source, {"type": "string", "field": "op"}]
+        return json.dumps({"schema": {"type": "struct", "fields": fields, "name": "p.shop.t.Envelope"}}, separators=(",", ":"))[:-1]
+
+    found = [value_schema(7, text) for text in (json.dumps(schema), in_json(marked), in_json(row))]
+
+    assert [one.partial for one in found if isinstance(one, Envelope)] == [True, True, False]

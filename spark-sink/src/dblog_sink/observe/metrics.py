@@ -88,6 +88,9 @@ class Metrics:
         self._resent = counter("duplicates_dropped", "Records left out, for an earlier checkpoint had applied them.")
         self._landed = counter("records_landed", "Records landed, to be merged later.", "table")
         self._rows = counter("rows", "Rows written or deleted in the table.", "table", "op")
+        self._left_out = counter(
+            "partial_rows_left_out", "Dumped rows of some columns only, of which the table had no row that was not newer.", "table"
+        )
         self._bad = counter("quarantined", "Records kept in quarantine.", "table")
         self._writes = counter("writes", "Times the table was brought up to date, by the way it was written.", "table", "path")
         self._write_seconds = seconds("write_duration", "From a table's records to its last commit.", "table")
@@ -231,6 +234,7 @@ class Metrics:
         for op, name in _WRITTEN:
             self._rows.labels(table, op).inc(one[name])
         self._bad.labels(table).inc(one["bad"])
+        self._left_out.labels(table).inc(one["left_out"])
         self._writes.labels(table, one["path"] or "none").inc()
         self._write_seconds.labels(table).observe(one["seconds"])
         self._table_rows.labels(table).set(one["rows"])

@@ -33,6 +33,8 @@ SEQ1, SEQ2 = "_dblog_seq1", "_dblog_seq2"
 OP, BAD, BAD_AT, OFFSET, TS_MS = "_dblog_op", "_dblog_bad", "_dblog_bad_at", "_dblog_offset", "_dblog_ts_ms"
 UNAVAILABLE = "_dblog_unavailable"
 """The columns whose value the record does not have; NULL: it has all."""
+PARTIAL = "_dblog_partial"
+"""The record is a dumped row of some columns only (mode ``columns``): it has no values for the others, and none to be looked for in quarantine."""
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
 """Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
 NULL = "n"
@@ -82,6 +84,8 @@ class Decoding:
     """The key columns are columns of the row, not the record's key: an update that changes them also deletes its old row."""
     unavailable: str = ""
     """What stands for a value that the source does not log; empty: nothing does."""
+    partial: frozenset[bytes] = frozenset()
+    """Schema ids of rows that have some columns only. In a list of changes they are rows as all others, with NULL."""
     partitions: frozenset[str] = frozenset()
     """Key columns of text that the table is partitioned by: Delta writes an empty text there as NULL, and no row would be found by it again."""
     fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
@@ -184,10 +188,14 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
                 f"{_resent(decoding, envelopes, op=op, position=(seq1, seq2))} AS {RESENT}",
                 f"coalesce({by_schema_id('value_schema_id', [(schema_id, _own(v, e)) for schema_id, v, e in envelopes], t.BooleanType())}, false) AS {OWN}",
             ]
-            if decoding.images or decoding.keep_offsets or decoding.unavailable or decoding.nulls
+            if decoding.images or decoding.keep_offsets or decoding.unavailable or decoding.nulls or decoding.partial
             else []
         ),
-        *([f"{_unavailable(decoding, envelopes, op)} AS {UNAVAILABLE}"] if decoding.unavailable else []),
+        *(
+            [f"{_unavailable(decoding, envelopes, op)} AS {UNAVAILABLE}", f"{_partial(decoding, envelopes)} AS {PARTIAL}"]
+            if decoding.unavailable or decoding.partial
+            else []
+        ),
         f"{age} AS {TS_MS}",
         f"{bad} AS {BAD}",
         f"IF({bad} IS NULL, NULL, concat(partition, ':', offset)) AS {BAD_AT}",
@@ -200,6 +208,9 @@ def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]
     columns = {name.lower(): name for name, _ in decoding.columns}
     branches = []
     for schema_id, v, envelope in envelopes:
+        if absent := _absent(schema_id, envelope, decoding):
+            branches.append((schema_id, f"IF({v}.op = 'r', array({', '.join(map(_text, absent))}), NULL)"))
+            continue
         tests = [
             (columns[one.name.lower()], _is_missing(one, _image(v, envelope, decoding), decoding))
             for one in envelope.fields
@@ -211,6 +222,17 @@ def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]
             any_ = " OR ".join(test for _, test in found)
             branches.append((schema_id, f"IF({op} IN ('c', 'u') AND ({any_}), array_compact(array({names})), NULL)"))
     return by_schema_id("value_schema_id", branches, t.ArrayType(t.StringType()))
+
+
+def _absent(schema_id: bytes, envelope: Envelope, decoding: Decoding) -> list[str]:
+    """The columns that a row of some columns only does not have."""
+    there = {one.name.lower() for one in envelope.fields}
+    return [name for name, _ in decoding.columns if name.lower() not in there] if schema_id in decoding.partial else []
+
+
+def _partial(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]]) -> str:
+    tests = [f"{v}.op = 'r'" for schema_id, v, envelope in envelopes if _absent(schema_id, envelope, decoding)]
+    return f"coalesce({' OR '.join(tests) or 'false'}, false)"
 
 
 def _is_missing(one: Field, image: str, decoding: Decoding) -> str | None:

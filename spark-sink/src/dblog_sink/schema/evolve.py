@@ -142,20 +142,23 @@ def planned(
     key_fields: Sequence[Field] = (),
     newest: int = -1,
     renamed: Mapping[str, str] | None = None,
+    partial: Collection[int] = (),
 ) -> Plan:
     """What must be altered so that ``target`` can hold every version; raises DefiniteError where the policy lets nothing be done.
 
     ``target`` empty: the table is made. ``keys``: lower-case names of key columns; ``key_fields``: fields of record keys. ``newest``: the
     highest schema id that the target has seen; an older one brings no dropped column back. ``renamed``: old name to new, as the source reports.
+    ``partial``: schema ids of records that have some columns only: what they lack shows nothing.
     """
     columns = {name.lower(): (name, kind) for name, kind in target}
     changes: dict[tuple[str, str], Change] = {}
     fields_of_columns: dict[int, tuple[Field, ...]] = {}
     fresh = not target
     order = list(versions)
-    last = max(order, default=-1)
+    whole = {number: fields for number, fields in versions.items() if number not in partial}
+    last = max(whole, default=-1)
     if policy.evolution in ("evolve", "lenient") and not fresh:
-        for change in _renames(columns, versions, renamed or {}, keys):
+        for change in _renames(columns, whole, renamed or {}, keys):
             changes["rename", change.name] = change
     for schema_id in order:
         fields = []

@@ -32,6 +32,9 @@ JSON_START = '{"schema":'
 REFERENCES = "dblog.references"
 """A registry's schema that refers to others is held as ``{"dblog.references": [their schemas], "schema": its own}``."""
 
+PARTIAL = "io.dblog.partial"
+"""Parameter of a row's schema: the record has the key and some columns only (schemas/README.md)."""
+
 CHUNK_MARKER = "io.dblog.ChunkMarker"
 """schemas/chunk_marker.avsc."""
 
@@ -110,6 +113,8 @@ class Envelope:
     position_fields: frozenset[str] = frozenset()
     """Of the source block, by ``position_text``."""
     has_transaction: bool = False
+    partial: bool = False
+    """Its rows have some columns only; the others are not NULL, and not dropped."""
     epoch: str = ""
     """SQL of the epoch of the log that a record without a sequence comes from; empty: the first (``source_epochs.py``)."""
 
@@ -200,6 +205,7 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
         position_json=_json_type(position_reader, fields, row["fields"], definitions) if is_json else None,
         position_fields=frozenset(position_fields),
         has_transaction=block is not None,
+        partial=str(row.get("connect.parameters", {}).get(PARTIAL)).lower() == "true",
     )
 
 

@@ -422,6 +422,7 @@ class Applier:
             unwrapped=read.unwrapped,
             partitions=frozenset(name for name, kind in target.keys if isinstance(kind, t.StringType) and name in target.partitions),
             unavailable=_unavailable(spec, target, known),
+            partial=frozenset(one for one, envelope in known.envelopes.items() if envelope.partial and target.mode != targets.APPEND),
             keys_of_value=bool(spec.keys) and bool(target.key_names),
             fills=target.fills,
         )

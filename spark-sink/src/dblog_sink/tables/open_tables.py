@@ -91,11 +91,18 @@ class OpenTables:
 
     def prepared(self, spec: TableSpec, opened: OpenTable | None, known: Known, session: SparkSession) -> tuple[OpenTable, Plan, list[str]]:
         """The topic's table, made or altered so that it can take what the records hold; the plan of columns, and the changes for the progress line."""
-        newest = max((envelope.schema_id for envelope in known.envelopes.values()), default=-1)
+        whole = [envelope.schema_id for envelope in known.envelopes.values() if not envelope.partial]
+        newest = max(whole, default=-1 if opened is None else opened.target.newest)
         if opened is None:
             keys, key_fields = _keys(spec, known)
             plan = planned(
-                spec.name, (), _versions(known), _policy(spec), keys=frozenset(key.lower() for key in keys), key_fields=key_fields
+                spec.name,
+                (),
+                _versions(known),
+                _policy(spec),
+                keys=frozenset(key.lower() for key in keys),
+                key_fields=key_fields,
+                partial=_partial(known),
             )
             target = targets.create(session, spec=spec, keys=keys, columns=plan.columns, kind=known.kind or spec.records, newest=newest)
             self._reached("altered")
@@ -110,7 +117,8 @@ class OpenTables:
             return self._keep(spec, target, session), plan, ["made again"] if lost else []
         target = opened.target
         plan = self.planned(spec, target, known)
-        if swapped(target.columns, _versions(known), plan) and self._schema_changes.caught_up(spec, session):
+        of_whole_rows = {number: fields for number, fields in _versions(known).items() if number not in _partial(known)}
+        if swapped(target.columns, of_whole_rows, plan) and self._schema_changes.caught_up(spec, session):
             plan = self.planned(spec, target, known)
         if plan.changes:
             targets.alter(session, target, plan, newest=newest)
@@ -140,6 +148,7 @@ class OpenTables:
             key_fields=key_fields if target.key_names else (),
             newest=target.newest,
             renamed=self._schema_changes.of(spec),
+            partial=_partial(known),
         )
 
     def tombstones_path(self, path: str) -> str:
@@ -231,6 +240,11 @@ def numbers(known: Known) -> list[int]:
 
 def _versions(known: Known) -> dict[int, tuple[Field, ...]]:
     return dict(zip(numbers(known), (envelope.fields for envelope in known.envelopes.values()), strict=True))
+
+
+def _partial(known: Known) -> frozenset[int]:
+    """The numbers of schemas whose records have some columns only."""
+    return frozenset(number for number, one in zip(numbers(known), known.envelopes.values(), strict=True) if one.partial)
 
 
 def _policy(spec: TableSpec) -> Policy:

@@ -47,7 +47,7 @@ def apply(work: Work) -> Applied:
     given = decoded(work.raw, work.decoding)
     if work.nulls:
         given = given.persist(StorageLevel.MEMORY_AND_DISK)
-    rows, held = kept.completed(rows_of.deletes(given, work), target, work.session, tombstones)
+    rows, held = kept.completed(rows_of.deletes(given, work), target, work.session, tombstones, left_out=applied.leave_out)
     rows = rows_of.ambiguous(last_of_each_position(rows, target.keys), work)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -4,21 +4,28 @@ The row before is the one of the next lower position of the same key: a record o
 are put in one line, the table's among them, and a missing value is taken from the last row before that has it, back to the key's last delete. A row for
 which there is none goes to quarantine: its other values are known, but not the whole row. In a mirror only the key's last row counts, so an incomplete
 row is left out if a whole row, the table's row or a delete follows it.
+
+A dumped row of some columns only (mode ``columns``) is completed in the same way. Of a mirror it sets those columns and keeps the position of the row before:
+it shows nothing of the other columns, so an older whole row of a dump may still replace it. Where there is no row before, since the table's row is newer or
+the source has deleted it, the record is left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.delta.target import HISTORY, MIRROR, TO1, TO2, Target
 from dblog_sink.delta.tombstones import Tombstones
-from dblog_sink.records.decode import BAD, BAD_AT, OFFSET, OP, PARTITION, SEQ1, SEQ2, UNAVAILABLE
+from dblog_sink.records.decode import BAD, BAD_AT, OFFSET, OP, PARTIAL, PARTITION, SEQ1, SEQ2, UNAVAILABLE
 from dblog_sink.records.latest import with_keys
 from dblog_sink.schema.types import quote
 
 _RANK, _DELETES_BEFORE, _LATER = "_dblog_rank", "_dblog_deletes_before", "_dblog_later"
+_ALONE, _BEFORE, _FOLLOWED = "_dblog_alone", "_dblog_before", "_dblog_followed"
 _ENDED, _STORED, _BATCH = 0, 1, 2
 _NO_VALUE = (
     ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
@@ -26,8 +33,18 @@ _NO_VALUE = (
 )
 
 
-def completed(rows: DataFrame, target: Target, session: SparkSession, tombstones: Tombstones | None) -> tuple[DataFrame, list[DataFrame]]:
-    """The decoded rows with every value, or marked as bad where no earlier row has a missing one; and the frames to release in the end."""
+def completed(
+    rows: DataFrame,
+    target: Target,
+    session: SparkSession,
+    tombstones: Tombstones | None,
+    *,
+    left_out: Callable[[int], None] = lambda _count: None,
+) -> tuple[DataFrame, list[DataFrame]]:
+    """The decoded rows with every value, or marked as bad where no earlier row has a missing one; and the frames to release in the end.
+
+    ``left_out`` gets how many dumped rows of some columns only have no row before them.
+    """
     if UNAVAILABLE not in rows.columns:
         return rows, []
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
@@ -35,7 +52,7 @@ def completed(rows: DataFrame, target: Target, session: SparkSession, tombstones
     found = incomplete.select(F.explode(UNAVAILABLE).alias("name"), SEQ1, SEQ2).groupBy("name").agg(F.min(F.struct(SEQ1, SEQ2))).collect()
     names = sorted(row[0] for row in found)
     if not names:
-        return rows.drop(UNAVAILABLE), [rows]
+        return rows.drop(UNAVAILABLE, PARTIAL), [rows]
     keys = target.keys
     touched = incomplete.select(*(F.col(quote(name)).alias(f"_dblog_k{n}") for n, (name, _) in enumerate(keys))).distinct()
     mine = with_keys(rows, touched, keys, how="left_semi").withColumn(_RANK, F.lit(_BATCH))
@@ -61,6 +78,7 @@ def completed(rows: DataFrame, target: Target, session: SparkSession, tombstones
     for n, name in enumerate(names):
         line = line.withColumn(name, F.when(F.col(f"_dblog_last{n}").isNull(), F.col(quote(name))).otherwise(F.col(f"_dblog_last{n}")["v"]))
     open_ = F.size(UNAVAILABLE) > 0
+    line = _on_their_rows(line, target, until_deleted, open_)
     line = line.withColumn(
         _LATER, F.coalesce(F.max(~open_ | (F.col(_RANK) != _BATCH)).over(whole.rowsBetween(1, Window.unboundedFollowing)), F.lit(False))
     ).where(F.col(_RANK) == _BATCH)
@@ -68,7 +86,7 @@ def completed(rows: DataFrame, target: Target, session: SparkSession, tombstones
         later = F.col(_LATER)
         if tombstones is not None and tombstones.floor is not None:
             later |= (F.col(SEQ1) < tombstones.floor[0]) | ((F.col(SEQ1) == tombstones.floor[0]) & (F.col(SEQ2) < tombstones.floor[1]))
-        line = line.where(~(open_ & later))
+        line = line.where(~(open_ & later) | F.col(_ALONE))
     reason = F.concat(F.lit("column "), F.array_join(UNAVAILABLE, ", "), F.lit(_NO_VALUE))
     line = line.withColumns(
         {
@@ -76,10 +94,27 @@ def completed(rows: DataFrame, target: Target, session: SparkSession, tombstones
             BAD: F.when(open_, reason).otherwise(F.col(BAD)),
         }
     )
-    plain = [quote(name) for name in rows.columns if name != UNAVAILABLE]
+    plain = [quote(name) for name in rows.columns if name not in (UNAVAILABLE, PARTIAL)]
     # A checkpoint, not a cache: a cached frame that reads the table would be computed again after the commit, against the new version.
-    done = line.select(*plain).localCheckpoint()
+    done = line.select(*plain, _ALONE).localCheckpoint()
+    if partial := done.where(_ALONE).count():
+        left_out(partial)
+    done = done.where(~F.col(_ALONE)).select(*plain)
     return with_keys(rows, touched, keys, how="left_anti").select(*plain).unionByName(done), [rows]
+
+
+def _on_their_rows(line: DataFrame, target: Target, until_deleted: WindowSpec, open_: Column) -> DataFrame:
+    """The line with rows of some columns only put on the rows before them, in a mirror in place of these; ``_ALONE`` marks those that have none."""
+    partial = F.coalesce(F.col(PARTIAL), F.lit(False))
+    before = F.last(F.when(~partial & (F.col(OP) != "d"), F.struct(SEQ1, SEQ2)), ignorenulls=True).over(until_deleted)
+    line = line.withColumn(_BEFORE, before)
+    line = line.withColumn(_ALONE, partial & (F.col(_BEFORE).isNull() | open_))
+    if target.mode != MIRROR:
+        return line.drop(_BEFORE)
+    follows = F.max(partial & ~F.col(_ALONE)).over(until_deleted.rowsBetween(1, Window.unboundedFollowing))
+    line = line.withColumn(_FOLLOWED, F.coalesce(follows, F.lit(False)) & (F.col(OP) != "d") & (F.col(_RANK) == _BATCH))
+    at = {name: F.when(partial, F.col(_BEFORE)[name]).otherwise(F.col(name)) for name in (SEQ1, SEQ2)}
+    return line.where(~F.col(_FOLLOWED)).withColumns(at).drop(_BEFORE, _FOLLOWED)
 
 
 def _stored(target: Target, session: SparkSession, names: list[str], deletes: DataFrame | None) -> list[DataFrame]:

@@ -38,7 +38,7 @@ def apply(work: Work) -> Applied:
     given = decoded(work.raw, work.decoding)
     if work.nulls:
         given = given.persist(StorageLevel.MEMORY_AND_DISK)
-    rows, cached = _latest(rows_of.deletes(given, work), work)
+    rows, cached = _latest(rows_of.deletes(given, work), work, applied)
     try:
         groups = rows_of.groups(rows, work)
         truncate = rows_of.truncated(work, groups)
@@ -58,9 +58,9 @@ def apply(work: Work) -> Applied:
     return applied
 
 
-def _latest(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
+def _latest(rows: DataFrame, work: Work, applied: Applied) -> tuple[DataFrame, list[DataFrame]]:
     """One row a key, from a cache; and the frames to release in the end."""
-    rows, held = kept.completed(rows, work.target, work.session, work.tombstones)
+    rows, held = kept.completed(rows, work.target, work.session, work.tombstones, left_out=applied.leave_out)
     rows, cached = last_of_each_key(rows, work)
     return rows, [*cached, *held]
 

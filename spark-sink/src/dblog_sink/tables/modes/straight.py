@@ -27,7 +27,7 @@ _OTHERS, _NEWEST = "others", "newest"
 def straight(work: Work, tombstones: Tombstones, applied: Applied) -> bool:
     """Write the batch if it holds nothing but new rows, and report in ``applied`` what was done. False: nothing was done."""
     target = work.target
-    plain = target.soft is None and not work.decoding.keys_of_value and not work.merge_only and not work.nulls
+    plain = target.soft is None and not work.decoding.keys_of_value and not work.decoding.partial and not work.merge_only and not work.nulls
     if work.records < MANY_ROWS or work.replayed or not plain or not target.growing:
         return False
     if target.declined:

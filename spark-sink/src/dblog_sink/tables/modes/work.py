@@ -61,6 +61,8 @@ class Applied:
     upserts: int = 0
     deletes: int = 0
     bad: int = 0
+    left_out: int = 0
+    """Dumped rows of some columns only, of which the table has no row that is not newer."""
     appended: int = 0
     merged: int = 0
     path: str = ""
@@ -76,3 +78,7 @@ class Applied:
     """The table is in append mode."""
     positions: dict[int, LogEnd] = field(default_factory=dict)
     """The highest log position by topic partition, of a table in append mode."""
+
+    def leave_out(self, count: int) -> None:
+        """So many rows were left out."""
+        self.left_out += count
