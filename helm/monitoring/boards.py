@@ -334,6 +334,15 @@ DUMP = Board(
         _task("Rows estimated", "By the database's statistics; they may be off by half.", "dump_rows_estimated"),
         _task("Rows a second", "Over the last minute.", "dump_rows_per_second", unit="cps"),
         _task("Time to the end", "At the speed of now.", "dump_eta_seconds", unit="s"),
+        _task("Error of that time", "By the middle one of the last answers: 0.1 is a tenth too long or too short.", "dump_eta_error_ratio"),
+        Panel(
+            title="Held or slowed",
+            description="1 while dumps give way to their source: its load, or log that would be lost before it is read. A dump's detail says which.",
+            queries=tuple(
+                (_by(_TASK, _of("dump_governor_state", f'state="{state}"'), how="max"), f"{{{{job}}}} {{{{connector}}}} {state}")
+                for state in ("slowed", "held")
+            ),
+        ),
         Panel(
             title="Last progress",
             description="Seconds since a chunk was finished.",
