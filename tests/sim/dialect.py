@@ -658,10 +658,6 @@ class SimServer:
     def own_condition(self, table: TableId) -> str | None:
         return None
 
-    def check_keys(self, table: Table, keys: Any) -> None:
-        """What the desk refuses of them needs no server."""
-        HUB.pause()
-
     def check_condition(self, table: Table, where: str) -> None:
         """There is no SQL here."""
 
