@@ -39,7 +39,7 @@ def shop(source: Database) -> Iterator[Callable[..., Follower]]:
     def make(**statements: str) -> Follower:
         given = {f"{PREFIX}{database}.{table}": statement.format(d=database) for table, statement in statements.items()}
         listed = {LIST: ",".join(f"{database}.{table}" for table in statements)}
-        follower = Follower(source, database, **{"dblog.chunk.rows": "50", **listed, **given})
+        follower = Follower(source, database, **{"dblog.chunk.rows": "20", "dblog.dump.threads": "3", **listed, **given})
         made.append(follower)
         return follower
 

@@ -110,7 +110,7 @@ def test_under_writes_each_fingerprint_is_of_a_row_that_the_topic_has_and_at_res
     follower.until_equal("orders")
     follower.until_equal("items")
     sent = len(follower.values)
-    quiet = follower.ask(rf"{follower.database}\..*", mode="verify")
+    quiet = follower.ask(rf"{follower.database}\..*", mode="verify", parallelism=3, chunk_rows=20)
     follower.until_state(quiet, "DONE")
 
     assert follower.amiss == []
