@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dblog.codecs.envelope import INT64, struct
-from dblog.codecs.plan import RowContext
+from dblog.codecs.plan import Form, RowContext
 from dblog.core.changes import Change, Unknown, tables_of
 from dblog.core.crosscheck import Seen
 from dblog.core.dumprequests import Scope
@@ -135,7 +135,7 @@ class SimEncoder:
             table=table,
             topic=table.id.name,
             key=() if at < 0 else (at,),
-            columns=[SimpleNamespace(apart=False)] * len(table.columns),
+            columns=[SimpleNamespace(apart=False, form=Form.INT)] * len(table.columns),
             key_schema=KEY_SCHEMA,
             value_schema=VALUE_SCHEMA,
         )
@@ -660,9 +660,6 @@ class SimServer:
 
     def check_condition(self, table: Table, where: str) -> None:
         """There is no SQL here."""
-
-    def check_keys(self, table: Table, keys: Any) -> None:
-        """Nobody asks by keys here."""
 
     def open_chunks(self) -> SimChunks:
         return SimChunks(self._source, self._chances)
