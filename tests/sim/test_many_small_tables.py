@@ -52,7 +52,7 @@ class ManyWorld(World):
             chunk_limits=self.limits,
             retry_policy=RetryPolicy(),
         )
-        schemas: Any = SimpleNamespace(table=self.tables.get, prepare=lambda _: None, joined_number=lambda _: 0)
+        schemas: Any = SimpleNamespace(table=self.tables.get, prepare=lambda _: None, joined_numbers=dict)
         chunks: Any = SimpleNamespace(
             open_chunks=lambda: FakeDumpConnection(self.database, before_select=self._before_select), chunk_sql=self.sql
         )

@@ -57,7 +57,7 @@ def dumping(interleaver: Interleaver) -> Dumping:
     return Dumping(
         interleaver=interleaver,
         chunks=unused,
-        schemas=Mock(joined_number=lambda _: 0),
+        schemas=Mock(joined_numbers=dict),
         options=options,
         stopped=threading.Event(),
         spawn=unused,

@@ -385,13 +385,14 @@ class Dumping:
 
     def dump_again(self, rewritten: Mapping[TableId, str]) -> None:
         """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3"""
+        joined = self._schemas.joined_numbers()
         for table in self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None):
             log.info("the table is dumped again", table=str(table), reason=rewritten[table])
-            joined = self._schemas.joined_number(table)
+            number = joined.get(table, 0)
             self._interleaver.read_again(
                 table,
                 "its rows were rewritten",
-                lambda d, t=table, n=joined: (d or dump_of(self._options.run, ())).with_tables([t]).restarted(t).with_join(n),  # type: ignore[misc]
+                lambda d, t=table, n=number: (d or dump_of(self._options.run, ())).with_tables([t]).restarted(t).with_join(n),  # type: ignore[misc]
             )
         self.start_readers()
 

@@ -134,7 +134,7 @@ class Schemas:
         self._dumps = dumps
         self._goes_on = goes_on
         self._dumps_new = dumps_new or dumps
-        self._joins = joins
+        self._joins = max([joins, *(number for number, _ in timeline.joined().values())])
         self._appeared: set[TableId] = set()
         self.passed_over_total = 0
         """Rows events of parked tables that no dump will bring, where the connector is asked to go on without them."""
@@ -223,10 +223,9 @@ class Schemas:
             log.info("a parked table is read again", table=str(table))
         return ended | dict.fromkeys(appeared, APPEARED)
 
-    def joined_number(self, table: TableId) -> int:
-        """The number of its joining; 0 of a table that did not join."""
-        number, _ = self._timeline.joined().get(table, (0, (0, 0)))
-        return number
+    def joined_numbers(self) -> dict[TableId, int]:
+        """The tables that joined, and the numbers of their joinings."""
+        return {table: number for table, (number, _) in self._timeline.joined().items()}
 
     def resolve(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | RowsParked | None:
         """The encoder for rows behind this table map; None when the table is not captured, ROWS_PARKED when it is parked until a statement or a position
@@ -283,9 +282,8 @@ class Schemas:
         """A table has rows and no statement of the log made it: another server did, or a tool, or a session that does not log. It joins here, and is
         dumped, for what it held before is in no log. A restart in front of the dump's first offset knows it by the number of its joining. # I3
         """
-        number = 1 + max([self._joins, *(earlier for earlier, _ in self._timeline.joined().values())])
-        if self._timeline.note_joined(table_id, position, number):
-            self._joins = number
+        if self._timeline.note_joined(table_id, position, self._joins + 1):
+            self._joins += 1
             self._save(table_id)
             self._appeared.add(table_id)
 
