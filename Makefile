@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-tables bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-signals kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-signals kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -62,6 +62,7 @@ help:
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
 	@echo '  make bench-before BEFORE=/path [ARGS="bulk --rounds 3"]   the worker against another checkout of itself, such as the commit before'
 	@echo '  make bench-tables [ARGS="--tables 200"]   a dump of 1 000 small tables, topics and schemas included; writes build/bench/manytables.json'
+	@echo '  make bench-table [ARGS="--rows 300000"]   a dump of one large table by one reader and by four; writes build/bench/onetable.json'
 	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
 	@echo '  make bench-transaction [ARGS="--gib 2"]   memory of a task that reads one huge transaction, plain and compressed'
 	@echo
@@ -175,6 +176,10 @@ bench-before: setup
 # A minute; ARGS="--before FOLDER" measures another checkout beside it.
 bench-tables: setup
 	@$(BIN)/python tests/bench/manytables.py $(ARGS)
+
+# A few minutes; ARGS="--rows 10000000 --keys text" asks how soon a large table's first record comes.
+bench-table: setup
+	@$(BIN)/python tests/bench/onetable.py $(ARGS)
 
 # An hour or two on an idle machine.
 bench-sink: setup
