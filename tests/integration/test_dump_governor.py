@@ -116,7 +116,7 @@ def test_a_source_with_many_threads_holds_its_dump_without_a_snapshot_and_lets_i
     source: Database, follower_of: Any
 ) -> None:
     follower = follower_of(**{"dblog.dump.limit.threads.running": str(SLEEPERS)}).start()
-    request = follower.ask(rf"{follower.database}\.t", delay_ms=50)
+    request = follower.ask(rf"{follower.database}\.t", delay_ms=150, parallelism=3)
     follower.until(lambda: follower.ops("t"))
 
     with sleeping(source, SLEEPERS):

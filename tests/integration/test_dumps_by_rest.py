@@ -83,6 +83,9 @@ def test_a_dump_is_asked_for_steered_killed_and_ends_with_every_row_in_the_topic
         assert watched.returncode == 0, watched.stdout + watched.stderr
         detail = rest("GET", f"{url}/{identity}").json()["status"]
         assert (detail["state"], detail["tables_done"], detail["tables_total"]) == ("DONE", 1, 1)
+        assert detail["bytes"] > detail["rows"] * 8, "over all kills"
+        (table,) = rest("GET", f"{url}/{identity}?map=true").json()["status"]["tables"]
+        assert (set(table["map"]), table["proof"]["high"]["pos"] > 0) == ({1.0}, True)
         folded = fold(kafka.bootstrap, worker.url, topic)
         assert {key[0]: row["v"] for key, row in folded.rows.items()} == {n: n for n in range(1, ROWS + 1)}
         assert folded.violations == []
