@@ -151,9 +151,9 @@ class TaskFollower:
         self.task = self.new_task()
         self.start()
 
-    def poll(self) -> None:
+    def poll(self, *, records_max: int = 2000) -> None:
         """Take what is there, and store its offset."""
-        batches = self.task.poll(timeout_s=0.05, records_max=2000, bytes_max=1 << 20)
+        batches = self.task.poll(timeout_s=0.05, records_max=records_max, bytes_max=1 << 20)
         for batch in batches:
             for segment in batch.segments:
                 if segment.table is None:

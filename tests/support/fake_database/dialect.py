@@ -23,13 +23,14 @@ from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, T
 from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import ChunkRows
 from dblog.readers.contract import Advice, Load, LogSchemas, LogState, Merge, Progress, Reading, TableResolver, TaskContext
-from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, LogRows, Moved, RowsParked, Statement, Watermarks
+from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, LogRows, Moved, RowsParked, Signals, Statement, Watermarks
 from support.fake_database.database import Entry, FakeDatabase, MarkEntry, RowsEntry, StatementEntry, key_indexes, ordered
 from support.fake_database.image import JsonImage, chunk_image, log_image
 from support.fake_database.statements import parse
 
 ROW_BITS = 23
 WATERMARKS = TableId("dblog", "watermark")
+SIGNALS = TableId("d", "signals")
 Row = tuple[Any, ...]
 
 
@@ -157,6 +158,10 @@ class FakeReader:
         context = _context(self._database.number, index, (high, low), self._now_us())
         behind = index + 1
         match entry:
+            case RowsEntry(table, op, images) if table.id == SIGNALS:
+                at = WatermarkPosition(file=context.file, pos=index, sequence_high=high, sequence_low=low)
+                rows = tuple((after[0], after[1], after[2]) for _, after in images if after is not None)
+                return Signals(rows=rows if op == "c" else (), at=at, position=behind)
             case RowsEntry(table, op, images):
                 encoder = self._encoder(table, (high, low), index)
                 if isinstance(encoder, RowsParked):
@@ -460,7 +465,7 @@ class FakeServer:
 
     chunk_sql = fake_sql
     watermark_table = WATERMARKS
-    signal_tables: frozenset[TableId] = frozenset()
+    signal_tables = frozenset({SIGNALS})
 
     def __init__(self, database: FakeDatabase) -> None:
         self.database = database

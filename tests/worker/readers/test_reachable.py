@@ -56,6 +56,13 @@ def test_brokers_and_registry_that_are_away_are_named_together_with_their_keys(k
     assert url in errors["value.converter.schema.registry.url"]
 
 
+def test_a_file_of_signals_needs_a_folder_that_the_worker_s_owner_has_named(kafka):
+    channels = {"signal.enabled.channels": "source,file"}
+
+    assert "dblog.signal.files.folder" in errors_of(kafka, **channels)["signal.enabled.channels"]
+    assert errors_of(kafka, worker={"dblog.signal.files.folder": "/signals"}, **channels) == {}
+
+
 def test_a_registry_of_the_worker_and_a_refused_login_are_named_too(kafka):
     with RegistryServer(auth="u:p") as registry:
         errors = errors_of(kafka, worker={"key.converter.schema.registry.url": registry.url})

@@ -55,7 +55,7 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
         threading.Thread(
             target=contextvars.copy_context().run, args=(note, check), name="reachable", daemon=True
         )  # lines of the log name the connector
-        for check in (_brokers, _registries)
+        for check in (_brokers, _registries, _signal_file)
     ]
     for thread in threads:
         thread.start()
@@ -100,6 +100,11 @@ def signal_file(settings: Settings, worker: WorkerConfig) -> SignalFileSettings 
     return SignalFileSettings(
         path=Path(folder) / settings.text("signal.file"), interval_s=settings.integer("signal.poll.interval.ms") / 1000
     )
+
+
+def _signal_file(settings: Settings, worker: WorkerConfig, _limit_s: float) -> dict[str, str]:
+    signal_file(settings, worker)
+    return {}
 
 
 def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[str, str]:
