@@ -617,3 +617,31 @@ def test_a_dump_that_was_paused_for_a_moment_goes_on_though_its_reader_has_seen_
     interleaver.stop()
 
     assert done == [False]
+
+
+def test_a_chunk_that_does_not_go_on_where_its_table_has_come_to_is_not_sent_and_another_reader_s_is() -> None:
+    """Two lanes of one table, one of which was read before the table began again: its rows would leave a gap in front of them."""
+    world = World(queue_records_max=100)
+    interleaver = world.interleaver
+    world.database.insert(ORDERS, *[(n, n) for n in range(10)])
+    begun = dump_of("d", [ORDERS]).started(ORDERS, key=("id",), upto=(9,)).advanced(ORDERS, after=(2,), rows=3, done=False)
+    interleaver.change_dump(lambda _: begun.split(ORDERS, upto=(9,), at=(5,)))
+    connection = FakeDumpConnection(world.database)
+
+    def chunk(lane: int, after: Any, upto: Any) -> None:
+        ticket = interleaver.declare(ORDERS, keyed=True, resets=interleaver.resets(ORDERS, lane), windows_max=2, lane=lane)
+        assert ticket is not None
+        text, parameters = fake_sql.chunk_select(world.tables[ORDERS], after, upto, 100)
+        found = connection.select(text, parameters, key=(0,))
+        read = ChunkRead(table=world.tables[ORDERS], rows=found.rows, row_count=found.row_count, after=after, upto=upto, final=True)
+        assert interleaver.submit(ticket, read)
+        for at, token in enumerate((ticket.low_token, ticket.high_token), start=1):
+            interleaver.watermark(token, WatermarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at))
+
+    chunk(1, (6,), (9,))
+    assert (world.queue.records_total, interleaver.resets(ORDERS, 1), interleaver.resets(ORDERS, 0)) == (0, 1, 0)
+    chunk(0, (2,), (5,))
+    assert world.queue.records_total == 3
+    progress = interleaver.table_dump(ORDERS)
+    assert progress is not None
+    assert [(one.after, one.upto) for one in progress.ranges] == [((5,), (9,))]
