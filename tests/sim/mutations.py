@@ -129,7 +129,7 @@ MUTATIONS = (
         f"{READERS}interleaved:Interleaver.settled",
         "or not self._is_open(table, lane)",
         "or True",
-        1000,
+        20_000,
     ),
     Mutation(
         "a range is read again while an older window closes",
