@@ -168,6 +168,7 @@ def test_the_dump_of_many_tables_goes_on_after_a_kill_and_its_state_stays_short(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 def test_the_dump_of_ten_thousand_tables_goes_on_after_a_kill_and_its_state_stays_short(
     shop_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
