@@ -16,6 +16,8 @@ from stack.database import Database
 from support.follower import Follower, Row
 from support.servers import execute, new_database
 
+pytestmark = pytest.mark.either_server
+
 ROWS = 4000
 TABLES = ("dense", "sparse", "texts")
 
