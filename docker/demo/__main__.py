@@ -42,6 +42,7 @@ SCENARIO = Scenario(
     rate_per_s=800.0,
     changes_max=80_000,
     log_s=10.0,
+    healed=("products", "title"),
     dumped_again=r"shop\.(customers|products)",
 )
 

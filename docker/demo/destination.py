@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from stack import Kafka
 
@@ -93,6 +94,24 @@ class DeltaLake:
         self._sink.kill()
         self._sink.start()
         return pid
+
+    def damage(self, table: str, column: str) -> str:
+        """Change a text in one row, as a stranger to the sink may; which row."""
+        return self._lake.damage(DATABASE, table, column)
+
+    def outcome(self, kind: str, dump: str) -> dict[str, Any] | None:
+        """What the job has reported of a dump's end, by its progress file; None as long as it has not."""
+        assert self._sink is not None, "asked after its start"
+        lines = self._sink.progress_file.read_text().splitlines() if self._sink.progress_file.exists() else []
+        found = (json.loads(line) for line in reversed(lines) if dump in line and line.endswith("}"))
+        return next(
+            (line for line in found if line.get("kind") == kind and line.get("dump") == dump and line.get("result") != "waits"), None
+        )
+
+    def show_verified(self, table: str) -> list[str]:
+        """What ``dblog-sink verified`` prints of a table."""
+        assert self._sink is not None, "asked after its start"
+        return self._sink.ask("verified", table)
 
     def compare(self, connect: Connect, table: str) -> TableResult:
         """Read the Delta table with delta-rs."""

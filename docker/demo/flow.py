@@ -20,12 +20,12 @@ from stack.database import Database
 from stack.process import wait_until
 
 from demo.compare import TableResult
-from demo.destination import Destination, RunFailedError
+from demo.destination import DeltaLake, Destination, RunFailedError
 from demo.load import Load
 from demo.pipeline import Connector, Worker, create_connector_user
 from demo.progress import Numbers, Progress
 from demo.rest import ConnectorFailedError, Rest
-from demo.second_dump import Operator, dump_again
+from demo.second_dump import Operator, dump_again, heal
 from demo.shop import DATABASE, TABLES, Sizes, create_shop
 from demo.topics import Topics
 
@@ -63,6 +63,8 @@ class Scenario:
     log_s: float
     dumped_again: str | None = None
     """A pattern of tables that are asked for once more while the shop is open."""
+    healed: tuple[str, str] | None = None
+    """A table and a text column: a row of it is damaged in the lake, found and healed."""
     seed: int = 1
     alter_at_dump_share: float | None = 0.08
     chunk_rows: int = 2000
@@ -154,6 +156,8 @@ class Run:
             self._catch_up(worker)
             if self.sink_kills < sum(kill.commits is not None for kill in scenario.kills):
                 raise RunFailedError("everything had arrived before the sink was killed as often as the run is to show")
+            if scenario.healed is not None:
+                self._heal(worker, *scenario.healed)
             self._compare(worker)
         self.outcome.elapsed_s = time.monotonic() - self.began_s
         return self.outcome
@@ -242,6 +246,16 @@ class Run:
             return self.destination.arrived()
 
         wait_until(arrived, timeout_s=self.scenario.catch_up_timeout_s, what="the last row of every table to arrive", pause_s=0.5)
+
+    def _heal(self, worker: Worker, table: str, column: str) -> None:
+        self.progress.phase("a damaged row is found, and healed")
+        assert isinstance(self.destination, DeltaLake), "rows are damaged in a lake"
+
+        def wait(condition: Callable[[], bool], what: str) -> None:
+            self._wait(condition, worker, None, what=what)
+            self.destination.check()
+
+        heal(Operator(worker, self.scenario.name, self.progress), self.destination, table, column, wait)
 
     def _compare(self, worker: Worker) -> None:
         """Compare all tables; those that differ once more, until they agree or time is up."""

@@ -52,6 +52,15 @@ class Lake:
         except TableNotFoundError:
             return None
 
+    def damage(self, database: str, table: str, column: str) -> str:
+        """Write another text into one row, and keep its position: the SQL condition of that row."""
+        delta = DeltaTable(self.path(database, table))
+        key = delta.schema().fields[0].name
+        (value,) = next(iter(self._select(database, table, f"SELECT MIN({key}) FROM t")))
+        where = f"{key} = '{str(value).replace(chr(39), chr(39) * 2)}'"
+        delta.update(predicate=where, updates={column: "'damaged'"})
+        return where
+
     def read_rows(self, database: str, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Every row in the order of ``names``."""
         return self._select(database, table, f"SELECT {', '.join(_quoted(name) for name in names)} FROM t")

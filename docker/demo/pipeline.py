@@ -123,7 +123,8 @@ class Sink(Server):
         self.progress_file = folder / "sink-progress.jsonl"
         config = {
             "name": name,
-            "topics.pattern": rf"{prefix}\.{database}\..*",
+            # With the chunk markers, which show what a dump has brought.
+            "topics.pattern": rf"{prefix}\.({database}\..*|dblog\.chunks)",
             "registry.url": registry_url,
             "registry.wait.max.s": 120,
             "kafka.bootstrap.servers": kafka.bootstrap,
@@ -152,6 +153,13 @@ class Sink(Server):
             str(ROOT / "spark-sink" / "run.py"),
             *("--config", str(self.config_file)),
         ]
+
+    def ask(self, *question: str) -> list[str]:
+        """The lines that `dblog-sink` answers with."""
+        line = [str(Path(sys.executable).with_name("dblog-sink")), *question, "--config", str(self.config_file)]
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": BRIEF_JVM}
+        done = subprocess.run(line, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+        return done.stdout.splitlines()
 
     def answers(self) -> bool:
         """Ready as soon as its process runs: the waits of the destination look at what it writes."""

@@ -1,4 +1,6 @@
-"""A second dump while the shop is open: asked for, paused, resumed and made faster by the commands that an operator types."""
+"""Dumps on demand, by the commands that an operator types: a second dump while the shop is open, paused, resumed and made faster; and a damaged row that one
+finds and another one heals.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from demo.destination import RunFailedError
+from demo.destination import DeltaLake, RunFailedError
 from demo.pipeline import ROOT, Worker
 from demo.progress import Progress
+from demo.shop import DATABASE
 
 BAR_CHARS = 24
 COMMAND_S_MAX = 120.0
@@ -88,3 +91,31 @@ def bar(status: Mapping[str, Any]) -> str:
     full = int(share * BAR_CHARS)
     speed = f", {status['rows_per_s']:,.0f} rows/s" if status.get("rows_per_s") else ""
     return f"[{'#' * full}{'.' * (BAR_CHARS - full)}] {share:.0%} {status.get('state', '-')}, {rows:,} rows{speed}"
+
+
+def heal(operator: Operator, lake: DeltaLake, table: str, column: str, wait: Wait) -> None:
+    """A row that somebody has damaged in the lake: a dump of mode verify finds it, one of mode repair heals it, and another comparison shows that."""
+    name = f"{DATABASE}.{table}"
+    pattern = name.replace(".", r"\.")
+    damaged = lake.damage(table, column)
+    operator.progress.event(f"somebody has damaged a row of the lake: {column} of {name} where {damaged}")
+    found = _compared(operator, lake, pattern, wait)
+    for line in lake.show_verified(name):
+        operator.progress.event(f"  {line}")
+    if found.get("result") != "differing" or found.get("differing") != 1:
+        raise RunFailedError(f"one row of {name} was damaged, and the comparison says {found}")
+    repair = operator.start(pattern, "--mode", "repair")
+    operator.until(repair, "DONE", wait)
+    wait(lambda: lake.outcome("ghosts", repair) is not None, f"the repair of {name}")
+    after = _compared(operator, lake, pattern, wait)
+    if after.get("result") != "equal":
+        raise RunFailedError(f"{name} was repaired, and the comparison says {after}")
+    operator.progress.event(f"  {name}: equal, {after.get('equal'):,} rows")
+
+
+def _compared(operator: Operator, lake: DeltaLake, pattern: str, wait: Wait) -> Mapping[str, Any]:
+    """The sink's verdict behind a dump of mode verify."""
+    dump = operator.start(pattern, "--mode", "verify")
+    operator.until(dump, "DONE", wait)
+    wait(lambda: lake.outcome("verified", dump) is not None, f"the comparison of dump {dump}")
+    return lake.outcome("verified", dump) or {}
