@@ -143,7 +143,9 @@ def test_every_path_is_below_the_url_of_the_lake_whatever_its_scheme(base: str) 
         "gs://gold/table",
     }
     assert settings.paths(["p.shop.a", "p.shop.b"]) == {
-        **{f"_dblog/{name}": f"{base}/_dblog/{name}" for name in ("landing", "control", "quarantine", "chunks")},
+        **{
+            f"_dblog/{name}": f"{base}/_dblog/{name}" for name in ("landing", "control", "quarantine", "chunks", "fingerprints", "verified")
+        },
         "shop.a": f"{base}/shop/a",
         "_dblog/tombstones/shop.a": f"{base}/_dblog/tombstones/shop/a",
         "shop.b": "gs://gold/b",

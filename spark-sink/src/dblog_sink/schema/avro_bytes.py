@@ -183,7 +183,8 @@ def _long_decimal(path: str, scale: int) -> str:
     whole = f"regexp_replace(array_join(transform(reverse({limbs}), x -> lpad(hex(x), {_LIMB // 4}, '0')), ''), '^(00)+', '')"
     # The first bit shows the sign.
     signed = f"transform(array({whole}), h -> IF(h = '' OR h >= '8', concat('00', h), h))[0]"
-    turned = f"IF({negative}, translate({signed}, '0123456789ABCDEF', 'FEDCBA9876543210'), {signed})"
+    digits = "".join(f"{n:X}" for n in range(16))
+    turned = f"IF({negative}, translate({signed}, '{digits}', '{digits[::-1]}'), {signed})"
     return f"IF(regexp_like({path}, '^({shape})$'), {_avro(f'unhex({turned})', 'bytes')}, NULL)"
 
 
