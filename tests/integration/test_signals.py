@@ -187,7 +187,8 @@ def test_a_signal_pauses_and_resumes_what_signals_asked_for_over_a_restart_and_n
     assert states.pop(mine.id) != "PAUSED"
     assert list(states.values()) == ["PAUSED"]
     follower.restart()
-    assert [status["state"] for status in follower.task.desk.statuses() if status["id"] != mine.id] == ["PAUSED"]
+    # Until the database has been asked about its filter, it waits.
+    follower.until(lambda: [status["state"] for status in follower.task.desk.statuses() if status["id"] != mine.id] == ["PAUSED"])
     send(follower, ("resume", "resume-snapshot"))
     follower.until(lambda: "COMPLETED" in told(follower, "one"))
 

@@ -30,7 +30,15 @@ def reader_of(at: LogProgress, *items: Any) -> BinlogReader:
     unused: Any = sentinel.unused
     decoder: Any = SimpleNamespace(flush=lambda: list(items), forget_tables=lambda: None)
     return BinlogReader(
-        unused, decoder, at, schemas=unused, prepared=Prepared(), reread=None, includes=lambda _: True, ended=lambda *_: AssertionError()
+        unused,
+        decoder,
+        at,
+        schemas=unused,
+        prepared=Prepared(),
+        reread=None,
+        includes=lambda _: True,
+        signal_tables=frozenset(),
+        ended=lambda *_: AssertionError(),
     )
 
 
