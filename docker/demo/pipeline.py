@@ -132,6 +132,8 @@ class Sink(Server):
             "kafka.metadata.max.age.ms": 5000,
             "target.path": str(self.lake),
             "trigger.interval.s": 1,
+            # Nothing is late on one machine: what a dump has brought is judged soon.
+            "chunks.wait.s": 5,
             "progress.file": str(self.progress_file),
         }
         self.config_file = folder / "sink.yaml"
