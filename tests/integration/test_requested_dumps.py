@@ -246,6 +246,7 @@ def test_a_predicate_that_a_row_in_mid_dump_does_not_take_ends_its_table_and_nei
     follower.until(lambda: "100000" in str(follower.rows.get("orders")))
 
 
+@pytest.mark.either_server
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
