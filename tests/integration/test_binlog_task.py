@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from stack.process import wait_until
 from support.follower import TIMEOUT_S, Follower, Row
 from support.history import FakeHistoryLog
 from support.servers import connected, execute, new_database, purge_log, started
+from support.under_writes import under_writes
 
 pytestmark = pytest.mark.either_server
 
@@ -70,27 +70,18 @@ def fill(follower: Follower, rows: int = 3000) -> None:
 def test_a_dump_under_writes_ends_equal_to_the_source(shop: Any) -> None:
     follower = shop(**{"dblog.chunk.rows": "200", "dblog.dump.threads": "2"})
     fill(follower)
-    stop = threading.Event()
 
-    def write() -> None:
-        n = 0
-        while not stop.is_set():
-            n += 1
-            follower.sql(
-                f"UPDATE customers SET name = 'u{n}' WHERE id % 97 = {n % 97}",
-                f"DELETE FROM items WHERE order_id = {n % 400}",
-                f"INSERT INTO customers (name) VALUES ('late{n}')",
-                f"UPDATE customers SET id = -{n} WHERE id = {n * 3}",
-            )
+    def statements(n: int) -> tuple[str, ...]:
+        return (
+            f"UPDATE customers SET name = 'u{n}' WHERE id % 97 = {n % 97}",
+            f"DELETE FROM items WHERE order_id = {n % 400}",
+            f"INSERT INTO customers (name) VALUES ('late{n}')",
+            f"UPDATE customers SET id = -{n} WHERE id = {n * 3}",
+        )
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with under_writes(follower, statements):
         follower.start()
         follower.until_dumped()
-    finally:
-        stop.set()
-        writer.join()
 
     follower.until_equal("customers")
     follower.until_equal("items")

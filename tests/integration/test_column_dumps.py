@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from stack.database import Database
 from support.follower import Follower, Row
 from support.registry_server import RegistryServer
 from support.servers import execute, new_database
+from support.under_writes import under_writes
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
 ROWS = 600
@@ -75,32 +75,23 @@ def shop(source: Database) -> Iterator[Callable[..., Merger]]:
 
 def test_a_column_that_was_added_with_a_default_comes_by_itself_under_writes(shop: Any) -> None:
     follower = shop(**{"dblog.ddl.redump": "never"})  # nothing else brings the default
-    stop = threading.Event()
     follower.sql(
         "ALTER TABLE orders ADD COLUMN level INT NOT NULL DEFAULT 7, ADD COLUMN grade VARCHAR(5) DEFAULT 'a'",
         "UPDATE orders SET v = -1 WHERE id = 600",
     )
     follower.until(lambda: any("level" in row for row in follower.rows["orders"].values()))
 
-    def write() -> None:
-        n = 0
-        while not stop.is_set():
-            n += 1
-            follower.sql(
-                f"UPDATE orders SET status = 'u{n % 100}', level = {n} WHERE id % 97 = {n % 97}",
-                f"DELETE FROM orders WHERE id = {n * 5}",
-                f"UPDATE orders SET id = id + 100000 WHERE id = {n * 3}",
-                f"INSERT INTO orders VALUES ({200_000 + n}, 'new', {n}, {n}, NULL)",
-            )
+    def statements(n: int) -> tuple[str, ...]:
+        return (
+            f"UPDATE orders SET status = 'u{n % 100}', level = {n} WHERE id % 97 = {n % 97}",
+            f"DELETE FROM orders WHERE id = {n * 5}",
+            f"UPDATE orders SET id = id + 100000 WHERE id = {n * 3}",
+            f"INSERT INTO orders VALUES ({200_000 + n}, 'new', {n}, {n}, NULL)",
+        )
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with under_writes(follower, statements):
         request = follower.ask(rf"{follower.database}\.orders", mode="columns", columns=["LEVEL", "grade"], chunk_rows=40)
         follower.until_state(request, "DONE")
-    finally:
-        stop.set()
-        writer.join()
 
     follower.until_equal("orders")
     assert {tuple(payload["after"]) for _, payload in follower.partial} == {("id", "level", "grade")}

@@ -14,6 +14,7 @@ from dblog.model import TableId
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
+from support.under_writes import under_writes
 from worker.core.test_javaarray import ARRAY, WRITTEN
 
 
@@ -51,27 +52,18 @@ def dumped(follower: Follower, table: str = "orders") -> list[int]:
 
 def test_tables_that_nothing_has_dumped_are_asked_for_under_writes_and_end_equal_to_the_source(shop: Any) -> None:
     follower = shop()
-    stop = threading.Event()
 
-    def write() -> None:
-        n = 0
-        while not stop.is_set():
-            n += 1
-            follower.sql(
-                f"UPDATE orders SET status = 'u{n % 100}' WHERE id % 97 = {n % 97}",
-                f"DELETE FROM items WHERE line = {n}",
-                f"UPDATE orders SET id = id + 100000 WHERE id = {n * 3}",
-                f"INSERT INTO orders VALUES ({200_000 + n}, 'new', NULL)",
-            )
+    def statements(n: int) -> tuple[str, ...]:
+        return (
+            f"UPDATE orders SET status = 'u{n % 100}' WHERE id % 97 = {n % 97}",
+            f"DELETE FROM items WHERE line = {n}",
+            f"UPDATE orders SET id = id + 100000 WHERE id = {n * 3}",
+            f"INSERT INTO orders VALUES ({200_000 + n}, 'new', NULL)",
+        )
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with under_writes(follower, statements):
         request = follower.ask(rf"{follower.database}\.(orders|items)", parallelism=2, chunk_rows=50)
         status = follower.until_state(request, "DONE")
-    finally:
-        stop.set()
-        writer.join()
 
     follower.until_equal("orders")
     follower.until_equal("items")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from stack import Kafka
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
+from support.under_writes import under_writes
 
 TOPIC = "told"
 
@@ -200,17 +200,14 @@ def test_a_signal_pauses_and_resumes_what_signals_asked_for_over_a_restart_and_n
 def test_signals_survive_kills_and_each_is_carried_out_once(shop: Any) -> None:
     follower = shop(**{"incremental.snapshot.chunk.size": "20"})
     orders = f"{follower.database}.orders"
-    stop = threading.Event()
 
-    def write() -> None:
-        n = 0
-        while not stop.is_set():
-            n += 1
-            follower.sql(f"UPDATE orders SET v = v + 1 WHERE id % 50 = {n % 50}", f"INSERT INTO orders VALUES ({1000 + n}, 0)")
+    def statements(n: int) -> tuple[str, ...]:
+        return (
+            f"UPDATE orders SET v = v + 1 WHERE id % 50 = {n % 50}",
+            f"INSERT INTO orders VALUES ({1000 + n}, 0)",
+        )
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with under_writes(follower, statements):
         for kill in range(4):
             send(follower, (f"s{kill}", "execute-snapshot", {"data-collections": [orders]}))
             if kill % 2:
@@ -218,9 +215,6 @@ def test_signals_survive_kills_and_each_is_carried_out_once(shop: Any) -> None:
                 follower.until(lambda begun=begun: len(follower.notifications) > begun + 3)
             follower.restart()
         follower.until(lambda: all("COMPLETED" in told(follower, f"s{kill}") for kill in range(4)))
-    finally:
-        stop.set()
-        writer.join()
 
     follower.until_equal("orders")
     starts = [told(follower, f"s{kill}").count("STARTED") for kill in range(4)]

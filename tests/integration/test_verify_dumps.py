@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from support.fingerprints import fingerprints, prints_of
 from support.follower import Follower, Row
 from support.registry_server import RegistryServer
 from support.servers import execute, new_database
+from support.under_writes import under_writes
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
 ROWS = 600
@@ -83,30 +83,21 @@ def shop(source: Database) -> Iterator[Callable[..., Auditor]]:
 
 def test_under_writes_each_fingerprint_is_of_a_row_that_the_topic_has_and_at_rest_they_are_all_of_its_rows(shop: Any) -> None:
     follower = shop()
-    stop = threading.Event()
 
-    def write() -> None:
-        n = 0
-        while not stop.is_set():
-            n += 1
-            follower.sql(
-                f"UPDATE orders SET status = 'u{n % 100}' WHERE id % 97 = {n % 97}",
-                f"DELETE FROM items WHERE line = {n}",
-                f"UPDATE orders SET id = id + 100000 WHERE id = {n * 3}",
-                f"INSERT INTO orders VALUES ({200_000 + n}, 'new', {n}, DEFAULT)",
-            )
+    def statements(n: int) -> tuple[str, ...]:
+        return (
+            f"UPDATE orders SET status = 'u{n % 100}' WHERE id % 97 = {n % 97}",
+            f"DELETE FROM items WHERE line = {n}",
+            f"UPDATE orders SET id = id + 100000 WHERE id = {n * 3}",
+            f"INSERT INTO orders VALUES ({200_000 + n}, 'new', {n}, DEFAULT)",
+        )
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with under_writes(follower, statements):
         dropped = 0
         while not dropped:
             busy = follower.ask(rf"{follower.database}\.(orders|items)", mode="verify", parallelism=2, chunk_rows=40)
             follower.until_state(busy, "DONE")
             dropped = sum(m["rows_dropped"] for m in follower.markers if m["dump"] == busy.id)
-    finally:
-        stop.set()
-        writer.join()
     follower.until_equal("orders")
     follower.until_equal("items")
     sent = len(follower.values)

@@ -218,14 +218,14 @@ MUTATIONS = (
     Mutation("a reset wakes nobody", f"{READERS}interleaved:Interleaver._reset", "self._changed.notify_all()", "pass"),
     Mutation(
         "a table that is read again keeps its windows",
-        f"{READERS}interleaved:Interleaver.read_again",
+        f"{READERS}interleaved:Interleaver._thrown_back",
         "self._windows.table_changed(table, reason)",
         "pass",
         20_000,
     ),
     Mutation(
         "whoever reads a table that is read again goes on",
-        f"{READERS}interleaved:Interleaver.read_again",
+        f"{READERS}interleaved:Interleaver._thrown_back",
         "self._reset(table, None, reason)",
         "pass",
         5000,

@@ -255,6 +255,20 @@ def test_one_table_of_a_dump_is_paused_resumed_and_stopped_by_its_name() -> None
         with_table_wanted(request, "shop.a", Wanted.RUNNING)
 
 
+def test_a_table_is_meant_by_any_spelling_that_leaves_no_doubt() -> None:
+    request = parsed({"tables": [r"inventory\..*"]})
+    tables = ["inventory.Orders", "inventory.items", "inventory.ITEMS"]
+
+    def paused(name: str) -> list[str]:
+        return list(with_table_wanted(request, name, Wanted.PAUSED, tables=tables).tables_wanted)
+
+    assert paused("INVENTORY.orders") == ["inventory.Orders"]
+    assert paused("inventory.items") == ["inventory.items"]
+    for name in ("inventory.Items", "inventory.nothing"):
+        with pytest.raises(DefiniteError, match=rf"has no table {name}; GET /connectors/"):
+            paused(name)
+
+
 @pytest.mark.parametrize(
     ("whole", "table", "together"),
     [

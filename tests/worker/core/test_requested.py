@@ -245,3 +245,21 @@ def test_a_table_that_loses_its_predicate_by_a_new_name_is_given_up_and_one_that
     assert [progress.fault for progress in out.dump.failed] == [
         "shop.a has become shop.c, for which the request has no such predicate; request a dump of it by that name"
     ]
+
+
+def test_a_name_that_was_asked_for_keeps_its_predicate_whatever_table_a_swap_gives_it() -> None:
+    """What gh-ost ends with: the table of the real name has the ghost's rows."""
+    request = asked(predicate={"shop.a": "v = 1"})
+    ghost, old = TableId("shop", "_a_gho"), TableId("shop", "_a_del")
+    requests = with_requests(request, tables=[A])
+
+    out = requests.all_renamed([(A, old), (ghost, A)], lambda table: table == A).get(request.id)
+
+    assert out is not None
+    assert (list(out.dump.left), out.dump.failed, out.end) == ([A], (), None)
+
+
+def test_a_rename_of_tables_that_no_dump_has_changes_nothing() -> None:
+    requests = with_requests(asked(), tables=[A])
+
+    assert requests.all_renamed([(B, C)], lambda _: True) is requests

@@ -24,15 +24,12 @@ from dblog.core.dumprequests import (
     DumpStateError,
     UnknownTableError,
     changed,
-    selects,
     with_table_wanted,
     with_wanted,
 )
 from dblog.errors import DblogError
 
 _log = structlog.get_logger("dblog.cluster.dumps")
-
-TABLE_SHOWN_CHARS = 200
 
 NO_DUMPS = f"This worker takes no requests for dumps: {DUMPS_TOPIC} is empty in its file; leave the key out, or name a topic, and restart the worker"
 
@@ -78,8 +75,8 @@ class DumpRequests:
                 before = self._open(name, dump)
                 if table is None:
                     return self._change(before, lambda: with_wanted(before, wanted))
-                exact = self._table_of(before, table)
-                return self._change(before, lambda: with_table_wanted(before, exact, wanted))
+                tables = self._dumps.tables_of(name, dump)
+                return self._change(before, lambda: with_table_wanted(before, table, wanted, tables=tables))
 
     def connector_deleted(self, name: str) -> None:
         """Remove its requests: a connector of the same name that comes later has not made them."""
@@ -89,19 +86,6 @@ class DumpRequests:
         except DblogError as e:
             # The connector is gone all the same; the next comparison of wanted and actual removes them.
             _log.warning("the requests for dumps of a deleted connector are removed later", connector=name, reason=str(e))
-
-    def _table_of(self, request: DumpRequest, table: str) -> str:
-        """The dump's table of that name: as it is written, else the only one that differs in case alone (patterns are matched so)."""
-        tables = self._dumps.tables_of(request.connector, request.id)
-        if tables is None or table in tables or not selects(request)(table):
-            return table
-        alike = [each for each in tables if each.lower() == table.lower()]
-        if len(alike) != 1:
-            raise not_found(
-                f"The dump {request.id} has no table {table[:TABLE_SHOWN_CHARS]}; GET /connectors/{request.connector}/dumps/{request.id} lists its "
-                "tables, each as database.table"
-            )
-        return alike[0]
 
     def _change(self, before: DumpRequest, change: Callable[[], DumpRequest]) -> DumpRequest:
         try:

@@ -9,7 +9,7 @@ predicate is SQL) the task checks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -211,8 +211,18 @@ def with_wanted(request: DumpRequest, wanted: Wanted) -> DumpRequest:
     return _next(request, replace(request, wanted=wanted))
 
 
-def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted) -> DumpRequest:
-    """The same for one table of it, which one of the request's patterns must match."""
+def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted, *, tables: Collection[str] | None = None) -> DumpRequest:
+    """The same for one table of it, which one of the request's patterns must match, and which must be one of ``tables`` where these are known: as it is
+    written, or the only one that differs in case alone, for patterns are matched so. UnknownTableError names what is there.
+    """
+    if tables is not None and table not in tables and selects(request)(table):
+        alike = [each for each in tables if each.lower() == table.lower()]
+        if len(alike) != 1:
+            raise UnknownTableError(
+                f"The dump {request.id} has no table {table[:_SHOWN_CHARS]}; GET /connectors/{request.connector}/dumps/{request.id} lists its "
+                "tables, each as database.table"
+            )
+        table = alike[0]
     known = request.tables_wanted.get(table, Wanted.RUNNING)
     if table not in request.tables_wanted and not selects(request)(table):
         raise UnknownTableError(
@@ -226,8 +236,8 @@ def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted) -> DumpR
         raise DumpStateError(
             f"The table {table} of the dump {request.id} is stopped, which cannot be taken back; request another dump of it"
         )
-    tables = {name: each for name, each in request.tables_wanted.items() if name != table}
-    return _next(request, replace(request, tables_wanted=tables if wanted is Wanted.RUNNING else {**tables, table: wanted}))
+    others = {name: each for name, each in request.tables_wanted.items() if name != table}
+    return _next(request, replace(request, tables_wanted=others if wanted is Wanted.RUNNING else {**others, table: wanted}))
 
 
 def supersedes(new: DumpRequest, known: DumpRequest | None) -> bool:

@@ -258,6 +258,9 @@ class Dump:
         """One statement's renames, from left to right, and the tables that are to be read from their beginning now: what took the name of an unfinished
         table, and an unfinished table under its new name. So a swap leaves neither of the two half read.
         """
+        pairs = tuple(pairs)
+        if all(self.table(table) is None for pair in pairs for table in pair):
+            return self, ()
         pending: dict[TableId, bool] = {}
 
         def is_pending(table: TableId) -> bool:

@@ -166,16 +166,20 @@ class Requests:
 
     def all_renamed(self, pairs: Sequence[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> Requests:
         """One statement's renames in each that has not ended. A condition belongs to a name: a table that would lose or change its own by a new name is given
-        up, for other rows than those that were asked for would go out.
+        up, for other rows than those that were asked for would go out. A name that was asked for keeps its own, whatever table has it now.
         """
         out = self.all_changed(lambda d: d.renamed(pairs, wanted)[0])
         for one in out:
             if one.end is not None or not one.request.predicate:
                 continue
+            known = self.by_id[one.request.id].dump
+            came = [(old, new) for old, new in pairs if new in one.dump.left and known.table(new) is None]
+            if not came:
+                continue
             where = predicates(one.request)
             dump = one.dump
-            for old, new in pairs:
-                if new in dump.left and where(str(old)) != where(str(new)):
+            for old, new in came:
+                if where(str(old)) != where(str(new)):
                     dump = dump.given_up(
                         new, f"{old} has become {new}, for which the request has no such predicate; request a dump of it by that name"
                     )

@@ -439,8 +439,7 @@ class Interleaver:
     def read_again(self, table: TableId, reason: str, change: Callable[[Dump | None], Dump | None]) -> None:
         """Begin the table's dump again, with the state that ``change`` gives; whoever reads the table goes back to its beginning, between two windows too."""
         with self._changed:
-            self._windows.table_changed(table, reason)
-            self._reset(table, None, reason)
+            self._thrown_back(table, reason)
             self._set_dump(change(self._dump))
 
     def dropped(self, table: TableId) -> None:
@@ -481,8 +480,7 @@ class Interleaver:
             ]
             if whole_only and not requested:
                 return
-            self._windows.table_changed(table, reason)
-            self._reset(table, None, reason)
+            self._thrown_back(table, reason)
             if not whole_only and self._dump is not None and (changed := again(self._dump)) is not self._dump:
                 self._set_dump(changed)
             for identity in requested:
@@ -498,8 +496,7 @@ class Interleaver:
             for table in dict.fromkeys(chain.from_iterable(pairs)):
                 known, now = before.get(self._read_for.get(table, INITIAL)), self._requests.get(self._read_for.get(table, INITIAL))
                 if known is not None and now is not None and known.dump.table(table) != now.dump.table(table):
-                    self._windows.table_changed(table, "another table has its name")
-                    self._reset(table, None, "another table has its name")
+                    self._thrown_back(table, "another table has its name")
             self._changed.notify_all()
 
     def watermark(self, token: str, at: WatermarkPosition) -> None:
@@ -709,6 +706,11 @@ class Interleaver:
             self._shrink.add((discarded.table, discarded.lane))
         self._notes.thrown_away(self._read_for.get(discarded.table, INITIAL), discarded.table, len(discarded.numbers))
         self._reset(discarded.table, discarded.lane, discarded.reason)
+
+    def _thrown_back(self, table: TableId, reason: str) -> None:
+        """Its windows are thrown away, and whoever reads it goes back to its frontier, between two windows too. The lock is held."""
+        self._windows.table_changed(table, reason)
+        self._reset(table, None, reason)
 
     def _reset(self, table: TableId, lane: int | None, reason: str) -> None:
         """Have the lane's reader (None: all readers of the table) go back to its frontier. The lock is held."""

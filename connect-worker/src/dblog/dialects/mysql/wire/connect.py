@@ -298,6 +298,17 @@ def _nothing() -> None:
     """Nobody may cut the connection, so nobody keeps it."""
 
 
+def version_of(text: str) -> tuple[int, int, int]:
+    """The first three numbers of a version text; those that it lacks are 0."""
+    numbers = [int(number) for number in re.findall(r"\d+", text)[:3]] + [0, 0, 0]
+    return numbers[0], numbers[1], numbers[2]
+
+
+def replica_status(version: tuple[int, int, int]) -> str:
+    """MySQL's statement: SHOW SLAVE STATUS was renamed in 8.0.22 and is gone in 8.4."""
+    return "SHOW REPLICA STATUS" if version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+
+
 def _old_names(server_version: str) -> tuple[str, ...]:
     """MariaDB 10.6 and later take ``utf8_bin`` for ``utf8mb3_bin`` only in this mode, their default (sql.py uses the old names)."""
     found = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", server_version)

@@ -20,7 +20,7 @@ from typing import Any
 
 from dblog.dialects.mysql.binlog.offset import LogMark, LogProgress
 from dblog.dialects.mysql.binlog.position import GtidSet
-from dblog.dialects.mysql.wire.connect import Wire
+from dblog.dialects.mysql.wire.connect import Wire, replica_status, version_of
 from dblog.errors import DefiniteError, TransientError
 
 GTIDS_SHOWN_MAX = 200
@@ -118,11 +118,10 @@ class SnapshotMarks:
 
     def _filters(self) -> dict[str, str]:
         """The replication filters of the snapshot's server, over all of its channels. (MySQL manual 15.7.7.35, SHOW REPLICA STATUS.)"""
-        version = str(self._snapshot.query("SELECT VERSION()", doing="looking at the replica")[0][0])
-        old = tuple(int(part) for part in re.findall(r"[0-9]+", version)[:3]) < (8, 0, 22)
-        statement = "SHOW SLAVE STATUS" if old else "SHOW REPLICA STATUS"
         found: dict[str, str] = {}
-        for channel in self._snapshot.query_named(statement, doing="looking at the replica's filters"):
+        for channel in self._snapshot.query_named(
+            replica_status(version_of(self._snapshot.server_version)), doing="looking at the replica's filters"
+        ):
             for name, value in channel.items():
                 if name.lower().startswith(FILTERS):
                     found[name] = found.get(name, "") + str(value or "")

@@ -6,7 +6,6 @@ whose spelling or meaning depends on version or flavor are methods here, and Mar
 
 from __future__ import annotations
 
-import re
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,16 @@ from dblog.dialects.mysql.binlog.identity import FILE_BEGIN, KnownLog, LogEnd, w
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
 from dblog.dialects.mysql.catalog import information_schema, sql
 from dblog.dialects.mysql.wire import protocol
-from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, Wire, identity, open_wire, settings_of
+from dblog.dialects.mysql.wire.connect import (
+    ConnectSettings,
+    PrivilegeError,
+    Wire,
+    identity,
+    open_wire,
+    replica_status,
+    settings_of,
+    version_of,
+)
 from dblog.dialects.mysql.wire.guarded import CATALOG_BYTES_MAX
 from dblog.dialects.mysql.wire.log import LogConnection, announce
 from dblog.dialects.mysql.wire.marks import owned_gtids
@@ -139,8 +147,8 @@ class Session:
 
     @property
     def replica_statement(self) -> str:
-        """SHOW SLAVE STATUS was renamed in 8.0.22 and is gone in 8.4."""
-        return "SHOW REPLICA STATUS" if self.facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+        """Shows a row for each channel."""
+        return replica_status(self.facts.version)
 
     # -- positions ------------------------------------------------------------------------------------------------------------------
 
@@ -485,8 +493,6 @@ def read_facts(variables: dict[str, str]) -> ServerFacts:
     """Facts from SHOW GLOBAL VARIABLES, for both flavors."""
     text = variables["version"]
     mariadb = "mariadb" in text.lower() or "mariadb" in variables.get("version_comment", "").lower()
-    numbers = [int(n) for n in re.findall(r"\d+", text)[:3]]
-    version = [*numbers, 0, 0, 0][:3]
     native_keys = variables.get("innodb_native_foreign_keys")
 
     def on(name: str, default: str) -> bool:
@@ -494,7 +500,7 @@ def read_facts(variables: dict[str, str]) -> ServerFacts:
 
     return ServerFacts(
         flavor="mariadb" if mariadb else "mysql",
-        version=(version[0], version[1], version[2]),
+        version=version_of(text),
         version_text=text,
         log_bin=on("log_bin", "OFF"),
         binlog_format=variables.get("binlog_format", "ROW").upper(),

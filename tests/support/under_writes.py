@@ -1,0 +1,34 @@
+"""Writes a source on a thread while a test goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from support.follower import Follower
+
+
+@contextmanager
+def under_writes(follower: Follower, statements: Callable[[int], Sequence[str]]) -> Iterator[None]:
+    """The statements of round 1, 2, ... until the end of the block; what fails there fails the test."""
+    stop, failures = threading.Event(), []
+
+    def write() -> None:
+        n = 0
+        try:
+            while not stop.is_set():
+                n += 1
+                follower.sql(*statements(n))
+        except BaseException as e:  # noqa: BLE001 - raised below
+            failures.append(e)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+    if failures:
+        raise failures[0]
