@@ -18,7 +18,6 @@ from dblog.core.dumprequests import (
     Wanted,
     changed,
     parse_request,
-    predicates,
     request_from_json,
     scope_of,
     selects,
@@ -303,7 +302,7 @@ def test_patterns_match_whole_names_without_case() -> None:
 
 def test_the_first_predicate_that_matches_a_table_counts_and_decides_what_is_covered() -> None:
     request = parsed({"tables": [r"shop\..*"], "predicate": {r"shop\.a": "x = 1", r"shop\.[ab]": "y = 2"}})
-    of = predicates(request)
+    of = request.predicate_of
 
     assert [of(name) for name in ("shop.A", "shop.b", "shop.c")] == ["x = 1", "y = 2", None]
     assert [scope_of(request, of(name)) for name in ("shop.a", "shop.c")] == [Scope.PREDICATE, Scope.TABLE]

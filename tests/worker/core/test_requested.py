@@ -9,11 +9,13 @@ from dblog.core.dumprequests import INITIAL, DumpRequest, Wanted, changed, parse
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.requested import (
     End,
+    NoRoomError,
     Requests,
     next_table,
     readers_wanted,
     requests_from_text,
     requests_to_text,
+    require_room,
     resumed,
     tables_of,
 )
@@ -216,6 +218,33 @@ def test_what_is_too_long_for_an_offset_begins_again_and_the_rest_goes_on(monkey
 
     assert len(text) <= 400 + 100
     assert list(requests_from_text(text).dumps) == [small.id]
+
+
+def test_a_request_is_refused_that_the_offset_has_no_room_for_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dblog.core.requested.TEXT_CHARS_MAX", 2000)
+    many = [TableId("shop", f"table {n}") for n in range(20)]
+    alone, ended = Requests(), with_requests(with_wanted(asked(1), Wanted.STOPPED), tables=many)
+    beside = with_requests(asked(1), tables=many)
+
+    for requests in (alone, ended, with_requests(asked(1), tables=[A])):
+        require_room(requests, asked(2), many[:10])
+    require_room(alone, asked(2), (TableId("shop", f"table {n}") for n in range(40)))  # nobody else's progress is lost by it
+    require_room(beside, asked(1), many)  # it is there already
+    with pytest.raises(
+        NoRoomError, match=r"1 dumps of the connector have not ended, with 20 tables left, .*; wait for one to end, stop one"
+    ):
+        require_room(beside, asked(2), many[:10])
+
+
+def test_a_stopped_table_is_found_by_its_name_whatever_full_stops_it_has() -> None:
+    dotted = TableId("a.b", "c.d")
+    requests = with_requests(asked(1, tables=[r"a\.b\.c\.d", "shop.*"]), tables=[dotted, A])
+
+    stopped = with_table_wanted(asked(1, tables=[r"a\.b\.c\.d", "shop.*"]), "a.b.c.d", Wanted.STOPPED)
+    one = requests.added(stopped, ()).get(stopped.id)
+
+    assert one is not None
+    assert (list(one.dump.left), list(one.dump.faults), one.end) == ([A], [dotted], None)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from dblog.core.dumprequests import parse_request
+from dblog.core.requested import NoRoomError, NoTableError
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.observe.logs import TABLE
@@ -58,7 +61,9 @@ class CountingTask:
         self.stopped = 0
         self.committed: list[OffsetMap] = []
 
-    desk = None
+    @property
+    def desk(self) -> Any:
+        return self.world.desk
 
     def start(self, offset: OffsetMap | None) -> None:
         self.world.starts.append(offset)
@@ -111,6 +116,7 @@ class World:
         self.upto = 20
         self.large_at: int | None = None
         self.waits: str | None = None
+        self.desk: Any = None
         self.source_ts_us: int | None = None
         self.numbers: dict[str, float] = {}
         self.may_start = threading.Event()
@@ -162,6 +168,14 @@ class World:
         while True:
             message = self.reported.get(timeout=max(0.01, deadline_s - time.monotonic()))
             if message["type"] == "state" and message["state"] == state:
+                return message
+
+    def wait_answer(self, call: int) -> dict[str, Any]:
+        """What a call is answered."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            message = self.reported.get(timeout=max(0.01, deadline_s - time.monotonic()))
+            if message.get("call") == call:
                 return message
 
     def wait_sent(self, records: int, *, outstanding: int) -> None:
@@ -248,6 +262,20 @@ def test_records_and_tombstones_arrive_with_context_headers_and_the_offset_follo
     assert offsets == sorted(offsets)
     assert offsets[-1] == 20
     assert world.records(world.offset_topic, 1)[0].key() == b'["c",{"server":"p"}]'
+
+
+def test_a_request_that_cannot_be_carried_out_is_answered_with_the_status_of_what_is_wrong(world: World) -> None:
+    errors = {404: NoTableError("none"), 409: NoRoomError("full"), 400: DefiniteError("wrong"), 503: TransientError("later")}
+    world.desk = Mock(check=Mock(side_effect=errors.values()), statuses=list)
+    world.start()
+    world.wait_state("RUNNING")
+    request = parse_request({"tables": ["a.b"]}, id="0" * 12, connector="c", created_ms=1, requested_by="rest").to_json()
+
+    for status, error in errors.items():
+        world.send(type="dump_check", call=status, request=request)
+        answer = world.wait_answer(status)
+        assert answer["error"]["status"] == status
+        assert str(error) in answer["error"]["message"]
 
 
 def test_where_a_first_run_begins_is_stored_before_anything_is_sent(world: World) -> None:

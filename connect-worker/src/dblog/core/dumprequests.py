@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dblog.config.regex import Pattern, PatternError, any_of, as_written
@@ -99,9 +100,12 @@ class SignalOrigin:
     """Asked for as a blocking snapshot: its notifications are those of one. It is read in windows as all dumps are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DumpRequest:
-    """One request. Make it with ``parse_request`` or ``request_from_json``, which hold what the fields promise."""
+    """One request. Make it with ``parse_request`` or ``request_from_json``, which hold what the fields promise.
+
+    It has no slots: what was made of its patterns stays with it.
+    """
 
     id: str
     connector: str
@@ -150,6 +154,12 @@ class DumpRequest:
             "tables_wanted": {table: wanted.value for table, wanted in self.tables_wanted.items()},
             **({} if self.signal is None else {"signal": {"id": self.signal.id, "blocking": self.signal.blocking}}),
         }
+
+    @cached_property
+    def predicate_of(self) -> Callable[[str], str | None]:
+        """The SQL that chooses the rows of a table, as ``database.table``; that of the first pattern that matches. Asked for each chunk."""
+        known = [(Pattern(pattern, ignore_case=True), sql) for pattern, sql in self.predicate.items()]
+        return lru_cache(maxsize=TABLES_MAX)(lambda table: next((sql for pattern, sql in known if pattern.fullmatch(table)), None))
 
     def wanted_of(self, table: str) -> Wanted:
         """What is wanted of one table: what the operator said of it, as far as the whole dump does not want less."""
@@ -260,12 +270,6 @@ def _next(before: DumpRequest, after: DumpRequest) -> DumpRequest:
 def selects(request: DumpRequest) -> Callable[[str], bool]:
     """Whether a table, as ``database.table``, is one of the request's. Make it once: the patterns are compiled."""
     return any_of(request.tables, ignore_case=True)
-
-
-def predicates(request: DumpRequest) -> Callable[[str], str | None]:
-    """The SQL that chooses the rows of a table; that of the first pattern that matches."""
-    known = [(Pattern(pattern, ignore_case=True), sql) for pattern, sql in request.predicate.items()]
-    return lambda table: next((sql for pattern, sql in known if pattern.fullmatch(table)), None)
 
 
 def scope_of(request: DumpRequest, predicate: str | None) -> Scope:

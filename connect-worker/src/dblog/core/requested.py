@@ -14,11 +14,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 from dblog.config.regex import any_of
-from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, predicates, request_from_json, selects
+from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, request_from_json, selects
 from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text
 from dblog.errors import DefiniteError
 from dblog.model import TableId
@@ -45,6 +46,10 @@ class NoTableError(DefiniteError):
     """A request means no captured table."""
 
 
+class NoRoomError(DefiniteError):
+    """The offset has no room for the progress of one more."""
+
+
 class End(StrEnum):
     """How a request ended."""
 
@@ -53,9 +58,9 @@ class End(StrEnum):
     STOPPED = "STOPPED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RequestedDump:
-    """One request with its progress."""
+    """One request with its progress. It has no slots: its text stays with it, as long as nothing of it changes."""
 
     request: DumpRequest
     dump: Dump
@@ -65,6 +70,11 @@ class RequestedDump:
     """Tables that could not be dumped, of a request whose end an earlier run has stored."""
     checked: bool = True
     """False: of a signal, and the database has not been asked yet whether its filters are conditions and nothing else."""
+
+    @cached_property
+    def text(self) -> str:
+        """What an offset has of it, as JSON: it may name thousands of tables, and stands in each offset, whichever dump has moved."""
+        return _json(_to_json(self))
 
     @property
     def by_signal(self) -> bool:
@@ -109,10 +119,10 @@ class RequestedDump:
 
     def _without_stopped(self, dump: Dump) -> Dump:
         """Tables that were stopped by their names end, also one that another has taken its name from or given it to: nobody would read it."""
-        if self.request.tables_wanted:
-            for table in tuple(dump.left):
-                if self.request.tables_wanted.get(str(table)) is Wanted.STOPPED:
-                    dump = dump.given_up(table, STOPPED)
+        for name, wanted in self.request.tables_wanted.items():
+            if wanted is Wanted.STOPPED:
+                for table in _spelt(name):
+                    dump = dump.given_up(table, STOPPED) if table in dump.left else dump
         return dump
 
 
@@ -176,7 +186,7 @@ class Requests:
             came = [(old, new) for old, new in pairs if new in one.dump.left and known.table(new) is None]
             if not came:
                 continue
-            where = predicates(one.request)
+            where = one.request.predicate_of
             dump = one.dump
             for old, new in came:
                 if where(str(old)) != where(str(new)):
@@ -224,6 +234,11 @@ class Requests:
 
     def _with(self, one: RequestedDump) -> Requests:
         return replace(self, by_id={**self.by_id, one.request.id: one})
+
+
+def _spelt(name: str) -> Iterator[TableId]:
+    """The tables that may be written so: a database's name may have a full stop, and so may a table's."""
+    return (TableId(name[:at], name[at + 1 :]) for at, character in enumerate(name) if character == ".")
 
 
 def next_table(
@@ -342,17 +357,33 @@ def requests_to_text(requests: Requests) -> str:
     """One line of JSON: the progress of each that runs, the numbers of each that has ended. Where it is too long for an offset, the longest begin again after
     a restart.
     """
-    kept = {one.request.id: _to_json(one) for one in requests}
-    sizes = {identity: len(_json(value)) for identity, value in kept.items()}
-    for identity in sorted(sizes, key=sizes.__getitem__, reverse=True):
-        if sum(sizes.values()) <= TEXT_CHARS_MAX:
+    texts = {one.request.id: one.text for one in requests}
+    size = sum(map(len, texts.values()))
+    for one in sorted(requests, key=lambda one: len(one.text), reverse=True):
+        if size <= TEXT_CHARS_MAX:
             break
-        if "request" in kept[identity]:
-            kept[identity] = {name: value for name, value in kept[identity].items() if name != "dump"}
-            sizes[identity] = len(_json(kept[identity]))
-        else:
-            del kept[identity], sizes[identity]
-    return _json({"format": FORMAT, "dumps": kept, **({"signals": dict(requests.signals_read)} if requests.signals_read else {})})
+        identity = one.request.id
+        size -= len(texts[identity])
+        texts[identity] = _json({name: value for name, value in _to_json(one).items() if name != "dump"}) if one.by_signal else ""
+        size += len(texts[identity])
+    dumps = ",".join(f"{_json(identity)}:{text}" for identity, text in texts.items() if text)
+    signals = f',"signals":{_json(dict(requests.signals_read))}' if requests.signals_read else ""
+    return f'{{"format":{FORMAT},"dumps":{{{dumps}}}{signals}}}'
+
+
+def require_room(requests: Requests, request: DumpRequest, tables: Iterable[TableId]) -> None:
+    """NoRoomError where the offset could not keep the progress of a new request of these tables beside that of all others: it is stored again and again, and
+    what has no room in it begins again after a restart. One that is alone is taken at any size.
+    """
+    others = [one for one in requests if one.end is None and one.request.id != request.id]
+    size = len(RequestedDump(request=request, dump=dump_of(request.id, tables)).text)
+    if others and size + sum(len(one.text) for one in others) > TEXT_CHARS_MAX:
+        left = sum(len(one.dump.left) for one in others)
+        message = (
+            f"{len(others)} dumps of the connector have not ended, with {left} tables left, and its offset has no room for the progress of this one "
+            "beside theirs; wait for one to end, stop one, or ask for fewer tables"
+        )
+        raise NoRoomError(message)
 
 
 def requests_from_text(text: str) -> KeptRequests:

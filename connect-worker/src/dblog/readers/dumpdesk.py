@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from dblog.clock import Clock
 from dblog.config.regex import Pattern
-from dblog.core.dumprequests import INITIAL, DumpRequest, predicates
+from dblog.core.dumprequests import INITIAL, DumpRequest
 from dblog.core.dumps import Dump
-from dblog.core.requested import End, NoTableError, RequestedDump, Requests, tables_of
+from dblog.core.requested import End, NoTableError, RequestedDump, Requests, require_room, tables_of
 from dblog.core.signals import Signal
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
@@ -99,13 +99,13 @@ class DumpDesk:
         if request.keys is not None and len(tables) > 1:
             message = f"keys belong to one table, and {request.tables[0]} matches {len(tables)}; name one"
             raise DefiniteError(message)
+        require_room(self._interleaver.requests, request, tables)
         self._modes.require_own_topics(tables, request.mode, self._captured())
         known = [table for table in map(self._table_of, tables) if table is not None]  # one that has gone meanwhile ends at once
         self._learn(self._server.prepare_dump(known))
-        where = predicates(request) if request.predicate else None
         _require_use(request, tables)
         for table in known:
-            self._check_table(table, request, None if where is None else where(str(table.id)))
+            self._check_table(table, request, request.predicate_of(str(table.id)))
         return tables
 
     def _check_table(self, table: Table, request: DumpRequest, where: str | None) -> None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from dblog.codecs.fingerprint import ROWS_MAX
-from dblog.core.dumprequests import INITIAL, Mode, Scope, predicates, scope_of
+from dblog.core.dumprequests import INITIAL, Mode, Scope, scope_of
 from dblog.core.dumps import Key
 from dblog.core.governor import ChunkLimits
 from dblog.core.requested import RequestedDump
@@ -39,7 +39,7 @@ class Extent:
     def of(cls, one: RequestedDump, table: TableId) -> Extent:
         """Of a requested dump, as it is now: pace and sizes change while it runs."""
         request = one.request
-        where = predicates(request)(str(table)) if request.predicate else None
+        where = request.predicate_of(str(table))
         return cls(
             dump=request.id,
             mode=request.mode,

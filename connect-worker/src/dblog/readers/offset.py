@@ -25,6 +25,8 @@ class SourceOffset:
     def __init__(self, progress: Progress, *, dump: Dump | None, unreported: int = 0, requests: Requests | None = None) -> None:
         self._progress = progress
         self._dump = dump
+        self._dump_text: str | None = None
+        """Of ``_dump``; it may name thousands of tables, and other dumps move in between."""
         self._requests = requests or Requests()
         self._unreported = unreported
 
@@ -54,7 +56,7 @@ class SourceOffset:
         for position in step.log_offsets:
             self._progress.advance(position)
         if step.dump is not None:
-            self._dump = step.dump
+            self._dump, self._dump_text = step.dump, None
         if step.requests is not None:
             self._requests = step.requests
 
@@ -64,7 +66,9 @@ class SourceOffset:
         if self._dump is not None:
             if not self._dump.done:
                 out["snapshot"] = "INITIAL"
-            out["dblog_dump"] = dump_to_text(self._dump)  # made here, once an offset, not once a batch: it may name thousands of tables
+            if self._dump_text is None:  # made here, once an offset at most, not once a batch
+                self._dump_text = dump_to_text(self._dump)
+            out["dblog_dump"] = self._dump_text
         if self._requests.has_state:
             out["dblog_dumps"] = requests_to_text(self._requests)
         if self._unreported:

@@ -40,7 +40,7 @@ from dblog.config.tracing import is_traced
 from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.dumprequests import DumpRequest, request_from_json
 from dblog.core.ledger import Ledger
-from dblog.core.requested import NoTableError
+from dblog.core.requested import NoRoomError, NoTableError
 from dblog.core.retries import Retries, RetryPolicy, gave_up
 from dblog.core.signals import Signal
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
@@ -571,6 +571,8 @@ class Supervisor:
                 answer(None, desk.check(request_from_json(given)))
             except NoTableError as e:
                 answer((404, str(e)))
+            except NoRoomError as e:
+                answer((409, str(e)))
             except DefiniteError as e:
                 answer((400, str(e)))
             except TransientError as e:
