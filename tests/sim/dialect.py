@@ -658,7 +658,7 @@ class SimServer:
     def own_condition(self, table: TableId) -> str | None:
         return None
 
-    def check_condition(self, table: Table, where: str) -> None:
+    def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
         """There is no SQL here."""
 
     def check_keys(self, table: Table, keys: Any) -> None:

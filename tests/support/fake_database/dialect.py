@@ -529,7 +529,7 @@ class FakeServer:
         view, _ = self.database.snapshot()
         return {table.id: len(view[table.id]) for table in tables if table.id in view}
 
-    def check_condition(self, table: Table, where: str) -> None:
+    def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
         """There is no SQL here."""
 
     def check_keys(self, table: Table, keys: Sequence[Row]) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from dblog.core.dumprequests import Wanted, with_table_wanted, with_wanted
-from dblog.errors import DefiniteError, UnknownKeyError
+from dblog.errors import DefiniteError, TransientError, UnknownKeyError
 from dblog.model import TableId
+from dblog.readers import chunk
 from support.fake_database.database import FakeDatabase
-from support.fake_database.dialect import FakeChunks, FakeSql
+from support.fake_database.dialect import FakeChunks, FakeServer, FakeSql
 from support.fake_database.follower import DATABASE, FakeFollower
 
 ROWS = 100
@@ -178,3 +179,99 @@ def test_a_table_that_is_read_whole_still_stops_the_task(follower: FakeFollower,
 
     with pytest.raises(DefiniteError, match="error 1030"):
         follower.until(lambda: False)
+
+
+SLOW = "a chunk from db:3306 took longer than 600 s (database.query.timeout.ms)"
+
+
+@pytest.mark.parametrize("verb", ["chunk", "max", "lookup"])
+def test_rows_that_cannot_be_read_for_too_long_end_their_table_alone(
+    follower: FakeFollower, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Without a limit of the connector's retries, and with one that the task would end by."""
+    monkeypatch.setattr(chunk, "NOT_READ_S", 0.0)
+    follower.config["errors.max.retries"] = "1"
+    follower.config["retriable.restart.connector.wait.ms"] = "1"
+    follower.restart()
+    tried = refusing(monkeypatch, verb, TransientError(SLOW))
+
+    request = follower.ask(r"d\.(t|other)", predicate={r"d\.t": "name LIKE '%x'"})
+    status = follower.until_state(request, "FAILED")
+
+    assert len(tried) == 3
+    assert {one["table"]: one["state"] for one in status["tables"]} == {"d.t": "FAILED", "d.other": "DONE"}
+    assert f"the rows of d.t could not be read in 3 tries, in 0 s: {SLOW}; request another dump, with a predicate" in status["reason"]
+    goes_on(follower)
+
+
+def test_rows_that_cannot_be_read_are_tried_for_some_time_and_the_status_says_why(
+    follower: FakeFollower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower.config["retriable.restart.connector.wait.ms"] = "1"
+    follower.restart()
+    with monkeypatch.context() as slow:
+        tried = refusing(slow, "chunk", TransientError(SLOW))
+        request = follower.ask(r"d\.t", predicate={r"d\.t": "name LIKE '%x'"})
+        follower.until(lambda: len(tried) > 10)
+        status = follower.status(request.id) or {}
+        assert (status["state"], status["reason"]) == ("WAITING", f"d.t waits: {SLOW}")
+        assert [one["reason"] for one in status["tables"]] == [SLOW]
+
+        request = follower.tell(with_wanted(request, Wanted.PAUSED))
+        assert (follower.status(request.id) or {})["reason"] is None, "what is paused waits for nobody else"
+        follower.tell(with_wanted(request, Wanted.RUNNING))
+
+    status = follower.until_state(request, "DONE")
+    assert status["reason"] is None
+    follower.until_equal("t")
+
+
+def test_a_dump_that_comes_on_between_its_troubles_is_not_ended_by_them(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk, "NOT_READ_S", 0.0)
+    follower.config["retriable.restart.connector.wait.ms"] = "1"
+    follower.restart()
+    seen: list[Any] = []
+
+    def twice(given: Any) -> bool:
+        seen.append(given[0])
+        return seen.count(given[0]) <= 2
+
+    tried = refusing(monkeypatch, "chunk", TransientError(SLOW), wanted=twice)
+
+    follower.until_state(follower.ask(r"d\.t", predicate={r"d\.t": "name LIKE '%x'"}), "DONE")
+
+    assert len(tried) >= 20, "ten chunks"
+    follower.until_equal("t")
+
+
+def test_a_server_that_is_away_does_not_end_a_requested_dump(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk, "NOT_READ_S", 0.0)
+    follower.config["retriable.restart.connector.wait.ms"] = "1"
+    follower.restart()
+    tries = []
+
+    with monkeypatch.context() as away:
+
+        def begin_snapshot(self: FakeChunks) -> None:
+            tries.append(self)
+            raise TransientError("nobody answers at db:3306")
+
+        away.setattr(FakeChunks, "begin_snapshot", begin_snapshot)
+        request = follower.ask(r"d\.t")
+        follower.until(lambda: len(tries) > 10)
+        assert (follower.status(request.id) or {})["reason"] == "d.t waits: nobody answers at db:3306"
+
+    follower.until_state(request, "DONE")
+    follower.until_equal("t")
+
+
+def test_the_conditions_of_many_tables_are_asked_about_at_once(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(
+        FakeServer, "check_conditions", lambda _, conditions: asked.append([f"{table.id} {where}" for table, where in conditions])
+    )
+
+    follower.ask(r"d\.(t|other)", predicate={r"d\..*": "name <> ''"})
+    follower.ask(r"d\.(t|other)")
+
+    assert asked == [["d.other name <> ''", "d.t name <> ''"]]

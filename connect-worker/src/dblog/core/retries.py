@@ -37,6 +37,10 @@ class RetryPolicy:
             pause_s=pause_ms / 1000 if pause_ms is not None else None if retries_max is None or retries_max < 0 else _PAUSE_S,
         )
 
+    def delay_s(self, failures: int, *, chance: float) -> float:
+        """The pause behind so many failures in a row."""
+        return self.backoff.delay_s(failures, chance=chance) if self.pause_s is None else self.pause_s
+
     def with_backoff(self, backoff: Backoff) -> RetryPolicy:
         """The same limits with another growing pause."""
         return replace(self, backoff=backoff)
@@ -60,7 +64,7 @@ class Retries:
             raise gave_up(error, tries=self.failures, waited_s=waited_s, limit=f"{_MAX_RETRIES}={policy.retries_max}") from error
         if policy.timeout_s is not None and waited_s > policy.timeout_s:
             raise gave_up(error, tries=self.failures, waited_s=waited_s, limit=f"{_TIMEOUT}={policy.timeout_s * 1000:.0f}") from error
-        return policy.backoff.delay_s(self.failures, chance=chance) if policy.pause_s is None else policy.pause_s
+        return policy.delay_s(self.failures, chance=chance)
 
     def succeeded(self) -> None:
         """The series has ended."""

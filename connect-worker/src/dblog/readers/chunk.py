@@ -25,6 +25,7 @@ import structlog
 from dblog.clock import Clock, SystemClock
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.backoff import Backoff
+from dblog.core.dumprequests import INITIAL
 from dblog.core.dumps import Key, KeyRange, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.retries import Retries, RetryPolicy
@@ -32,6 +33,7 @@ from dblog.core.watermark import Ticket
 from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
+from dblog.readers.chunknotes import Trouble
 from dblog.readers.contract import ChunkSql
 from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead, Interleaver
@@ -51,6 +53,9 @@ FIRST_ROWS = 2048
 
 CONDITION_ASKED_AFTER = 5
 """Times in a row that the server has the table otherwise than the log has shown it."""
+
+NOT_READ_TRIES, NOT_READ_S = 3, 600.0
+"""How often in a row the rows of a requested dump's chunk cannot be read, and for how long, before its table ends: as many tries, and as long, at least."""
 
 CHUNKS_MIN = 2
 """Of a half that is given away."""
@@ -265,7 +270,15 @@ class ChunkReader:
                 if (frontier := self._interleaver.table_dump(table)) != failed_at:
                     retries.succeeded()  # chunks have come through since: a new trouble, not the old one
                 failed_at = frontier
-                delay_s = retries.failed(e, now_s=self._clock.monotonic_s(), chance=random.random())  # noqa: S311 - jitter, no secret
+                chance = random.random()  # noqa: S311 - jitter, no secret
+                if isinstance(e, RowsNotReadError):
+                    trouble = self._interleaver.not_read(table, str(e))
+                    if self._ended_by(trouble, table):
+                        return
+                    delay_s = self._retry_policy.delay_s(trouble.tries, chance=chance)
+                else:
+                    self._interleaver.waits(table, str(e))
+                    delay_s = retries.failed(e, now_s=self._clock.monotonic_s(), chance=chance)
                 log.warning("dump waits before its next try", table=str(table), reason=str(e), delay_s=round(delay_s, 2))
                 self._stop.wait(delay_s)
                 continue
@@ -290,6 +303,18 @@ class ChunkReader:
         if progress is None or progress.ended:
             return True  # another reader of the table has found that it cannot be read
         return self._interleaver.is_paused(share.table) or self._gives_way(share)
+
+    def _ended_by(self, trouble: Trouble, table: TableId) -> bool:
+        """Whether the rows of a requested dump could not be read for too long: no other chunk waits for them, and each try is work for the server."""
+        lasted_s = self._clock.monotonic_s() - trouble.since_s
+        if trouble.tries < NOT_READ_TRIES or lasted_s < NOT_READ_S:
+            return False
+        message = (
+            f"the rows of {table} could not be read in {trouble.tries} tries, in {lasted_s:.0f} s: {trouble.reason}; request another dump, with a predicate "
+            "that an index helps or with fewer chunk_rows, or raise database.query.timeout.ms"
+        )
+        self._interleaver.fail_dump(table, message)
+        return True
 
     def _still_takes(self, version: Table, where: str) -> bool:
         """Whether the server takes the condition, or cannot be asked now. The table's dump ends with it: no statement of the log brings its column back."""
@@ -629,11 +654,21 @@ class ChosenRowsError(DefiniteError):
     """The server refuses what chooses the rows of a dump. Nothing but a row may show that, long after the dump was asked for, and the log is not to wait."""
 
 
+class RowsNotReadError(TransientError):
+    """The server was there, and the rows of a requested dump's chunk did not come: it takes too long, or too much of something."""
+
+
 @contextlib.contextmanager
 def _of_chosen_rows(version: Table, extent: Extent) -> Iterator[None]:
     """Around the statements of a chunk alone: what fails beside them is not the fault of what chooses its rows."""
     try:
         yield
+    except (TableChangedError, ServerChangedError):
+        raise
+    except TransientError as e:
+        if extent.dump == INITIAL:
+            raise
+        raise RowsNotReadError(str(e)) from e
     except DefiniteError as e:
         by = extent.chosen_by
         if by is None or (isinstance(e, UnknownKeyError) and extent.keys is None):

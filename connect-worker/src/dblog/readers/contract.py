@@ -399,8 +399,8 @@ class RequestCheck(Protocol):
         Rows of these tables by the server's statistics, as ``LogWatch.row_estimates`` has them.
         """
 
-    def check_condition(self, table: Table, where: str) -> None:
-        """DefiniteError where the text is not one condition that the server takes for the table; TransientError when it cannot be asked."""
+    def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
+        """DefiniteError where a text is not one condition that the server takes for its table; TransientError when it cannot be asked."""
 
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
         """DefiniteError where the values are none of the table's key by its definition; nothing is asked."""

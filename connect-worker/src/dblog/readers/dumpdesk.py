@@ -105,16 +105,14 @@ class DumpDesk:
         self._learn(self._server.prepare_dump(known))
         _require_use(request, tables)
         for table in known:
-            self._check_table(table, request, request.predicate_of(str(table.id)))
+            self._modes.encoder(table, request.mode, request.columns)
+            if request.keys is not None:
+                self._server.check_keys(table, request.keys)
+                self._server.try_keys(table, request.keys)
+        chosen = [(table, where) for table in known if (where := request.predicate_of(str(table.id))) is not None]
+        if chosen:
+            self._server.check_conditions(chosen)
         return tables
-
-    def _check_table(self, table: Table, request: DumpRequest, where: str | None) -> None:
-        self._modes.encoder(table, request.mode, request.columns)
-        if request.keys is not None:
-            self._server.check_keys(table, request.keys)
-            self._server.try_keys(table, request.keys)
-        if where is not None:
-            self._server.check_condition(table, where)
 
     def signal(self, signal: Signal) -> None:
         """A signal that came by REST."""

@@ -23,6 +23,7 @@ TABLES_SHOWN_MAX = 200
 """Of one dump: those under way first."""
 
 ENDED = ("DONE", "FAILED", "STOPPED")
+_UNDER_WAY = ("RUNNING", "WAITING")
 
 
 class Statuses:
@@ -56,7 +57,8 @@ class Statuses:
     def of(self, identity: str, dump: Dump, state: str, reason: str | None, *, one: RequestedDump | None = None) -> dict[str, Any]:
         """One dump; ``one`` where it was requested."""
         known = self._at_rest.get(identity)
-        if known is not None and known[0] is dump and known[1] is one and known[2]["state"] == state:
+        troubles = self._troubles(identity, dump, one) if state in _UNDER_WAY else {}
+        if known is not None and not troubles and known[0] is dump and known[1] is one and known[2]["state"] == state:
             return known[2]
         runs = state == "RUNNING"
         left = self._rows_left(dump) if state not in ENDED else 0
@@ -79,13 +81,13 @@ class Statuses:
             "eta_s": outlook.eta_s if runs else None,
             "eta_error": outlook.error,
             "revision": None if one is None else one.request.revision,
-            "reason": reason,
+            "reason": reason or next((f"{table} waits: {why}" for table, why in troubles.items()), None),
             "governor": self._governor() if runs else None,
             # Of a signal: nobody else knows it yet.
             **({"request": one.request.to_json()} if one is not None and one.by_signal else {}),
-            "tables": [self._table(identity, progress, one) for progress in shown],
+            "tables": [self._table(identity, progress, one, troubles.get(progress.table)) for progress in shown],
         }
-        if runs:
+        if runs or troubles:
             self._at_rest.pop(identity, None)
         else:
             self._at_rest[identity] = dump, one, status
@@ -117,7 +119,12 @@ class Statuses:
                 estimated = self._estimates().get(progress.table)
                 outlook.look(now_s, done=progress.rows, left=None if estimated is None else max(0, estimated - progress.rows))
 
-    def _table(self, identity: str, progress: TableDump, one: RequestedDump | None) -> dict[str, Any]:
+    def _troubles(self, identity: str, dump: Dump, one: RequestedDump | None) -> dict[TableId, str]:
+        """Why tables that would be read wait."""
+        found = self._interleaver.troubles(identity)
+        return {table: why for table, why in found.items() if table in dump.left and (one is None or one.reads(table))}
+
+    def _table(self, identity: str, progress: TableDump, one: RequestedDump | None, trouble: str | None) -> dict[str, Any]:
         name = str(progress.table)
         estimated = self._estimates().get(progress.table)
         outlook = self._table_outlooks[identity].get(progress.table)
@@ -138,6 +145,7 @@ class Statuses:
             "eta_error": None if outlook is None else outlook.error,
             "left": left_of(progress.parts, rows=progress.rows, rows_left=None if estimated is None else estimated - progress.rows),
             "proof": _proof(proof),
+            "reason": trouble,
             "fault": progress.fault,
         }
 

@@ -32,7 +32,7 @@ from dblog.core.requested import RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.observe.numbers import named
-from dblog.readers.chunknotes import ChunkNotes, Proof
+from dblog.readers.chunknotes import ChunkNotes, Proof, Trouble
 from dblog.readers.extent import Extent
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.tally import Tally
@@ -194,6 +194,21 @@ class Interleaver:
             open_now = self._windows.open_of(table) if is_read else 0
             return open_now, self._notes.read_again(identity, table), self._notes.proof(identity, table)
 
+    def waits(self, table: TableId, reason: str) -> None:
+        """The table's next chunk is to be tried again, for that reason."""
+        with self._changed:
+            self._notes.waits(self._read_for.get(table, INITIAL), table, reason)
+
+    def not_read(self, table: TableId, reason: str) -> Trouble:
+        """The same, and it is the reading of its rows that has failed: how often that was so in a row."""
+        with self._changed:
+            return self._notes.not_read(self._read_for.get(table, INITIAL), table, reason, self._clock.monotonic_s())
+
+    def troubles(self, identity: str) -> dict[TableId, str]:
+        """Why tables of a dump wait for their next chunk."""
+        with self._changed:
+            return self._notes.troubles(identity)
+
     def forget_notes(self, identity: str) -> None:
         """Nobody watches the dump any more."""
         with self._changed:
@@ -332,6 +347,7 @@ class Interleaver:
     def submit(self, ticket: Ticket, chunk: ChunkRead) -> bool:
         """Give a window its rows. False: it was discarded meanwhile; its high watermark need not be written."""
         with self._changed:
+            self._notes.read(chunk.extent.dump, chunk.table.id)
             return self._windows.submit(ticket.number, chunk, now_s=self._clock.monotonic_s())
 
     def take_coming(self) -> list[TableId]:

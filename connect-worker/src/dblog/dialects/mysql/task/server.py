@@ -17,7 +17,7 @@ from dblog.dialects.mysql.binlog.identity import FILE_BEGIN
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.catalog import given_keys, sql
 from dblog.dialects.mysql.catalog.information_schema import read_databases
-from dblog.dialects.mysql.ddl import conditions
+from dblog.dialects.mysql.ddl.conditions import fault_of, probe
 from dblog.dialects.mysql.ddl.overrides import Overrides
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, initial_changes, schema_changes
 from dblog.dialects.mysql.task.connections import Connections
@@ -251,19 +251,22 @@ class BinlogServer:
         finally:
             session.close()
 
-    def check_condition(self, table: Table, where: str) -> None:
-        """The text is looked at first, then the server is asked."""
-        if (fault := conditions.fault_of(where)) is not None:
-            message = f"the predicate of {table.id} cannot be used: {fault}"
-            raise DefiniteError(message)
+    def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
+        """The texts are looked at first, then the server is asked, about all of them on one connection."""
+        for table, where in conditions:
+            if (fault := fault_of(where)) is not None:
+                message = f"the predicate of {table.id} cannot be used: {fault}"
+                raise DefiniteError(message)
         connection = self.open_chunks()
         try:
-            connection.select(conditions.probe(table.id, where), (), table=table.id)
-        except PrivilegeError:
-            raise
-        except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
-            message = f"the server does not take the predicate of {table.id}: {e}"
-            raise DefiniteError(message) from e
+            for table, where in conditions:
+                try:
+                    connection.select(probe(table.id, where), (), table=table.id)
+                except PrivilegeError:
+                    raise
+                except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
+                    message = f"the server does not take the predicate of {table.id}: {e}"
+                    raise DefiniteError(message) from e
         finally:
             connection.close()
 
