@@ -136,6 +136,33 @@ def test_keys_that_the_tables_definition_does_not_hold_are_asked_for_once(follow
     goes_on(follower)
 
 
+def test_keys_bring_as_many_rows_at_once_as_a_chunk_has_bytes(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    select, answers = FakeChunks.select, []
+
+    def wrapped(self: FakeChunks, statement: str, parameters: Any, **named: Any) -> Any:
+        found = select(self, statement, parameters, **named)
+        if statement.startswith("keys"):
+            answers.append((len(parameters), len(found.rows)))
+        return found
+
+    monkeypatch.setattr(FakeChunks, "select", wrapped)
+    follower.config |= {"dblog.chunk.rows": "100", "dblog.chunk.bytes.max": "65536"}
+    follower.restart()
+    for n in (*range(20), 50):
+        follower.database.update(T, (n, "x" * (200_000 if n == 50 else 30_000)))
+
+    request = follower.ask(r"d\.t", keys=[[n] for n in range(ROWS)])
+    status = follower.until_state(request, "DONE")
+
+    assert status["rows"] == ROWS
+    follower.until_equal("t")
+    assert max(size for keys, size in answers if keys > 1) <= 65536 + 201_000, (
+        "what is beyond the limit is let go, but for the row that it ends with"
+    )
+    assert (1, 200_000) < max((keys, size) for keys, size in answers if keys == 1), "a row that is larger by itself comes alone"
+    assert any(keys >= 20 for keys, _ in answers), "many small rows come at once"
+
+
 @pytest.mark.parametrize("key", ["id, name", "name"])
 def test_keys_are_of_the_key_that_their_dump_has_begun_with(follower: FakeFollower, key: str) -> None:
     request = follower.ask(r"d\.t", keys=[[n] for n in range(ROWS)], chunk_rows=2, delay_ms=50)

@@ -541,15 +541,21 @@ class ChunkReader:
         return connection.select(text, parameters, table=version.id).row_count
 
     def _select_keys(self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int) -> ChunkRead:
-        """The rows of the next keys of a list. The range is counted in keys of the list, from 0: of these keys all rows are read, or there are none."""
-        keys, after = wanted.extent.keys or (), wanted.after
+        """The rows of the next keys of a list. The range is counted in keys of the list, from 0: of these keys all rows are read, or there are none. Of keys
+        whose rows are too large together half is asked for; which of the rows were let go, their order does not show. # I6
+        """
+        keys, after, bytes_max = wanted.extent.keys or (), wanted.after, self._limits.bytes_max
         begin = 0 if after is None else int(after[0])
-        asked = keys[begin : begin + min(rows_asked, KEYS_MAX)]
 
         def read() -> ChunkRead:
+            asked = keys[begin : begin + min(rows_asked, KEYS_MAX)]
             with _of_chosen_rows(version, wanted.extent):
-                text, parameters = self._sql.rows_by_key(version, asked)
-                found = connection.select(text, parameters, key=self._sql.key_indexes(version), table=version.id)
+                while True:
+                    text, parameters = self._sql.rows_by_key(version, asked)
+                    found = connection.select(text, parameters, bytes_max=bytes_max, key=self._sql.key_indexes(version), table=version.id)
+                    if len(found.rows) <= bytes_max or len(asked) == 1:
+                        break
+                    asked = asked[: len(asked) // 2]
                 chunk = connection.complete(found, version, None, keys=asked)
             end = begin + len(asked)
             return ChunkRead(
