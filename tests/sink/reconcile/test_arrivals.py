@@ -128,6 +128,21 @@ def test_markers_of_topics_that_are_not_read_and_of_dumps_that_send_no_rows_are_
     assert outcome(sink, {"q.shop.items": {0: 1000}} | PAST) == [("b", "complete", 0)]
 
 
+def test_a_dump_of_one_key_leaves_the_first_state_of_its_table_as_it_was_also_after_a_restart(sink: Sink, items: TableSchema) -> None:
+    def incomplete(upto: int) -> list[str]:
+        return list(sink.pipeline.arrivals.dumps_incomplete((1, upto << 23)).values())
+
+    sink.batch(*dumped(items, 1, at=100), marker(items, "a", at=100, read=1, dump="d1", scope="keys", final=True))
+
+    assert incomplete(400) == []
+    sink.killed()
+    assert incomplete(400) == []
+    own = {"read": 0, "dump": "initial", "scope": "predicate"}  # of a table whose SELECT is overridden
+    sink.batch(marker(items, "b", at=200, **own), marker(items, "c", at=300, final=True, **own))
+    assert incomplete(299) == ["its first dump has not ended"]
+    assert incomplete(300) == []
+
+
 def test_counting_that_begins_in_the_middle_reports_no_chunk_as_short_that_began_before(sink: Sink, items: TableSchema) -> None:
     sink.settings["topics.start"] = "latest"
 

@@ -7,14 +7,17 @@ from itertools import permutations, product
 import pytest
 from dblog_sink.reconcile.chunk_ledger import (
     COMPLETE,
+    FIRST,
     LATE,
     NOT_ARRIVED,
     NOT_COUNTED,
     NOT_ENDED,
     NOT_YET,
+    PART,
     SHORT,
     TOO_MANY,
     UNPROVEN,
+    WHOLE,
     Book,
     Marker,
     Verdict,
@@ -23,8 +26,11 @@ from dblog_sink.reconcile.chunk_ledger import (
 TOPIC = "p.shop.t"
 
 
-def marker(chunk_id: str, rows: int, *, low: int = 7, end: int = 10, exact: bool = True, met_s: float = 0.0, topic: str = TOPIC) -> Marker:
-    return Marker(topic=topic, position=(1, low), chunk_id=chunk_id, table="shop.t", rows=rows, ends={0: end}, exact=exact, met_s=met_s)
+def marker(
+    chunk_id: str, rows: int, *, low: int = 7, end: int = 10, exact: bool = True, met_s: float = 0.0, topic: str = TOPIC, of: str = FIRST
+) -> Marker:
+    ends = {0: end}
+    return Marker(topic=topic, position=(1, low), chunk_id=chunk_id, table="shop.t", rows=rows, ends=ends, exact=exact, met_s=met_s, of=of)
 
 
 def judged(book: Book, *, read_to: int = 10, now_s: float = 100.0, why: str | None = None) -> list[Verdict]:
@@ -239,4 +245,43 @@ def test_rows_of_a_dump_that_never_came_are_missing_until_the_table_is_dumped_ag
     judged(book)
     assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ARRIVED}
     book.end(TOPIC, (1, 21))
+    assert book.dumps_incomplete((1, 99)) == {}
+
+
+@pytest.mark.parametrize("of", [PART, WHOLE])
+def test_a_requested_dump_of_a_table_that_was_never_dumped_leaves_its_first_state_as_it_was(of: str) -> None:
+    book = Book()
+    book.expect(marker("a", 2, low=7, of=of))
+    assert book.dumps_incomplete((1, 99)) == {}, "rows of it are still to come"
+
+    book.arrive(TOPIC, (1, 7), 2)
+    judged(book)
+    book.arrive(TOPIC, (1, 8), 1)  # of its next chunk, whose marker is still to come
+    assert book.dumps_incomplete((1, 99)) == {}
+
+    book.expect(marker("first", 0, low=9))
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ENDED}, "the source dumps the table itself"
+    book.end(TOPIC, (1, 9))
+    assert book.dumps_incomplete((1, 99)) == {}
+
+
+def test_rows_whose_marker_is_still_to_come_are_of_a_first_dump_where_no_dump_was_requested() -> None:
+    book = Book()
+    book.expect(marker("elsewhere", 0, topic="p.shop.other", of=PART))
+
+    book.arrive(TOPIC, (1, 7), 1)
+
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ENDED}
+
+
+@pytest.mark.parametrize(("of", "ends"), [(PART, 1), (WHOLE, 2), (FIRST, 2)])
+def test_rows_that_never_came_are_missing_until_a_whole_dump_ends_beside_their_own(of: str, ends: int) -> None:
+    book = Book()
+    book.expect(marker("a", 2, low=7, of=of))
+    judged(book)
+
+    for end in range(ends):
+        assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ARRIVED}
+        book.end(TOPIC, (1, 20 + end))
+
     assert book.dumps_incomplete((1, 99)) == {}

@@ -33,7 +33,21 @@ from dblog_sink.config.job_options import Settings, listed
 from dblog_sink.delta.merge import Txn
 from dblog_sink.kafka.source import reads
 from dblog_sink.observe.progress import Progress
-from dblog_sink.reconcile.chunk_ledger import COMPLETE, LATE, SHORT, UNPROVEN, Book, Group, Marker, Position, ReadTo, Verdict
+from dblog_sink.reconcile.chunk_ledger import (
+    COMPLETE,
+    FIRST,
+    LATE,
+    PART,
+    SHORT,
+    UNPROVEN,
+    WHOLE,
+    Book,
+    Group,
+    Marker,
+    Position,
+    ReadTo,
+    Verdict,
+)
 from dblog_sink.reconcile.dump_chains import IN_QUARANTINE, REPAIR, VERIFY, WHOLE_TABLE, ChainKey, Chains, Dump, Kept, Link
 from dblog_sink.reconcile.verifications import Verifications
 from dblog_sink.records.decode import quoted_part
@@ -62,6 +76,8 @@ _ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _FINAL, _LOST, GHOSTS = 
     "lost",
     "ghosts",
 )
+_OWN = "initial"
+"""What the source's own dump is called in markers (schemas/README.md)."""
 REMOVED, KEPT, WAITS = "removed", "kept", "waits"
 """What became of a repair dump's ghosts; ``waits`` is reported, and not the end."""
 _SCHEMA = t.StructType(
@@ -246,10 +262,10 @@ class Arrivals:
                 "seq2": row["low"]["sequence_low"],
             }
             for row in markers
-            if row["final"] and row["scope"] in (None, WHOLE_TABLE)
+            if row["final"] and _of(row) != PART
         ]
         return finals + [
-            {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"]}
+            {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"], "result": _of(row)}
             | self._marker_facts(row, ends_of)
             | (_link_facts(row) if row["mode"] == REPAIR and row["dump"] is not None else {})
             for row in markers
@@ -519,7 +535,10 @@ class Arrivals:
             F.max(F.col("kind") == _FLOOR).alias("floor"),
             F.max(F.col("kind") == _FINAL).alias("final"),
             F.collect_list(
-                F.when(F.col("kind") == _MARKER, F.struct("chunk_id", "name", "rows", "ends", "exact", F.unix_timestamp("at").alias("met")))
+                F.when(
+                    F.col("kind") == _MARKER,
+                    F.struct("chunk_id", "name", "rows", "ends", "exact", "result", F.unix_timestamp("at").alias("met")),
+                )
             ).alias("markers"),
             F.collect_list(F.when(F.col("kind") == _JUDGED, F.struct("chunk_id", "rows", "missing", "unreadable", "result"))).alias(
                 "judged"
@@ -535,7 +554,10 @@ class Arrivals:
             if row["seq1"] is None:
                 continue
             position = (row["seq1"], row["seq2"])
-            book.begun.add(topic)
+            if row[_ARRIVED]:
+                book.dumped.add(topic)
+            for one in row["markers"]:
+                book.know(topic, one["result"] or FIRST)
             book.has_markers |= bool(row["markers"]) or row["final"]
             if row["final"]:
                 book.end(topic, position)
@@ -622,6 +644,13 @@ def _marks(known: Collection[str]) -> list[Column]:
     ]
 
 
+def _of(row: Row) -> str:
+    """What a marker's chunk is of. The source's own dump is all that it dumps of a table, also where its options leave out some rows."""
+    if row["dump"] in (None, _OWN):
+        return FIRST
+    return WHOLE if row["scope"] == WHOLE_TABLE else PART
+
+
 def _link_facts(row: Row) -> Entry:
     """What the chain of a dump must know of a marker."""
     return {
@@ -675,6 +704,7 @@ def _marker(topic: str, position: Position, given: Mapping[str, Any], met_s: flo
         ends={int(partition): end for partition, end in json.loads(given["ends"]).items()},
         exact=given["exact"],
         met_s=met_s,
+        of=given["result"] or FIRST,
     )
 
 

@@ -23,6 +23,8 @@ ReadTo = Mapping[str, Mapping[int, int]]
 """By topic and partition: all before this offset is read."""
 
 COMPLETE, SHORT, UNPROVEN, LATE = "complete", "short", "unproven", "late"
+FIRST, WHOLE, PART = "first", "whole", "part"
+"""What a chunk is of: the source's own dump of the table, one that was requested, or a requested one of some of its rows or columns."""
 NOT_COUNTED = "counting began after the first of its rows"
 TOO_MANY = "too many chunks wait to be judged"
 NOT_ENDED = "its first dump has not ended"
@@ -44,6 +46,7 @@ class Marker:
     exact: bool
     """The worker gives the ends; else they are the brokers' at the time the sink met the marker."""
     met_s: float
+    of: str = FIRST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,30 +82,36 @@ class Book:
     sequence: int = -1
     """The last batch that was counted."""
     begun: set[str] = field(default_factory=set)
-    """Topics of which rows of a dump came, or a marker."""
+    """Topics of which a marker of the source's own dump came."""
+    requested: set[str] = field(default_factory=set)
+    """Topics of which a marker of a requested dump came."""
+    dumped: set[str] = field(default_factory=set)
+    """Topics of which rows of a dump came."""
     finals: dict[str, set[Position]] = field(default_factory=dict)
-    """By topic, the low watermarks of the last chunks of whole dumps."""
+    """By topic, the low watermarks of the last chunks of the source's own dumps, and of others of the whole table."""
     has_markers: bool = False
     """A marker came: the source writes them."""
 
     def dumps_incomplete(self, upto: Position) -> dict[str, str]:
         """By topic, why rows of its table's first dump are missing among those up to a position. Later dumps repeat what is there."""
-        first = {topic: min(self.finals.get(topic, ()), default=_NEVER) for topic in self.begun if self.has_markers}
+        # Rows whose markers are still to come are of a first dump, unless one is known that was requested.
+        begun = self.begun | (self.dumped - self.requested) if self.has_markers else ()
+        first = {topic: min(self.finals.get(topic, ()), default=_NEVER) for topic in begun}
         found = {topic: NOT_ENDED for topic, end in first.items() if end > upto}
         for (topic, position), group in self.groups.items():
-            if group.missing_rows and sum(one >= position for one in self.finals.get(topic, ())) <= 1:  # not dumped again since
+            if group.missing_rows and not self._dumped_again(topic, position, group):
                 found[topic] = NOT_ARRIVED
-            elif position <= first.get(topic, _NEVER) and group.arrived < sum(one.rows for one in group.markers.values()):
+            elif topic in first and position <= first[topic] and group.arrived < sum(one.rows for one in group.markers.values()):
                 found.setdefault(topic, NOT_YET)
         return found
 
     def end(self, topic: str, position: Position) -> None:
-        """The last chunk of a dump of the topic's table was reported."""
+        """The last chunk of the source's own dump of the topic's table was reported, or of another of the whole table."""
         self.finals.setdefault(topic, set()).add(position)
 
     def arrive(self, topic: str, position: Position, rows: int) -> None:
         """Rows of a dump came."""
-        self.begun.add(topic)
+        self.dumped.add(topic)
         self.groups.setdefault((topic, position), Group()).arrived += rows
 
     def cannot_read(self, topic: str, rows: int) -> None:
@@ -112,10 +121,14 @@ class Book:
     def expect(self, marker: Marker) -> None:
         """A marker came; the same one a second time changes nothing."""
         self.has_markers = True
-        self.begun.add(marker.topic)
+        self.know(marker.topic, marker.of)
         group = self.groups.setdefault((marker.topic, marker.position), Group())
         if marker.chunk_id not in group.missing_rows:
             group.markers.setdefault(marker.chunk_id, marker)
+
+    def know(self, topic: str, of: str) -> None:
+        """A dump of this kind has chunks of the topic's table."""
+        (self.begun if of == FIRST else self.requested).add(topic)
 
     def judge(
         self, read_to: ReadTo, *, now_s: float, wait_s: float, doubt: Callable[[str], str | None], midway: bool = False
@@ -149,6 +162,11 @@ class Book:
             self.floors[topic] = max(position, self.floors.get(topic, position))
             found += [Verdict(marker=marker, result=UNPROVEN, why=TOO_MANY) for marker in group.markers.values()]
         return found
+
+    def _dumped_again(self, topic: str, position: Position, group: Group) -> bool:
+        """Whether a whole dump ended behind a chunk whose rows are missing, beside the one that the chunk is of."""
+        ends = sum(one >= position for one in self.finals.get(topic, ()))
+        return all(ends > (marker.of != PART) for marker, _ in group.missing_rows.values())
 
     def _judged(self, marker: Marker, group: Group, doubt: Callable[[str], str | None], *, midway: bool) -> Verdict:
         missing = max(0, marker.rows - group.arrived)
