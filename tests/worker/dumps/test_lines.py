@@ -1,7 +1,10 @@
 """What is printed of dumps."""
 
+import json
+
 import pytest
 from dblog.dumps.lines import bar, details_of, duration, headline, picture_of, progress_of, share, table_line, table_of
+from dblog.dumps.printable import json_of
 
 TABLE = {
     "table": "shop.orders",
@@ -156,3 +159,28 @@ def test_what_was_asked_for_and_is_not_yet_is_said(wanted, state, text):
 )
 def test_times_are_written_as_people_say_them(seconds, text):
     assert duration(seconds) == text
+
+
+def test_names_and_sentences_of_others_do_not_write_to_the_terminal():
+    """Whoever may create a table in a captured database names it as they like."""
+    name, told = "shop.\x1b[2J\x9b1mO\u202er\x7f\n", r"shop.\u001b[2J\u009b1mO\u202er\u007f\n"
+    table = {**TABLE, "table": name, "state": "FAILED", "fault": f"{name} is gone"}
+    governor = {"state": "held", "reason": name}
+    status = {**STATUS, "state": "FAILED", "reason": f"{name} is gone", "tables": [table], "governor": governor}
+    dump = {**DUMP, "tables": [name], "predicate": {name: "a\tb"}, "status": status}
+
+    lines = [*table_of([dump]), *details_of(dump), *picture_of(dump, width=400, height=24)]
+
+    assert all(line.isprintable() for line in lines)
+    assert sum(told in line for line in lines) == len([line for line in lines if "shop." in line]) == 9
+    assert table_line({**TABLE, "table": "shop.größe_表"}, width=0).startswith("shop.größe_表  "), "letters of all languages are no danger"
+
+
+def test_json_has_the_same_meaning_without_what_is_not_printed():
+    value = {"tables": ["a\x1b\x9b\x7f\u202e\U000e0041b", "größe"]}
+
+    text = json_of(value)
+
+    assert json.loads(text) == value
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "größe" in text

@@ -73,3 +73,9 @@ def test_a_worker_that_is_away_is_asked_again():
         "dump d1 of shop (rows): STOPPED; 0 %, 3 rows, 0 of 1 tables",
     ]
     assert state == "STOPPED"
+
+
+def test_why_nobody_answers_does_not_write_to_the_terminal():
+    text, _ = followed([TransientError("the proxy says \x1b[31mno\nand no"), dump("DONE", 3)], live=False)
+
+    assert r"the proxy says \u001b[31mno\nand no; asking again" in text

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import typer
 
+from dblog.dumps.printable import json_of, printable_lines
 from dblog.errors import DblogError, DefiniteError, TransientError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def start(
     with _interface(url, login, ca) as interface:
         taken = interface.send("POST", _path(connector), body)
         if as_json:
-            typer.echo(json.dumps(taken, ensure_ascii=False, indent=2))
+            typer.echo(json_of(taken))
         else:
             typer.echo(f"dump {taken['id']} of {connector}: {taken['status'].get('tables_total')} tables")
         if and_watch:
@@ -89,7 +90,7 @@ def list_dumps(connector: Connector, as_json: AsJson = False, url: Url = _URL, l
 
     with _interface(url, login, ca) as interface:
         dumps = interface.get(_path(connector))["dumps"]
-        typer.echo(json.dumps(dumps, ensure_ascii=False, indent=2) if as_json else "\n".join(table_of(dumps)))
+        typer.echo(json_of(dumps) if as_json else "\n".join(table_of(dumps)))
 
 
 @app.command("show")
@@ -99,7 +100,7 @@ def show(connector: Connector, dump: Dump, as_json: AsJson = False, url: Url = _
 
     with _interface(url, login, ca) as interface:
         found = interface.get(_path(connector, dump))
-        typer.echo(json.dumps(found, ensure_ascii=False, indent=2) if as_json else "\n".join(details_of(found)))
+        typer.echo(json_of(found) if as_json else "\n".join(details_of(found)))
 
 
 @app.command("watch")
@@ -226,5 +227,5 @@ def _interface(url: str, login: Path | None, ca: Path | None) -> Iterator[Interf
         with Worker(url, login=read_login(login, os.environ), authorities=ca) as interface:
             yield interface
     except DblogError as e:
-        typer.echo(str(e), err=True)
+        typer.echo(printable_lines(str(e)), err=True)
         raise typer.Exit(1) from None

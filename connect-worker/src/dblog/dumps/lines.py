@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dblog.dumps.printable import printable
+
 ENDED = frozenset({"DONE", "FAILED", "STOPPED"})
 _BAR_CHARS = 24
 _TABLE_BAR_CHARS = 12
@@ -15,11 +17,12 @@ _UNIT = 1024
 
 def table_of(dumps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The list of a connector's dumps, with headings."""
-    rows = [("ID", "MODE", "STATE", "DONE", "TABLES", "ROWS", "PATTERNS")]
+    rows: list[tuple[str, ...]] = [("ID", "MODE", "STATE", "DONE", "TABLES", "ROWS", "PATTERNS")]
     for dump in dumps:
         status = dump["status"]
         patterns = ", ".join(dump.get("tables", ())) or "(the connector's own)"
-        rows.append((dump["id"], dump.get("mode", ""), status["state"], share_text(status), _tables(status), _rows(status), patterns))
+        shown = dump["id"], dump.get("mode", ""), status["state"], share_text(status), _tables(status), _rows(status), patterns
+        rows.append(tuple(map(printable, shown)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -30,7 +33,7 @@ def details_of(dump: Mapping[str, Any]) -> Iterator[str]:
     yield headline(dump)
     for name in ("tables", "predicate", "columns", "chunk_rows", "delay_ms", "parallelism", "priority", "order", "wanted"):
         if dump.get(name) not in (None, {}):
-            yield f"  {name}: {_value(dump[name])}"
+            yield printable(f"  {name}: {_value(dump[name])}")
     if dump.get("keys"):
         yield f"  keys: {len(dump['keys'])}"
     yield f"  {progress_of(dump['status'])}"
@@ -44,7 +47,7 @@ def picture_of(dump: Mapping[str, Any], *, width: int, height: int) -> list[str]
     lines = [headline(dump), f"{bar(share(status), _BAR_CHARS)} {progress_of(status)}"]
     tables = status.get("tables", ())
     room = max(0, height - len(lines) - 2)
-    names = max((len(str(table.get("table"))) for table in tables[:room]), default=0)
+    names = max((len(printable(str(table.get("table")))) for table in tables[:room]), default=0)
     lines += [f"  {bar(share(table), _TABLE_BAR_CHARS)} {table_line(table, width=names)}" for table in tables[:room]]
     if (hidden := (status.get("tables_total") or len(tables)) - len(tables[:room])) > 0 and tables:
         lines.append(f"  and {hidden} more tables")
@@ -56,7 +59,7 @@ def headline(dump: Mapping[str, Any]) -> str:
     what = "the connector's own dump" if dump.get("requested_by") == "connector" else f"dump {dump['id']}"
     mode = dump.get("mode")
     reason = dump["status"].get("reason")
-    return (
+    return printable(
         f"{what} of {dump['connector']}"
         + (f" ({mode})" if mode else "")
         + f": {dump['status']['state']}"
@@ -90,7 +93,7 @@ def progress_of(status: Mapping[str, Any]) -> str:
     governor = status.get("governor") or {}
     if governor.get("state") in ("slowed", "held"):
         parts.append(f"{governor['state']}: {governor.get('reason')}")
-    return ", ".join(part for part in parts if part)
+    return printable(", ".join(part for part in parts if part))
 
 
 def table_line(table: Mapping[str, Any], *, width: int) -> str:
@@ -108,7 +111,7 @@ def table_line(table: Mapping[str, Any], *, width: int) -> str:
     if table.get("chunk_rows") is not None and table.get("state") not in ENDED:
         parts.append(f"{_number(table['chunk_rows'])} rows a chunk")
     parts += [str(table[name]) for name in ("reason", "fault") if table.get(name)]
-    return f"{table.get('table')!s:<{width}}  {table.get('state')}  {', '.join(parts)}"
+    return printable(f"{printable(str(table.get('table'))):<{width}}  {table.get('state')}  {', '.join(parts)}")
 
 
 def share(status: Mapping[str, Any]) -> float | None:

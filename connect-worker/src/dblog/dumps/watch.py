@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from dblog.dumps.lines import ENDED, headline, picture_of, progress_of
+from dblog.dumps.printable import printable
 from dblog.errors import TransientError
 
 Ask = Callable[[], Mapping[str, Any]]
@@ -29,7 +30,7 @@ def watch(ask: Ask, out: TextIO, *, every_s: float, live: bool, pause: Callable[
         try:
             dump = ask()
         except TransientError as e:
-            view.trouble(str(e))
+            view.trouble(printable(str(e)))
         else:
             view.show(dump)
             if dump["status"]["state"] in ENDED:
