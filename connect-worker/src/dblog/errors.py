@@ -11,6 +11,14 @@ from __future__ import annotations
 class DblogError(Exception):
     """The base of every error that dblog raises on purpose."""
 
+    discreet: str | None = None
+    """Of a server's error that may quote its statement: the same with the error's number alone, for statements that not everybody may read."""
+
+
+def discreet(error: DblogError) -> str:
+    """What may be told of an error of such a statement."""
+    return error.discreet or str(error)
+
 
 class TransientError(DblogError):
     """Trying again may help: a connection lost, a broker or registry away, a lock wait timed out."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dblog.core.dumprequests import Wanted, with_table_wanted, with_wanted
-from dblog.errors import DefiniteError, TransientError, UnknownKeyError
+from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, UnknownKeyError
 from dblog.model import TableId
 from dblog.readers import chunk
 from support.fake_database.database import FakeDatabase
@@ -302,3 +302,41 @@ def test_the_conditions_of_many_tables_are_asked_about_at_once(follower: FakeFol
     follower.ask(r"d\.(t|other)")
 
     assert asked == [["d.other name <> ''", "d.t name <> ''"]]
+
+
+def quoting(error: DblogError, told: str) -> Any:
+    error.discreet = told
+    return error
+
+
+@pytest.mark.parametrize(("verb", "kind"), [("chunk", TableChangedError), ("lookup", TableChangedError), ("chunk", DefiniteError)])
+def test_no_line_of_the_log_and_no_status_has_what_the_server_says_of_a_predicate(
+    follower: FakeFollower, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], verb: str, kind: type[DblogError]
+) -> None:
+    monkeypatch.setattr(chunk, "CONDITION_ASKED_AFTER", 1)
+    tried = refusing(monkeypatch, verb, quoting(kind("error 1054: Unknown column 'salary'"), "error 1054"))
+
+    request = follower.ask(r"d\.t", predicate={r"d\.t": "salary > 1"})
+    follower.until(lambda: bool(tried))
+
+    def check_conditions(self: FakeServer, conditions: Any) -> None:
+        raise quoting(DefiniteError("the server does not take it: Unknown column 'salary'"), "the server does not take it: error 1054")
+
+    monkeypatch.setattr(FakeServer, "check_conditions", check_conditions)
+    status = follower.until_state(request, "FAILED")
+
+    assert "error 1054" in status["reason"]
+    assert "salary" not in str(status)
+    out = "".join(capfd.readouterr())
+    assert "error 1054" in out
+    assert "salary" not in out
+
+
+def test_what_the_server_says_of_a_table_that_is_read_whole_is_told(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as changed:
+        tried = refusing(changed, "chunk", quoting(TableChangedError("error 1146: d.t is not there"), "error 1146"))
+        request = follower.ask(r"d\.t")
+        follower.until(lambda: bool(tried))
+        follower.until(lambda: (follower.status(request.id) or {})["reason"] == "d.t waits: error 1146: d.t is not there")
+
+    follower.until_state(request, "DONE")

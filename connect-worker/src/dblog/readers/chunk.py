@@ -30,7 +30,7 @@ from dblog.core.dumps import Key, KeyRange, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.watermark import Ticket
-from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError
+from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError, discreet
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.chunknotes import Trouble
@@ -248,7 +248,9 @@ class ChunkReader:
                 changes += 1
                 if extent.where is not None and changes % CONDITION_ASKED_AFTER == 0 and not self._still_takes(version, extent.where):
                     return
-                log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=str(e))
+                reason = str(e) if extent.where is None else discreet(e)
+                self._interleaver.waits(table, reason)
+                log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=reason)
                 self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
                 continue
             except ChosenRowsError as e:
@@ -323,7 +325,7 @@ class ChunkReader:
         except TransientError:
             return True
         except DefiniteError as e:
-            self._interleaver.fail_dump(version.id, str(e))
+            self._interleaver.fail_dump(version.id, discreet(e))
             return False
         return True
 
@@ -593,7 +595,8 @@ class ChunkReader:
         """All rows of a table in the snapshot that is open; None when there are more than the limits allow. One range without bounds: no key is compared."""
         extent = self._extent(version.id)
         statement = self._sql.chunk_select(version, None, None, limits.rows_max + 1, where=extent.where)
-        chunk = self._select(connection, statement, version, None, bytes_max=limits.bytes_max, where=extent.where)
+        with _of_chosen_rows(version, extent):
+            chunk = self._select(connection, statement, version, None, bytes_max=limits.bytes_max, where=extent.where)
         if chunk.row_count > limits.rows_max or len(chunk.rows) > limits.bytes_max:
             return None
         last = self._last_key(connection, version, _Range(None, None, begins=True, extent=extent), None, chunk)
@@ -669,7 +672,11 @@ def _of_chosen_rows(version: Table, extent: Extent) -> Iterator[None]:
     """Around the statements of a chunk alone: what fails beside them is not the fault of what chooses its rows."""
     try:
         yield
-    except (TableChangedError, ServerChangedError):
+    except TableChangedError as e:
+        if extent.where is None or e.discreet is None:
+            raise
+        raise TableChangedError(e.discreet) from e
+    except ServerChangedError:
         raise
     except TransientError as e:
         if extent.dump == INITIAL:
@@ -679,7 +686,7 @@ def _of_chosen_rows(version: Table, extent: Extent) -> Iterator[None]:
         by = extent.chosen_by
         if by is None or (isinstance(e, UnknownKeyError) and extent.keys is None):
             raise
-        message = f"the rows of {version.id} cannot be read by {by[0]}: {e}; {by[1]}"
+        message = f"the rows of {version.id} cannot be read by {by[0]}: {str(e) if extent.where is None else discreet(e)}; {by[1]}"
         raise ChosenRowsError(message) from e
 
 

@@ -32,7 +32,7 @@ from dblog.dialects.mysql.wire import check, connect
 from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, meaning, settings_of, split_statements, translate
 from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.dialects.mysql.wire.session import read_facts
-from dblog.errors import ConfigError, DefiniteError, PositionLostError, TableChangedError, TransientError
+from dblog.errors import ConfigError, DefiniteError, PositionLostError, TableChangedError, TransientError, discreet
 from dblog.runtime.policy import trace_of
 from support.false_server import OK, SALT, FalseServer, greeting
 
@@ -471,6 +471,23 @@ def test_of_an_initial_statement_an_error_shows_its_ordinal_and_the_number_only(
     assert re.search(rf"{shown}$", str(caught.value))
     assert "canary" not in trace_of(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (1064, "You have an error in your SQL syntax; ... near 'canary'"),
+        (1054, "Unknown column 'canary' in 'where clause'"),
+        (1370, "execute command denied to user 'u'@'h' for routine 'd.canary'"),
+    ],
+)
+def test_what_may_quote_its_statement_has_a_form_that_does_not(code, text):
+    failure = meaning(code, text, SETTINGS, "reading a chunk")
+
+    assert "canary" in str(failure)
+    assert "canary" not in discreet(failure)
+    assert f"error {code}" in discreet(failure)
+    assert discreet(meaning(1213, "canary", SETTINGS, "reading a chunk")) == str(meaning(1213, None, SETTINGS, "reading a chunk"))
 
 
 def refused(original: BaseException) -> pymysql.err.OperationalError:

@@ -31,7 +31,7 @@ from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.connect import PrivilegeError
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.session import Session, settings_of
-from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError
+from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, discreet
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
 from dblog.readers.items import Statement
@@ -265,8 +265,10 @@ class BinlogServer:
                 except PrivilegeError:
                     raise
                 except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
-                    message = f"the server does not take the predicate of {table.id}: {e}"
-                    raise DefiniteError(message) from e
+                    message = f"the server does not take the predicate of {table.id}"
+                    refused = DefiniteError(f"{message}: {e}")
+                    refused.discreet = f"{message}: {discreet(e)}"
+                    raise refused from e
         finally:
             connection.close()
 

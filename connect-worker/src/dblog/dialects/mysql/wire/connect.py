@@ -420,6 +420,13 @@ def translate(error: Exception, settings: ConnectSettings, doing: str, *, again:
 
 def meaning(code: int, text: str | None, settings: ConnectSettings, doing: str) -> DblogError:
     """The dblog error for a server's error number. ``text`` as ``server_message`` takes it."""
+    error, untold = (_meaning(code, told, settings, doing) for told in (text, None))
+    if str(untold) != str(error):
+        error.discreet = str(untold)
+    return error
+
+
+def _meaning(code: int, text: str | None, settings: ConnectSettings, doing: str) -> DblogError:
     where = f"{doing} at {settings.address} failed"
     if code in (1045, 1698):
         return DefiniteError(

@@ -35,7 +35,7 @@ from dblog.dialects.mysql.wire.connect import (
 from dblog.dialects.mysql.wire.guarded import no_server
 from dblog.dialects.mysql.wire.marks import SnapshotMarks
 from dblog.dialects.mysql.wire.protocol import ResultColumn
-from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
+from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -204,7 +204,9 @@ class DumpConnection:
             message = (
                 f"{e}; run there: {sql.grant_select(table, user)} and restart the task, or leave the table out with table.exclude.list"
             )
-            raise PrivilegeError(message) from e
+            missing = PrivilegeError(message)
+            missing.discreet = message.replace(str(e), discreet(e), 1)
+            raise missing from e
         except TimeoutError as e:
             self._snapshot.close()
             self._end_statement()
