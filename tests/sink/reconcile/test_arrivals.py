@@ -132,11 +132,19 @@ def test_a_dump_of_one_key_leaves_the_first_state_of_its_table_as_it_was_also_af
     def incomplete(upto: int) -> list[str]:
         return list(sink.pipeline.arrivals.dumps_incomplete((1, upto << 23)).values())
 
-    sink.batch(*dumped(items, 1, at=100), marker(items, "a", at=100, read=1, dump="d1", scope="keys", final=True))
+    def repaired(since: int) -> list[str]:
+        return list(sink.pipeline.arrivals.dumped_since({items.topic: since}, (1, 400 << 23)) or ())
 
-    assert incomplete(400) == []
-    sink.killed()
-    assert incomplete(400) == []
+    sink.batch(
+        *dumped(items, 1, at=100),
+        marker(items, "a", at=100, read=1, dump="d1", scope="keys", begins=True, final=True),
+        marker(items, "whole", at=350, read=0, dump="d2", ts_ms=7, begins=True, final=True),
+    )
+
+    for restarted in (False, True):
+        if restarted:
+            sink.killed()
+        assert (incomplete(400), repaired(6), repaired(7)) == ([], [items.topic], [])
     own = {"read": 0, "dump": "initial", "scope": "predicate"}  # of a table whose SELECT is overridden
     sink.batch(marker(items, "b", at=200, **own), marker(items, "c", at=300, final=True, **own))
     assert incomplete(299) == ["its first dump has not ended"]

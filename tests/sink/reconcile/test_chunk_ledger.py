@@ -285,3 +285,62 @@ def test_rows_that_never_came_are_missing_until_a_whole_dump_ends_beside_their_o
         book.end(TOPIC, (1, 20 + end))
 
     assert book.dumps_incomplete((1, 99)) == {}
+
+
+# -- what repairs records that never came -----------------------------------------------------------------------------------------------------
+
+
+def repaired(book: Book, *, since: int = 500, upto: int = 99) -> bool:
+    found = book.dumped_since({TOPIC: since, "p.shop.other": since}, (1, upto))
+    assert found is not None
+    assert "p.shop.other" not in found
+    return TOPIC in found
+
+
+def test_no_row_of_a_dump_repairs_a_table_before_the_whole_dump_is_there() -> None:
+    book = Book()
+    assert book.dumped_since({TOPIC: 500}, (1, 99)) is None, "a source that writes no markers"
+
+    book.arrive(TOPIC, (1, 7), 1)
+    book.expect(marker("one key", 1, low=7, of=PART))
+    judged(book)
+    assert not repaired(book), "only that row came again"
+    book.arrive(TOPIC, (1, 11), 1)
+    book.expect(marker("a", 1, low=11, of=WHOLE))
+    book.begin(TOPIC, (1, 11), "d1", 600)
+    assert not repaired(book), "it has not ended"
+    book.expect(marker("b", 2, low=12, of=WHOLE))
+    book.end(TOPIC, (1, 12), "d1")
+    assert not repaired(book), "rows of it are still to come"
+    book.arrive(TOPIC, (1, 12), 2)
+
+    assert repaired(book)
+    assert not repaired(book, upto=11), "its end is behind the snapshot"
+    judged(book)
+    assert repaired(book)
+
+
+def test_a_dump_of_which_rows_never_came_repairs_nothing() -> None:
+    book = Book()
+    book.begin(TOPIC, (1, 11), "d1", 600)
+    book.expect(marker("a", 1, low=11, of=WHOLE))
+    book.end(TOPIC, (1, 11), "d1")
+    judged(book)
+
+    assert not repaired(book)
+
+
+def test_a_dump_that_began_before_records_were_missing_repairs_nothing_unless_it_began_again() -> None:
+    book = Book()
+    book.expect(marker("a", 0, low=7, of=WHOLE))
+    book.begin(TOPIC, (1, 7), "d1", 500)
+    book.begin(TOPIC, (1, 20), "d2", 600)
+    book.end(TOPIC, (1, 9), "d1")
+    assert not repaired(book)
+
+    book.end(TOPIC, (1, 30))  # of the source's own, which leaves out rows
+    assert not repaired(book)
+    book.begin(TOPIC, (1, 11), "d1", 600)
+    assert not repaired(book), "the end is that of the earlier attempt"
+    book.end(TOPIC, (1, 12), "d1")
+    assert repaired(book)

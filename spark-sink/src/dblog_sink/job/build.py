@@ -178,5 +178,6 @@ def _publisher(
         manifest=Manifest(own, settings.state_path, keep_h=settings["manifest.keep.h"]),
         offsets=offsets,
         dumps_incomplete=arrivals.dumps_incomplete,
+        dumped_since=arrivals.dumped_since,
         now_s=now_s,
     )

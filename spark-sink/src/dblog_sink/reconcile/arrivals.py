@@ -65,13 +65,14 @@ log = logging.getLogger(__name__)
 _GROUPS_MAX = 200_000
 """Chunks that wait for rows or for a marker: some hundred bytes each."""
 _COMPACT_EVERY = 50
-_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _FINAL, _LOST, GHOSTS = (
+_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _LOST, GHOSTS = (
     "arrived",
     "marker",
     "unreadable",
     "judged",
     "late",
     "floor",
+    "begin",
     "final",
     "lost",
     "ghosts",
@@ -253,18 +254,23 @@ class Arrivals:
                 self.verifications.take(reduce(DataFrame.unionByName, marks), facts, txn.of("fingerprints"))
             self._reached("fingerprints_kept")
         markers = [row for row in found if row["mode"] != VERIFY]
-        finals = [
+        borders = [
             {
-                "kind": _FINAL,
+                "kind": kind,
                 "topic": row["topic"],
                 "source": row["table"],
                 "seq1": row["low"]["sequence_high"],
                 "seq2": row["low"]["sequence_low"],
+                "ts_ms": row["ts_ms"],
+                # A worker that names no dump tells no beginning either: its dumps count from their ends.
+                "dump": (row["dump"] or "") if row["scope"] in (None, WHOLE_TABLE) else None,
             }
             for row in markers
-            if row["final"] and _of(row) != PART
+            for kind in (_BEGIN, _FINAL)
+            if _of(row) != PART
+            and (row["final"] if kind == _FINAL or row["dump"] is None else row["begins"] and row["scope"] == WHOLE_TABLE)
         ]
-        return finals + [
+        return borders + [
             {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"], "result": _of(row)}
             | self._marker_facts(row, ends_of)
             | (_link_facts(row) if row["mode"] == REPAIR and row["dump"] is not None else {})
@@ -309,6 +315,11 @@ class Arrivals:
         """By topic, why its table's first dump is not wholly among the records up to a position, as far as markers show."""
         with self._turn:
             return self.book.dumps_incomplete(upto)
+
+    def dumped_since(self, since: Mapping[str, int], upto: Position) -> Collection[str] | None:
+        """Topics whose tables were dumped wholly again behind a time and up to a position, as far as markers show; None: the source writes none."""
+        with self._turn:
+            return self.book.dumped_since(since, upto)
 
     # -- between batches ------------------------------------------------------------------------------------------------------------
 
@@ -534,6 +545,8 @@ class Arrivals:
             ),
             F.max(F.col("kind") == _FLOOR).alias("floor"),
             F.max(F.col("kind") == _FINAL).alias("final"),
+            F.collect_set(F.when(F.col("kind") == _BEGIN, F.struct("dump", "ts_ms"))).alias("begins"),
+            F.collect_set(F.when(F.col("kind") == _FINAL, F.col("dump"))).alias("ends"),
             F.collect_list(
                 F.when(
                     F.col("kind") == _MARKER,
@@ -559,8 +572,12 @@ class Arrivals:
             for one in row["markers"]:
                 book.know(topic, one["result"] or FIRST)
             book.has_markers |= bool(row["markers"]) or row["final"]
+            for one in row["begins"]:
+                book.begin(topic, position, one["dump"], one["ts_ms"])
             if row["final"]:
                 book.end(topic, position)
+            for dump in row["ends"]:
+                book.end(topic, position, dump)
             if row["floor"]:
                 book.floors[topic] = max(position, book.floors.get(topic, position))
             group = _group(topic, position, row)
@@ -577,7 +594,8 @@ class Arrivals:
         self._commits = 0
         table = DeltaTable.forPath(self._session, self.path)
         table.delete(
-            ~F.col("kind").isin(_FLOOR, _FINAL, GHOSTS) & (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s)))
+            ~F.col("kind").isin(_FLOOR, _BEGIN, _FINAL, GHOSTS)
+            & (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s)))
         )
         table.optimize().executeCompaction()
         sequence = self.book.sequence
@@ -623,8 +641,10 @@ def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) ->
                 book.cannot_read(topic, entry["rows"])
             case "floor":
                 book.floors[topic] = position
+            case "begin":
+                book.begin(topic, position, entry["dump"], entry["ts_ms"])
             case "final":
-                book.end(topic, position)
+                book.end(topic, position, entry["dump"])
                 chains.name(topic, entry["source"])
             case _:
                 marker = _marker(topic, position, entry, now_s)

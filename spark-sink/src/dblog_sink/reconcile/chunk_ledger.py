@@ -13,7 +13,7 @@ after all are reported as late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 Position = tuple[int, int]
@@ -89,6 +89,10 @@ class Book:
     """Topics of which rows of a dump came."""
     finals: dict[str, set[Position]] = field(default_factory=dict)
     """By topic, the low watermarks of the last chunks of the source's own dumps, and of others of the whole table."""
+    begins: dict[str, set[tuple[str, Position, int]]] = field(default_factory=dict)
+    """By topic, where dumps of the whole table began: the dump, the low watermark, and the worker's time when its window closed."""
+    ends: dict[str, set[tuple[str, Position]]] = field(default_factory=dict)
+    """By topic, where they ended: the dump, and the low watermark of its last chunk."""
     has_markers: bool = False
     """A marker came: the source writes them."""
 
@@ -105,9 +109,25 @@ class Book:
                 found.setdefault(topic, NOT_YET)
         return found
 
-    def end(self, topic: str, position: Position) -> None:
-        """The last chunk of the source's own dump of the topic's table was reported, or of another of the whole table."""
+    def dumped_since(self, since: Mapping[str, int], upto: Position) -> Collection[str] | None:
+        """Topics whose tables were dumped wholly again behind a time, up to a position. ``since``: the times, by topic. None: the source writes no markers."""
+        if not self.has_markers or not since:
+            return () if self.has_markers else None
+        waiting: dict[str, list[Position]] = {}
+        for (topic, position), group in self.groups.items():
+            if group.missing_rows or group.arrived < sum(one.rows for one in group.markers.values()):
+                waiting.setdefault(topic, []).append(position)
+        return {topic for topic, ms in since.items() if self._has_whole(topic, ms, upto, waiting.get(topic, ()))}
+
+    def begin(self, topic: str, position: Position, dump: str, ms: int) -> None:
+        """The first chunk of a dump of the topic's whole table was reported."""
+        self.begins.setdefault(topic, set()).add((dump, position, ms))
+
+    def end(self, topic: str, position: Position, dump: str | None = None) -> None:
+        """The last chunk of the source's own dump of the topic's table was reported, or of another. ``dump``: its id, where it was of the whole table."""
         self.finals.setdefault(topic, set()).add(position)
+        if dump is not None:
+            self.ends.setdefault(topic, set()).add((dump, position))
 
     def arrive(self, topic: str, position: Position, rows: int) -> None:
         """Rows of a dump came."""
@@ -162,6 +182,15 @@ class Book:
             self.floors[topic] = max(position, self.floors.get(topic, position))
             found += [Verdict(marker=marker, result=UNPROVEN, why=TOO_MANY) for marker in group.markers.values()]
         return found
+
+    def _has_whole(self, topic: str, ms: int, upto: Position, waiting: Collection[Position]) -> bool:
+        """``waiting``: low watermarks of chunks of which rows are missing."""
+        for dump, end in self.ends.get(topic, ()):
+            # Of what a dump read before it began again, another attempt ended, or none did.
+            begun = max(((at, begun_ms) for one, at, begun_ms in self.begins.get(topic, ()) if one == dump and at <= end), default=None)
+            if begun is not None and begun[1] > ms and end <= upto and not any(begun[0] <= at <= end for at in waiting):
+                return True
+        return False
 
     def _dumped_again(self, topic: str, position: Position, group: Group) -> bool:
         """Whether a whole dump ended behind a chunk whose rows are missing, beside the one that the chunk is of."""

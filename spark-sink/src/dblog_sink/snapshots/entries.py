@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from delta.tables import DeltaTable
@@ -14,14 +14,19 @@ from dblog_sink.delta import retention
 from dblog_sink.delta import target as targets
 from dblog_sink.errors import DefiniteError
 from dblog_sink.snapshots.manifest import Entry
-from dblog_sink.state.notes import DumpMerged, HistoryChecked, Note, RecordsMissing, TableWritten
+from dblog_sink.state.notes import DumpMerged, HistoryChecked, Note, RecordsMissing, State, TableWritten
 from dblog_sink.state.snapshot import Position, Snapshot
 
 log = logging.getLogger(__name__)
 
+DumpedSince = Callable[[Mapping[str, int], Position], Collection[str] | None]
+"""The topics whose tables were dumped wholly again behind a time, given by topic, and up to a position. None: no markers show that."""
+
 
 class Entries:
-    """``known``: the entries of the last published snapshot, by table. ``dumps_incomplete``: by topic, why its first dump is not complete at a position."""
+    """``known``: the entries of the last published snapshot, by table. ``dumps_incomplete``: by topic, why its first dump is not complete at a position;
+    ``dumped_since``: whether what never came is repaired.
+    """
 
     def __init__(
         self,
@@ -29,6 +34,7 @@ class Entries:
         parts: Parts,
         *,
         dumps_incomplete: Callable[[Position], Mapping[str, str]],
+        dumped_since: DumpedSince,
         now_s: Callable[[], float],
     ) -> None:
         self._session = session
@@ -37,6 +43,7 @@ class Entries:
         self._control = parts.control
         self._book = parts.book
         self._dumps_incomplete = dumps_incomplete
+        self._dumped_since = dumped_since
         self._now_s = now_s
         self._keep_h: float = parts.settings["manifest.keep.h"]
         self._retention_set: set[str] = set()
@@ -48,6 +55,12 @@ class Entries:
         """The entries of a snapshot that is merged. ``notes``: those that are recorded when it is published; ``written``: topics that it has changed."""
         reasons = self._book.parked()
         dumps_incomplete = self._dumps_incomplete(snapshot.frontier.position)
+        dumped_ms = dict(self._control.state.dumped_ms)
+        for note in notes:
+            if isinstance(note, DumpMerged):
+                dumped_ms[note.topic] = max(note.kafka_ms, dumped_ms.get(note.topic, -1))
+        missing_ms = missing_since(self._control.state, notes)
+        repaired = self._dumped_since(missing_ms, snapshot.frontier.position)
         topics = {*self._control.state.table_ids, *(note.topic for note in notes if isinstance(note, TableWritten))}
         found: dict[str, Entry] = {}
         for topic in sorted(topics):
@@ -64,7 +77,14 @@ class Entries:
                 if damage is not None:
                     found[name] = replace(known, complete=False, reason=damage)
                     continue
-            reason = self._incomplete(snapshot, notes, topic) or dumps_incomplete.get(topic)
+            reason = incomplete(
+                snapshot,
+                topic,
+                dumped_ms=dumped_ms.get(topic, -1),
+                missing_ms=missing_ms.get(topic, -1),
+                repaired=None if repaired is None else topic in repaired,
+            )
+            reason = reason or dumps_incomplete.get(topic)
             found[name] = replace(known, complete=reason is None, reason=reason)
         return found
 
@@ -103,16 +123,25 @@ class Entries:
         version, self._committed_ms[topic] = targets.version_of(self._session, target.path)
         return Entry(path=target.path, version=version, mode=targets.OPTION_OF[target.mode], complete=True), None
 
-    def _incomplete(self, snapshot: Snapshot, notes: Sequence[Note], topic: str) -> str | None:
-        state = self._control.state
-        if topic in snapshot.missing:
-            return snapshot.missing[topic]
-        dumped = [note.kafka_ms for note in notes if isinstance(note, DumpMerged) and note.topic == topic]
-        missing = [note.kafka_ms for note in notes if isinstance(note, RecordsMissing) and note.topic == topic]
-        dumped_ms = max(state.dumped_ms.get(topic, -1), *dumped, -1)
-        missing_ms = max(state.missing_ms.get(topic, -1), *missing, -1)
-        if missing_ms >= 0 and dumped_ms <= missing_ms:
-            return "records of the source never came; dump the table again"
-        if dumped_ms >= 0 and (snapshot.kafka_ms is None or dumped_ms >= snapshot.kafka_ms):
-            return "rows of a dump, or what was done beside the snapshots (resume, replay, merges before there was a manifest), may be later than the snapshot"
-        return None
+
+def missing_since(state: State, notes: Iterable[Note]) -> dict[str, int]:
+    """By topic, up to which time of Kafka's records of it never came. ``notes``: those that the state does not have yet."""
+    found = dict(state.missing_ms)
+    for note in notes:
+        if isinstance(note, RecordsMissing):
+            found[note.topic] = max(note.kafka_ms, found.get(note.topic, -1))
+    return found
+
+
+def incomplete(snapshot: Snapshot, topic: str, *, dumped_ms: int, missing_ms: int, repaired: bool | None) -> str | None:
+    """Why the topic's table shows less or more than a snapshot, as far as is noted. ``dumped_ms``: when its last dumped row came, ``missing_ms``: up to
+    when records never came, -1 for never; ``repaired``: whether it was dumped wholly since then, None if nothing tells.
+    """
+    if topic in snapshot.missing:
+        return snapshot.missing[topic]
+    # Which rows lack the records is not known, so some rows of a dump repair nothing for certain.
+    if missing_ms >= 0 and not (dumped_ms > missing_ms if repaired is None else repaired):
+        return "records of the source never came; dump the table again"
+    if dumped_ms >= 0 and (snapshot.kafka_ms is None or dumped_ms >= snapshot.kafka_ms):
+        return "rows of a dump, or what was done beside the snapshots (resume, replay, merges before there was a manifest), may be later than the snapshot"
+    return None

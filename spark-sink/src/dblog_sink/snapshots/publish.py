@@ -40,7 +40,7 @@ from dblog_sink.schema.wire_format import WITH_SCHEMA_IDS
 from dblog_sink.snapshots import rule
 from dblog_sink.snapshots.blockage import Blockage
 from dblog_sink.snapshots.conditions import at_or_below, merged
-from dblog_sink.snapshots.entries import Entries
+from dblog_sink.snapshots.entries import DumpedSince, Entries
 from dblog_sink.snapshots.manifest import Manifest
 from dblog_sink.snapshots.measure import Landed, SnapshotMeasure, TopicCounts, Transactions
 from dblog_sink.snapshots.rule import BlockedBy, Decision, Facts, Incomplete, Previous, Quiet, Verdict, judge
@@ -77,6 +77,7 @@ class SnapshotPublisher:
         manifest: Manifest,
         offsets: TopicOffsets,
         dumps_incomplete: Callable[[Position], Mapping[str, str]],
+        dumped_since: DumpedSince,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._session = session
@@ -94,7 +95,7 @@ class SnapshotPublisher:
         self._now_s = now_s
         self._topic: str = parts.settings["topics.transaction"] or ""
         self._measure = SnapshotMeasure(parts.landing, parts.applier, self._topic)
-        self._entries = Entries(session, parts, dumps_incomplete=dumps_incomplete, now_s=now_s)
+        self._entries = Entries(session, parts, dumps_incomplete=dumps_incomplete, dumped_since=dumped_since, now_s=now_s)
         self._waivers = Waivers(parts.control, offsets)
         self._rest = Rest(offsets)
         self._blockage = Blockage(parts.settings, parts.progress, now_s)

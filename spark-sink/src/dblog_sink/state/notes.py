@@ -169,7 +169,7 @@ class KnownLate:
 
 @dataclass(frozen=True, slots=True)
 class RecordsMissing:
-    """Records of the topic never came, up to this time of Kafka's: a later dump repairs the table."""
+    """Records of the topic never came, up to this time of Kafka's: a later dump of the whole table repairs it."""
 
     topic: str
     kafka_ms: int
