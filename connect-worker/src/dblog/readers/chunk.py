@@ -339,11 +339,18 @@ class ChunkReader:
 
     def _report_table(self, table: TableId) -> None:
         """The table has been read to its end, or its dump has failed, which is in the log already."""
-        dump = self._interleaver.dump
+        identity, dump = self._interleaver.dump_of(table)
         progress = None if dump is None else dump.table(table)
         if dump is None or progress is None or not progress.done:
             return
-        log.info("table dumped", table=str(table), rows=progress.rows, tables_done=dump.tables_done, tables_total=dump.tables_total)
+        log.info(
+            "table dumped",
+            table=str(table),
+            rows=progress.rows,
+            dump=identity,
+            tables_done=dump.tables_done,
+            tables_total=dump.tables_total,
+        )
 
     def _read_from_frontier(
         self, version: Table, progress: TableDump, share: Share, resets: int, rows_asked: int, extent: Extent, encoder: RowEncoder | None

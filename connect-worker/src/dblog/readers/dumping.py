@@ -342,7 +342,6 @@ class Dumping:
         with self._lock:
             reported, self._end_reported = self._end_reported, True
         if not reported:
-            log.info("dump done", rows=dump.rows, tables=len(dump.tables), failed=[str(t.table) for t in dump.failed])
             self._done(dump)
 
     def report(self) -> None:

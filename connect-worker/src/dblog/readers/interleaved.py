@@ -241,6 +241,11 @@ class Interleaver:
         with self._changed:
             return self._requests.get(self._read_for.get(table, INITIAL))
 
+    def dump_of(self, table: TableId) -> tuple[str, Dump | None]:
+        """The dump that the table is read for, by its name; None where it is forgotten already."""
+        with self._changed:
+            return self._read_for.get(table, INITIAL), self._dump_for(table)
+
     def change_table(self, table: TableId, change: Callable[[Dump], Dump]) -> None:
         """Change the dump that the table is read for."""
         with self._changed:
@@ -681,6 +686,8 @@ class Interleaver:
 
     def _set_dump(self, dump: Dump | None, table: TableId | None = None) -> None:
         """``table``: nothing but this table's progress changes."""
+        if dump is not None and dump.ended and self._dump is not None and not self._dump.ended:
+            log.info("dump done", rows=dump.rows, tables=len(dump.tables), failed=[str(t.table) for t in dump.failed])
         if self._notify is not None:
             self._notices += of_own(self._dump, dump, table)
         self._dump = dump
@@ -690,6 +697,10 @@ class Interleaver:
         before = self._requests
         if requests is before:
             return
+        for identity, one in requests.by_id.items():
+            known = before.get(identity)
+            if one.end is not None and known is not None and known.end is None:
+                _log_end(one)
         if self._notify is not None:
             self._notices += [
                 notice
@@ -745,6 +756,19 @@ class Interleaver:
         dump = self._dump_for(table)
         progress = None if dump is None else dump.table(table)
         return progress is None or progress.ended or (upto is not None and progress.range_to(upto) is None)
+
+
+def _log_end(one: RequestedDump) -> None:
+    dump = one.dump
+    log.info(
+        "requested dump ended",
+        dump=one.request.id,
+        state=one.end,
+        rows=dump.rows,
+        tables_done=dump.tables_done,
+        tables_total=dump.tables_total,
+        failed=one.tables_failed,
+    )
 
 
 def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
