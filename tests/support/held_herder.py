@@ -35,6 +35,7 @@ class HeldLog:
         self.readable.set()
         self.reads = 0
         self.put = []
+        self.value_bytes_max = 1 << 30
 
     def read_to_end(self, *, limit_s):
         self.reads += 1
@@ -46,8 +47,8 @@ class HeldLog:
         for write in writes:
             self.take(LogRecord(0, 0, write.key, write.value))
 
-    def put_later(self, key, value):
-        self.put.append((key, value))
+    def put_later(self, key, value, *, smaller=()):
+        self.put.append((key, next((each for each in (value, *smaller) if each is None or len(each) <= self.value_bytes_max), value)))
 
     def read_back(self):
         held, self.put = self.put, []

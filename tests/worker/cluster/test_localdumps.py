@@ -90,6 +90,23 @@ def test_an_end_is_stored_before_the_task_may_forget_it(held):
     assert (held.forgotten(), end["rows"], end["ended_ms"]) == (["d1"], 5, 4711)
 
 
+@pytest.mark.parametrize(("bytes_max", "tables", "reason"), [(30_000, 20, 2000), (3_000, 0, 2000), (700, 0, 100), (100, None, None)])
+def test_an_end_that_the_topic_has_no_room_for_ends_the_dump_all_the_same(held, bytes_max, tables, reason):
+    held.read(KnownDump(request()))
+    held.store.log.value_bytes_max = bytes_max
+
+    status = {"id": "d1", "state": "FAILED", "reason": "r" * 2000, "tables": [{"table": f"t{n}", "fault": "f" * 900} for n in range(20)]}
+    held.dumps.take(1, {"type": "dumps", "dumps": [status]})
+    held.store.log.read_back()
+
+    known = held.store.get(("c", "d1"))
+    shown = None if known is None else (len(known.end["tables"]), len(known.end["reason"]), known.end["state"])
+    assert shown == (None if tables is None else (tables, reason, "FAILED"))
+    assert held.forgotten() == ["d1"]
+    held.report(d1="FAILED")
+    assert (held.forgotten(), held.store.log.put) == (["d1", "d1"], []), "it is answered, and not written again"
+
+
 def test_an_end_that_is_known_already_or_belongs_to_no_request_is_answered_at_once(held):
     held.read(KnownDump(request(), {"id": "d1", "state": "DONE", "tables": []}))
     held.sent.clear()

@@ -159,6 +159,23 @@ def test_a_record_that_never_fits_is_a_definite_error_and_is_not_sent_again(
         small.stop()
 
 
+@pytest.mark.parametrize("limit", ["producer", "topic"])
+def test_of_a_record_that_never_fits_a_smaller_one_takes_the_place(kafka, admin, own_folder, limit):
+    topic = f"{own_folder.name}-smaller-{limit}"
+    make(admin, topic, 1, **{"cleanup.policy": "compact"} | ({"max.message.bytes": "10000"} if limit == "topic" else {}))
+    small = log_of(kafka, topic, **({"message.max.bytes": "10000"} if limit == "producer" else {}))
+    small.start(limit_s=30)
+    try:
+        small.put_later(b"a", b"x" * 20_000, smaller=(b"y" * 15_000, b"z", b"too small"))
+        small.put_later(b"b", b"x" * 20_000, smaller=(b"y",))
+        small.put_later(b"b", b"newer")
+        until(lambda: small.items() == {b"a": b"z", b"b": b"newer"})
+        small.put(b"c", b"1", limit_s=30)
+        assert small.items() == {b"a": b"z", b"b": b"newer", b"c": b"1"}
+    finally:
+        small.stop()
+
+
 def refusals(lines):
     return [line for line in lines if line["event"] == "record not written"]
 

@@ -20,6 +20,8 @@ ENDED_KEPT = 100
 """Of each connector."""
 OPEN_MAX = 50
 """Requests of one connector that have not ended: each start of its task gets them all."""
+_REASON_CHARS = 100
+"""Of a reason that has no room for more."""
 _END_BYTES = 16 * 1024
 """What an end takes without its tables: some numbers and a reason."""
 
@@ -97,9 +99,14 @@ class DumpStore:
         self.log.put_later(*dump_record((request.connector, request.id), KnownDump(request)))
 
     def end_later(self, known: KnownDump, end: DumpStatus) -> None:
-        """Send the end of a request without waiting; ``on_change`` reports that it has been read back."""
+        """Send the end of a request without waiting; ``on_change`` reports that it has been read back. A topic may take less than the worker sends: then the
+        end comes without its tables, with the beginning of its reason, or the request goes. A task would report an end for ever that nobody can note.
+        """
         key, value = dump_record(known.key, KnownDump(known.request, end), bytes_max=self._record_bytes_max)
-        self.log.put_later(key, value)
+        bare = {**end, "tables": []}
+        less = {**bare, "reason": str(end["reason"])[:_REASON_CHARS]} if end.get("reason") else bare
+        smaller = [dump_record(known.key, KnownDump(known.request, each))[1] for each in (bare, less)]
+        self.log.put_later(key, value, smaller=(*smaller, None))
 
     def forget(self, connector: str) -> None:
         """Remove all requests of a connector; returns when they are gone."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import structlog
@@ -59,6 +59,16 @@ OnRecord = Callable[[LogRecord], None]
 """Called in the log's own thread for each record, in order. If it raises, that record is skipped, whoever wrote it: it would end every start again."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A record that is written without waiting, and what takes its place where it is too large."""
+
+    key: bytes
+    value: bytes | None
+    number: int
+    smaller: tuple[bytes | None, ...]
+
+
 class CompactedLog:
     """One topic, followed for the life of the process.
 
@@ -91,7 +101,7 @@ class CompactedLog:
         self._items: dict[bytes, bytes] = {}
         self._put_count = 0
         self._newest_put: dict[bytes, int] = {}
-        self._again: list[tuple[bytes, bytes | None, int]] = []
+        self._again: list[_Later] = []
         self._backlog_read = False
         self._failure: BaseException | None = None
         self._topic_id: str | None = None
@@ -239,47 +249,50 @@ class CompactedLog:
         for partition, offset in written:
             self._wait_for(partition, offset + 1, deadline)
 
-    def put_later(self, key: bytes, value: bytes | None) -> None:
-        """Write without waiting. A record that the brokers did not take is sent again unless a newer one of its key has been put."""
+    def put_later(self, key: bytes, value: bytes | None, *, smaller: Sequence[bytes | None] = ()) -> None:
+        """Write without waiting. A record that the brokers did not take is sent again unless a newer one of its key has been put. ``smaller``: what is written
+        instead, one after the other, of a record that is larger than the topic takes.
+        """
         with self._moved:
             self._put_count += 1
             number = self._newest_put[key] = self._put_count
-        self._send_later(key, value, number)
+        self._send_later(_Later(key, value, number, tuple(smaller)))
 
-    def _send_later(self, key: bytes, value: bytes | None, number: int) -> None:
+    def _send_later(self, later: _Later) -> None:
         producer = self._producer
         if producer is None or self._stopping.is_set():
             return
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            again = self._write_again(key, value, number, error)
+            again = self._write_again(later, error)
             if error is not None:
                 _log.warning("record not written", topic=self.topic, reason=str(error), again=again)
 
         try:
-            producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
+            producer.produce(self.topic, key=later.key, value=later.value, on_delivery=delivered)
         except (BufferError, KafkaException) as e:
             error = e.args[0] if isinstance(e, KafkaException) else str(e)
-            _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(key, value, number, error))
+            _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, error))
         producer.poll(0)
 
-    def _write_again(self, key: bytes, value: bytes | None, number: int, error: KafkaError | str | None) -> bool:
+    def _write_again(self, later: _Later, error: KafkaError | str | None) -> bool:
         """Whether the record is to be sent again: not when it was taken, when a newer one of its key has been put, or when it never fits."""
         with self._moved:
-            newest = self._newest_put.get(key) == number
-            again = newest and error is not None and not _too_large(error)
+            newest = self._newest_put.get(later.key) == later.number
+            fits = error is None or not _too_large(error)
+            again = newest and error is not None and (fits or bool(later.smaller))
             if again:
-                self._again.append((key, value, number))
+                self._again.append(later if fits else replace(later, value=later.smaller[0], smaller=later.smaller[1:]))
             elif newest:
-                del self._newest_put[key]
+                del self._newest_put[later.key]
             return again
 
     def _send_again(self) -> None:
         with self._moved:
             waiting, self._again = self._again, []
-        for key, value, number in waiting:
-            if self._newest_put.get(key) == number:
-                self._send_later(key, value, number)
+        for later in waiting:
+            if self._newest_put.get(later.key) == later.number:
+                self._send_later(later)
 
     def abandon(self) -> None:
         """Drop what was put without waiting and is not acknowledged: it may have become untrue. A request that is under way may still succeed."""
