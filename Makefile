@@ -95,11 +95,12 @@ servers: setup
 servers-stop:
 	@$(PYTHON) -m stack stop
 
-# Tests run even when lint fails, and their summary is the last thing to be seen. A file of tests stays in one process, which has
-# servers of its own; tests/support/file_order.py decides which process takes which file next.
+# The lint runs beside the tests, on what they leave of the processors, and is seen behind them where it finds something. A file of tests stays in one process,
+# which has servers of its own; tests/support/file_order.py decides which process takes which file next.
 test: setup
-	@failed=; $(MAKE) --no-print-directory lint || failed='lint '; \
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m 'not long' $(TESTS) || failed+='tests'; \
+	@failed=; $(MAKE) --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m 'not long' $(TESTS) || failed='tests '; \
+	wait $$lint || { cat build/lint.log; failed+='lint'; }; \
 	[ -z "$$failed" ] || { echo "failed: $$failed" >&2; exit 1; }
 
 # The trials that `make test` has a short version of.

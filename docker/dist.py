@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from stack.commands import run
@@ -18,7 +19,7 @@ from stack.environment import BUILD, PYTHON, ROOT, need_compiler
 from stack.errors import StackError
 
 OUT = BUILD / "dist"
-PACKAGES = ("connect-worker", "spark-sink")
+PACKAGES = _COMPILED, _SINK = ("connect-worker", "spark-sink")
 _MADE = ("*.whl", "*.tar.gz", "dblog_sink.zip", "dblog_sink_run.py")
 """What is made here; the folder has other things to ship too."""
 _AUDIT = (
@@ -42,21 +43,23 @@ def main() -> int:
     return 0
 
 
-def make(out: Path) -> None:
-    """Make everything in `out`, without what was made there before. Raises StackError naming the step that failed."""
+def make(out: Path, packages: Sequence[str] = PACKAGES) -> None:
+    """Make everything of these packages in `out`, without what was made there before. Raises StackError naming the step that failed."""
     out.mkdir(parents=True, exist_ok=True)
     for made_before in _made(out):
         made_before.unlink()
     need_compiler()
     with tempfile.TemporaryDirectory() as made:
-        for package in PACKAGES:
+        for package in packages:
             # A copy: what was compiled in place for this machine does not belong into it.
             source = Path(made) / package
             shutil.copytree(ROOT / package, source, ignore=_MADE_IN_PLACE)
             printed = run([str(PYTHON), "-c", _SOURCES, str(out)], what=f"Packing {package}", cwd=source)
             _wheel(out / printed.split()[-1], out)
-        _tag(out, Path(made))
-    run([str(PYTHON), "-c", _ARCHIVE, str(out)], what="Packing the sink's code")
+        if _COMPILED in packages:
+            _tag(out, Path(made))
+    if _SINK in packages:
+        run([str(PYTHON), "-c", _ARCHIVE, str(out)], what="Packing the sink's code")
 
 
 def _made(out: Path) -> list[Path]:

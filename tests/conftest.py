@@ -1,5 +1,6 @@
 """What all tests share: real servers, one of each per run, and hypothesis as it should be on a small machine."""
 
+import logging
 import os
 import signal
 import tempfile
@@ -22,6 +23,7 @@ _BUILD = Path(__file__).parents[1] / "build"
 
 settings.register_profile(
     "dblog",
+    max_examples=60,  # where a test does not say how many
     # Two busy cores and real servers beside: how long one example takes means nothing.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -53,7 +55,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def log_of_its_own() -> Iterator[None]:
     """What a test's command sets for the process's log, its format, levels and hidden words, ends with the test."""
     configuration, levels = structlog.get_config(), TABLE.own()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
     if structlog.get_config() != configuration:
         structlog.configure(**configuration)
     if TABLE.own() != levels:

@@ -26,10 +26,11 @@ RUN --mount=type=secret,id=ca --mount=type=secret,id=apt \
 ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
 RUN python3 -m venv /build/tools && python3 -m venv --without-pip /opt/dblog
 COPY docker/images/locks/build.txt docker/images/locks/sink.txt /build/locks/
-# PySpark comes as a source archive; its wheel is packed here, by tools that are locked too.
+# PySpark comes as a source archive; its wheel is packed here, by tools that are locked too, and not compressed, for it is unpacked at once.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     /build/tools/bin/pip install --quiet --require-hashes --only-binary :all: -r /build/locks/build.txt && \
-    /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --require-hashes --wheel-dir /build/wheels -r /build/locks/sink.txt
+    /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --require-hashes --wheel-dir /build/wheels \
+        --config-settings=--build-option=--compression=stored -r /build/locks/sink.txt
 COPY docker/images/inside/finish.sh /build/inside/
 COPY spark-sink /build/spark-sink
 # Below what takes minutes: it changes with every commit.

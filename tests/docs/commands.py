@@ -44,7 +44,7 @@ RUN_BY: dict[str, str] = {
     r"dblog-sink submit .* --master spark:.*": "tests/integration/test_sink_on_a_cluster.py::test_executors_of_a_cluster_get_what_they_need_by_what_is_submitted",
     r"make sink .*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
     r"dblog-sink submit .* --master yarn .*": "tests/sink/job/test_submit.py::test_in_cluster_mode_the_configuration_goes_along",
-    r"dblog-sink submit --config \S+( \[.*)?": "tests/integration/test_sink_on_kafka.py::test_the_command_follows_topics_through_a_kill_and_stops_when_asked",
+    r"dblog-sink submit --config \S+( \[.*)?": "tests/integration/test_sink_on_kafka.py::test_the_command_follows_topics_and_stops_when_asked",
     r"dblog-sink show .*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
     r"dblog-sink verified .*": "tests/sink/reconcile/test_verify.py::test_rows_that_were_damaged_deleted_and_invented_are_found_and_named_and_no_others",
     r"dblog-sink (snapshots|as-of) .*": "tests/sink/snapshots/test_manifest.py::test_a_question_about_snapshots_names_a_point_of_the_source",

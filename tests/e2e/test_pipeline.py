@@ -23,7 +23,7 @@ def test_the_lake_is_identical_to_the_source_after_kills_of_every_program(kafka,
         sizes=SMALL,
         kills=tuple(kills),
         rate_per_s=400,
-        changes_max=6_000,
+        changes_max=3_000,
         log_s=3.0,
         chunk_rows=500,
     )

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -21,16 +20,14 @@ from support.servers import execute, new_database
 COMPILED = ("dblog.dialects.mysql.binlog._fast", "dblog.kafka._librdkafka")
 
 
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder that `make dist` fills, the compiled code without its optimisation, which takes half of the time."""
-    folder = tmp_path_factory.mktemp("packages")
+def packages(*names: str, folder: Path) -> Path:
+    """The folder that `make dist` fills, of these packages alone; compiled code without its optimisation, which takes half of the time."""
     compiler = folder / "cc"
     compiler.write_text(f'#!/bin/sh\nexec {os.environ.get("CC", "cc")} "$@" -O0\n')
     compiler.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CC", str(compiler))
-        make(folder / "dist")
+        make(folder / "dist", packages=names)
     return folder / "dist"
 
 
@@ -74,9 +71,9 @@ def clean(tmp_path: Path) -> Clean:
 
 @pytest.mark.long
 def test_the_worker_of_the_wheel_reads_a_table_into_kafka_by_its_compiled_code(
-    packages: Path, clean: Clean, kafka: Kafka, mariadb: Database, tmp_path: Path
+    clean: Clean, kafka: Kafka, mariadb: Database, tmp_path: Path
 ):
-    (wheel,) = packages.glob("dblog-*.whl")
+    (wheel,) = packages("connect-worker", folder=tmp_path).glob("dblog-*.whl")
     assert re.search(r"-manylinux_\d+_\d+_\w+\.whl$", wheel.name)
     clean.install(wheel)
     found = clean.run(
@@ -175,17 +172,18 @@ def names_in(kafka: Kafka, topic: str, *, records: int) -> set[str]:
     return {name for name in re.findall(r'"name": ?"(\w+)"', b"".join(read).decode()) if name in ("Ada", "Grace")}
 
 
-def test_the_sink_runs_from_its_archive_by_spark_submit_and_from_its_wheel(packages: Path, clean: Clean):
+def test_the_sink_runs_from_its_archive_by_spark_submit_and_from_its_wheel(clean: Clean, tmp_path: Path):
     pin = re.search(r'"(pyspark==[^"]+)"', (ROOT / "spark-sink" / "pyproject.toml").read_text())
     assert pin is not None
     clean.install(pin[1])
     clean.run("python", "-c", "import dblog_sink", status=1)
 
-    submitted = clean.run("spark-submit", "--py-files", packages / "dblog_sink.zip", packages / "dblog_sink_run.py", "--help")
+    made = packages("spark-sink", folder=tmp_path)
+    submitted = clean.run("spark-submit", "--py-files", made / "dblog_sink.zip", made / "dblog_sink_run.py", "--help")
     assert "usage:" in submitted
     assert "park TABLE" in submitted
 
-    (wheel,) = packages.glob("dblog_sink-*.whl")
+    (wheel,) = made.glob("dblog_sink-*.whl")
     clean.install(wheel)
     assert "park TABLE" in clean.run("dblog-sink", "--help")
     found = clean.run("python", "-c", "import dblog_sink; print(dblog_sink.__file__)")

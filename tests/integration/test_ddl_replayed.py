@@ -27,6 +27,7 @@ def without_names(source: Database) -> Iterator[None]:
     execute(source, "SET GLOBAL binlog_row_metadata = 'FULL'")
 
 
+@pytest.mark.either_server
 @pytest.mark.usefixtures("without_names")
 def test_after_every_statement_the_task_has_the_servers_schema_and_rows_have_their_columns(source: Database) -> None:
     cases = [case for case in STREAMED_CASES if source.flavor in case.servers]

@@ -106,6 +106,7 @@ def chunks(dump: DumpConnection, table: Table, rows_max: int) -> list[tuple[obje
     return out
 
 
+@pytest.mark.either_server
 def test_chunks_hold_each_row_once_in_every_collation_of_the_server(source: Database, database: str, dump: DumpConnection) -> None:
     """The server is the oracle: one SELECT in key order."""
     wrong = []

@@ -377,6 +377,7 @@ def test_a_rows_event_that_stays_damaged_is_left_out_where_that_is_wanted_and_co
     assert follower.task.metrics()["log_events_skipped_total"] == 1
 
 
+@pytest.mark.either_server
 def test_a_transaction_beyond_the_queue_is_followed_in_bounded_memory(follow: Make) -> None:
     """I6. 100 MiB of rows, compressed by MySQL to almost nothing: neither the log's nor the queue's share of them may pile up."""
     follower = follow("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, s VARCHAR(1100))", **{"max.queue.size": "4000"})

@@ -113,6 +113,7 @@ def test_a_table_that_is_made_beside_a_living_task_is_followed_dumped_or_left_ou
             assert "r" not in follower.ops(table)
 
 
+@pytest.mark.either_server
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_the_dump_of_a_table_that_comes_out_of_nowhere_is_not_lost_by_a_kill(shop: Any, kills: int) -> None:
     follower, writer = shop()
@@ -140,6 +141,7 @@ def test_the_dump_of_a_table_that_comes_out_of_nowhere_is_not_lost_by_a_kill(sho
     assert "r" not in follower.ops("new_a")[sent:], "dumped once"
 
 
+@pytest.mark.either_server
 @pytest.mark.parametrize("policy", ["dump", "log", "ignore"])
 def test_an_edit_of_the_include_list_brings_in_only_what_is_new_by_the_policy(shop: Any, policy: str) -> None:
     follower, writer = shop(**{"table.include.list": r".*\.customers", "dblog.new.tables": policy})
@@ -184,6 +186,7 @@ def values(follower: Follower, table: str) -> dict[int, int]:
     return {row["id"]: row["v"] for row in follower.selected(table)}
 
 
+@pytest.mark.either_server
 def test_a_connector_that_takes_no_new_tables_keeps_its_names_over_drops_swaps_and_restarts(shop: Any) -> None:
     follower, writer = shop(**{"dblog.new.tables": "ignore"})
     follower.sql("CREATE TABLE new_a (id INT PRIMARY KEY, v INT)", "INSERT INTO new_a VALUES (1, 1)")
@@ -208,6 +211,7 @@ def test_a_connector_that_takes_no_new_tables_keeps_its_names_over_drops_swaps_a
     follower.until_equal("new_c")
 
 
+@pytest.mark.either_server
 @pytest.mark.long
 def test_a_worker_whose_connector_gets_a_wider_include_list_dumps_the_new_table_alone_and_nobody_restarts_anything(
     kafka: Kafka, source: Database, own_folder: Path

@@ -45,6 +45,7 @@ def refused(follower: Follower) -> str:
     return str(caught.value)
 
 
+@pytest.mark.either_server
 @pytest.mark.parametrize("named", ["database", "table", "pattern", "nothing"])
 def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, account: str, named: str) -> None:
     database = new_database(source, "poor")

@@ -885,6 +885,7 @@ BY_SORTING = {"prefix", "descending", "set"}
 """Keys whose index does not give the order asked for, or not the range: read right, but not by ranges."""
 
 
+@pytest.mark.either_server
 @pytest.mark.parametrize("key", [*KEYS, *MARIADB_KEYS, *MYSQL_KEYS])
 def test_chunks_read_every_row_once_by_ranges_of_the_index_whatever_the_key(source, admin, session, database, key):
     others = MYSQL_KEYS if source.flavor == "mariadb" else MARIADB_KEYS
@@ -937,6 +938,7 @@ def handler_reads(rows: bytes) -> int:
     return sum(int(n) for n in re.findall(rb"Handler_read_[a-z_]+[\x01-\x20](\d+)", rows))
 
 
+@pytest.mark.either_server
 def test_a_row_longer_than_a_packet_is_one_row(source, own_folder):
     with type(source)(own_folder, options={"max_allowed_packet": "64M"}, durable=False) as server:
         session = open_session(server)

@@ -143,6 +143,7 @@ def test_a_condition_of_a_signal_chooses_rows_and_one_that_is_none_ends_its_tabl
     assert len(dumped(follower)) == 7
 
 
+@pytest.mark.either_server
 def test_what_is_no_signal_is_counted_and_logged_without_its_text_and_the_next_one_is_obeyed(shop: Any, capfd: Any) -> None:
     follower = shop()
     orders = f"{follower.database}.orders"
@@ -176,6 +177,7 @@ def test_what_is_no_signal_is_counted_and_logged_without_its_text_and_the_next_o
     follower.until_equal("orders")
 
 
+@pytest.mark.either_server
 def test_a_signal_pauses_and_resumes_what_signals_asked_for_over_a_restart_and_nothing_else(shop: Any) -> None:
     follower = shop()
     items = f"{follower.database}.items"
@@ -183,12 +185,15 @@ def test_a_signal_pauses_and_resumes_what_signals_asked_for_over_a_restart_and_n
 
     send(follower, ("one", "execute-snapshot", {"data-collections": [items]}), ("pause", "pause-snapshot", {"type": "incremental"}))
     follower.until(lambda: "PAUSED" in told(follower, "one"))
-    states = {status["id"]: status["state"] for status in follower.task.desk.statuses()}
-    assert states.pop(mine.id) != "PAUSED"
-    assert list(states.values()) == ["PAUSED"]
-    follower.restart()
+
+    def others() -> list[str]:
+        return [status["state"] for status in follower.task.desk.statuses() if status["id"] != mine.id]
+
     # Until the database has been asked about its filter, it waits.
-    follower.until(lambda: [status["state"] for status in follower.task.desk.statuses() if status["id"] != mine.id] == ["PAUSED"])
+    follower.until(lambda: others() == ["PAUSED"])
+    assert follower.status(mine.id)["state"] != "PAUSED"
+    follower.restart()
+    follower.until(lambda: others() == ["PAUSED"])
     send(follower, ("resume", "resume-snapshot"))
     follower.until(lambda: "COMPLETED" in told(follower, "one"))
 
@@ -197,6 +202,7 @@ def test_a_signal_pauses_and_resumes_what_signals_asked_for_over_a_restart_and_n
     follower.until_equal("items")
 
 
+@pytest.mark.either_server
 def test_signals_survive_kills_and_each_is_carried_out_once(shop: Any) -> None:
     follower = shop(**{"incremental.snapshot.chunk.size": "20"})
     orders = f"{follower.database}.orders"
@@ -222,6 +228,7 @@ def test_signals_survive_kills_and_each_is_carried_out_once(shop: Any) -> None:
     assert [told(follower, f"s{kill}").count("COMPLETED") for kill in range(4)] == [1] * 4
 
 
+@pytest.mark.either_server
 def test_a_signal_stops_a_snapshot_or_some_of_its_tables(shop: Any) -> None:
     follower = shop()
     orders, items = (f"{follower.database}.{table}" for table in ("orders", "items"))
@@ -239,6 +246,7 @@ def test_a_signal_stops_a_snapshot_or_some_of_its_tables(shop: Any) -> None:
     assert told(follower, "all") == ["STARTED", "ABORTED"]
 
 
+@pytest.mark.either_server
 def test_a_blocking_snapshot_is_read_in_windows_and_notified_as_an_initial_one(shop: Any) -> None:
     follower = shop()
     send(follower, ("b", "execute-snapshot", {"data-collections": [f"{follower.database}.orders"], "type": "blocking"}))
@@ -250,6 +258,7 @@ def test_a_blocking_snapshot_is_read_in_windows_and_notified_as_an_initial_one(s
     assert len({each["id"] for each in follower.notifications}) == 4
 
 
+@pytest.mark.either_server
 def test_signals_of_a_topic_are_carried_out_once_over_kills_and_begin_where_a_group_has_committed(shop: Any, kafka: Kafka) -> None:
     follower = shop(**{"incremental.snapshot.chunk.size": "50"})
     topic, group, key = f"{follower.name}-signal", f"{follower.name}-group", follower.config["topic.prefix"]
@@ -286,6 +295,7 @@ def test_signals_of_a_topic_are_carried_out_once_over_kills_and_begin_where_a_gr
         follower.until(lambda: (consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset) == 9)
 
 
+@pytest.mark.either_server
 def test_a_topic_of_signals_that_is_away_keeps_nothing_from_being_read(shop: Any) -> None:
     follower = shop()
     follower.signal_topic = SignalTopicSettings(client={"bootstrap.servers": "127.0.0.1:9"}, topic="t", group="g", key="k")
@@ -296,6 +306,7 @@ def test_a_topic_of_signals_that_is_away_keeps_nothing_from_being_read(shop: Any
     follower.until_equal("orders")
 
 
+@pytest.mark.either_server
 def test_lines_of_a_file_are_signals_once_over_kills_and_it_is_emptied_behind_them(shop: Any, tmp_path: Path) -> None:
     follower = shop(**{"incremental.snapshot.chunk.size": "50"})
     path = tmp_path / "signals.txt"

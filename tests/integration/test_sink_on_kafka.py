@@ -98,7 +98,8 @@ def rows(folder: Path, table: TableSchema) -> list[tuple[int, str]]:
     return sorted(row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: Kafka, registry: RegistryServer, own_folder: Path) -> None:
+@pytest.mark.parametrize("killed", [pytest.param(False, id="undisturbed"), pytest.param(True, marks=pytest.mark.long, id="through a kill")])
+def test_the_command_follows_topics_and_stops_when_asked(kafka: Kafka, registry: RegistryServer, own_folder: Path, *, killed: bool) -> None:
     prefix = f"sink{uuid4().hex[:8]}"
     columns = [("id", "int"), ("v", ["null", "string"])]
     first = TableSchema(topic=f"{prefix}.shop.first", columns=columns, registry=registry)
@@ -108,10 +109,11 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
     with collector() as traces, submitted(kafka, registry, prefix, own_folder, traces) as sink:
         wait(lambda: len(rows(own_folder, first)) == 100, "first rows", sink)
 
-        # A new topic of the pattern, and changes of the old one; the kill comes somewhere in the middle of them.
+        # A new topic of the pattern, and changes of the old one; a kill comes somewhere in the middle of them.
         produce(kafka, [change(late, "c", {"id": key, "v": "new"}, at=20 + key) for key in range(10)])
         produce(kafka, [change(first, "u", {"id": key, "v": "log"}, at=100 + key) for key in range(50)])
-        sink.kill()
+        if killed:
+            sink.kill()
         produce(
             kafka,
             [
@@ -120,9 +122,10 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
                 change(first, "r", {"id": 0, "v": "dump"}, at=11),
             ],
         )
-        sink.start()
+        if killed:
+            sink.start()
         expected = [(key, "log" if key < 50 else "dump") for key in range(1, 100)]
-        wait(lambda: rows(own_folder, first) == expected and len(rows(own_folder, late)) == 10, "rows after the kill", sink)
+        wait(lambda: rows(own_folder, first) == expected and len(rows(own_folder, late)) == 10, "the rows of the log", sink)
         wait(lambda: progress(own_folder)[-1]["kind"] == "idle", "the report that nothing is behind", sink)
 
         pid = sink.pid
@@ -142,7 +145,7 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
     lines = progress(own_folder)
     assert [line["lag_s"] for line in lines if line["kind"] == "idle"][-1] < 30
     reported = [line for line in lines if line["kind"] not in ("behind", "idle", "batch", "merge")]
-    assert [line["kind"] for line in reported] == ["started", "started", "stopped"], reported
+    assert [line["kind"] for line in reported] == [*["started"] * (1 + killed), "stopped"], reported
     batches = [line["tables"]["shop.first"] for line in lines if line["kind"] == "batch" and "shop.first" in line["tables"]]
     assert batches[0]["records"] == 100
     # Written by the batch itself, or landed and merged later: the job decides by what it costs here.

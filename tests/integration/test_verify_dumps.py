@@ -203,8 +203,10 @@ def test_both_converters_give_the_same_fingerprints(shop: Any) -> None:
 
     for table in ("orders", "items", "bare"):
         one, other = in_json.chain(first.id, table), in_avro.chain(second.id, table)
-        assert [prints_of(m) for m in one] == [prints_of(m) for m in other]
-        assert [m["schemas"] for m in one] == [m["schemas"] for m in other]
+        assert [row for m in one for row in prints_of(m)] == [
+            row for m in other for row in prints_of(m)
+        ]  # a slow server gets smaller chunks
+        assert {str(m["schemas"]) for m in one} == {str(m["schemas"]) for m in other}
 
 
 class AvroAuditor(Auditor):

@@ -1,7 +1,7 @@
 """Which process takes which file of tests next, where several run at once (``make test``).
 
-Long files go first, so that none is left alone at the end. Every other process begins with the sink's files and the rest with the others: Spark's JVM and
-the database servers are started in few processes, and tests that compute run beside tests that wait.
+Long files go first, so that none is left alone at the end. One process begins with the sink's files and the rest with the others: a JVM that runs all of
+the sink's tests compiles Spark once, which is a minute or two of CPU, and few processes start database servers.
 """
 
 from xdist.scheduler import LoadFileScheduling
@@ -34,6 +34,6 @@ class LongFilesFirst(LoadFileScheduling):
     """xdist's distribution by file, in this order."""
 
     def _assign_work_unit(self, node):
-        sink_first = self.nodes.index(node) % 2 == 0
+        sink_first = self.nodes.index(node) == 0
         self.workqueue.move_to_end(next_file(self.workqueue, sink_first=sink_first), last=False)
         super()._assign_work_unit(node)

@@ -134,7 +134,7 @@ def until(probe: Callable[[], T | None], *, limit_s: float = 30.0, what: Callabl
         if value:
             return value
         assert time.monotonic() < deadline, f"waited {limit_s} s for {what()}"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def alive(pid: int) -> bool:

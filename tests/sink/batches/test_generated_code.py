@@ -36,6 +36,7 @@ def batch(table: TableSchema, dice: random.Random, number: int) -> list[Record]:
     ]
 
 
+@pytest.mark.long
 def test_a_batch_like_those_before_it_generates_no_code(sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("tables.modes.mirror", "delta.session"):  # as if these were many rows, of which plans are compiled
         monkeypatch.setattr(f"dblog_sink.{module}.MANY_ROWS", 100)

@@ -71,6 +71,7 @@ def appended(registry: RegistryServer) -> tuple[TableSchema, list[Record]]:
     return table, [Record(topic=table.topic, key=None, value=value, offset=n) for n, value in enumerate(values)]
 
 
+@pytest.mark.long
 def test_a_repeated_batch_of_a_list_of_changes_does_not_overtake_what_has_landed(sink: Sink, registry: RegistryServer) -> None:
     table, (first, second, third) = appended(registry)
     sink.settings |= LAND_EVERYTHING

@@ -94,6 +94,7 @@ def committed(found: list[Span], trace: str) -> list[Span]:
     return [span for span in of_trace(found, trace, "dblog-sink") if not span.name.startswith("land ")]
 
 
+@pytest.mark.long
 def test_a_row_is_followed_from_the_log_to_the_delta_commit(kafka: Kafka, mariadb: MariaDb, spans: Collector, job: Job) -> None:
     database = new_database(mariadb, "traced")
     execute(mariadb, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')", database=database)

@@ -66,6 +66,7 @@ def test_chunks_are_judged_over_batches_and_kills_and_every_row_counts_once(sink
     assert [row["id"] for row in sink.rows(items)] == [1, 2, 3, 4, 5, 6, 7, 9]
 
 
+@pytest.mark.long
 def test_everything_sent_again_to_a_new_checkpoint_changes_no_count(sink: Sink, items: TableSchema) -> None:
     records = [*dumped(items, 1, 2, at=100), marker(items, "short", at=100, read=3)]
     sink.batch(*records)
@@ -77,6 +78,7 @@ def test_everything_sent_again_to_a_new_checkpoint_changes_no_count(sink: Sink, 
     assert outcome(sink) == [("short", "short", 1)]
 
 
+@pytest.mark.long
 def test_dumped_rows_of_postgresql_are_applied_whatever_their_sequence_lacks(sink: Sink, items: TableSchema) -> None:
     table = replace(items, connector="postgresql")
     sequences = ((None, 1), (1, None), (None, None))
@@ -95,6 +97,7 @@ def test_dumped_rows_of_postgresql_are_applied_whatever_their_sequence_lacks(sin
     assert sink.quarantined() == []
 
 
+@pytest.mark.long
 def test_rows_in_quarantine_have_arrived(sink: Sink, items: TableSchema) -> None:
     good, broken, foreign = dumped(items, 1, 2, 3, at=100)
     broken = replace(broken, key=b"junk!")  # its position can be read nevertheless
@@ -106,6 +109,7 @@ def test_rows_in_quarantine_have_arrived(sink: Sink, items: TableSchema) -> None
     assert [(one.result, one.unreadable) for one in sink.pipeline.arrivals.look(PAST)] == [("complete", 1)]
 
 
+@pytest.mark.long
 def test_a_shortfall_of_a_compacted_topic_proves_nothing(sink: Sink, items: TableSchema) -> None:
     sink.compacted.add(items.topic)
 
@@ -114,6 +118,7 @@ def test_a_shortfall_of_a_compacted_topic_proves_nothing(sink: Sink, items: Tabl
     assert outcome(sink) == [("a", "unproven", 1)]
 
 
+@pytest.mark.long
 def test_markers_of_topics_that_are_not_read_and_of_dumps_that_send_no_rows_are_not_judged(sink: Sink, items: TableSchema) -> None:
     foreign = TableSchema(topic="q.shop.items", columns=items.columns, registry=items.registry)
     of_older_worker = chunk_marker(items.topic, chunk_id="b", low=(1, 100 << 23), read=1)

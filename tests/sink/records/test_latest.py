@@ -35,7 +35,7 @@ def rows(dice: random.Random, *, files: int, ties: bool) -> list[tuple[Any, ...]
 @pytest.mark.parametrize("broadcast_max", [2_000_000, 5])
 def test_the_last_row_of_each_key_is_the_one_that_sorting_finds(spark: SparkSession, files: int, ties: bool, broadcast_max: int) -> None:
     dice = random.Random(f"{files}{ties}{broadcast_max}")
-    for _ in range(4):
+    for _ in range(2):
         frame = spark.createDataFrame(rows(dice, files=files, ties=ties), SCHEMA)
         work = SimpleNamespace(
             target=SimpleNamespace(keys=KEYS, soft=None, repeats=dice.random() < 0.5),
@@ -52,7 +52,10 @@ def test_the_last_row_of_each_key_is_the_one_that_sorting_finds(spark: SparkSess
             one.unpersist()
 
 
-@pytest.mark.parametrize(("kind", "bits"), [(t.LongType(), 64), (t.IntegerType(), 32), (t.ByteType(), 8)])
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [(t.LongType(), 64), *(pytest.param(kind, bits, marks=pytest.mark.long) for kind, bits in ((t.IntegerType(), 32), (t.ByteType(), 8)))],
+)
 def test_a_key_that_comes_twice_is_seen_beside_its_neighbours(spark: SparkSession, kind: t.DataType, bits: int) -> None:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     numbers = [low, low + 1, -65, -64, -1, 0, 1, 33, 62, 63, 64, 65, high - 1, high]

@@ -152,6 +152,7 @@ def test_unwrapped_rows_follow_the_order_of_the_topic_and_a_null_value_or_a_dele
     assert sink.quarantined() == []
 
 
+@pytest.mark.long
 def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {
         "table.t.match": r"shop\.t",
@@ -181,6 +182,7 @@ def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(s
     sink.spark.sql("DROP TABLE lake_shop.t")
 
 
+@pytest.mark.long
 def test_an_empty_text_in_a_key_column_that_partitions_its_table_is_no_row_that_is_written_again_and_again(
     sink: Sink, registry: RegistryServer
 ) -> None:
@@ -195,6 +197,7 @@ def test_an_empty_text_in_a_key_column_that_partitions_its_table_is_no_row_that_
     assert [kept["reason"].partition(",")[0] for kept in sink.quarantined()] == ["key column region: an empty text"] * 2
 
 
+@pytest.mark.long
 def test_wide_decimals_are_text_and_documents_may_be_variant(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.json.type": "variant"}
     columns = [

@@ -244,6 +244,7 @@ def test_changes_after_a_failover_to_lower_file_numbers_are_later_than_all_befor
     assert sink.rows(items)[1] == {"id": 3, "v": "after"}
 
 
+@pytest.mark.long
 def test_a_list_of_changes_has_those_of_both_servers_once(sink: Sink, items: TableSchema) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.mode": "append"}
     sink.batch(of_a(items, "c", 1, "a", 1), of_a(items, "u", 1, "b", 2))
@@ -305,6 +306,7 @@ def test_a_truncate_between_partitions_at_two_logs_waits_for_a_person(sink: Sink
     assert sink.rows(items) == [{"id": 1, "v": "b"}, {"id": 2, "v": "a"}]
 
 
+@pytest.mark.long
 def test_rows_of_a_compressed_transaction_are_of_one_log(sink: Sink, items: TableSchema) -> None:
     """Its events have one offset, and each counts its rows from 0."""
 
@@ -344,6 +346,7 @@ def test_a_partition_that_is_met_later_goes_on_in_the_log_of_the_others(sink: Si
     assert [row["v"] for row in sink.rows(items)] == ["c", "c"]
 
 
+@pytest.mark.long
 def test_many_records_are_followed_without_looking_at_each(sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dblog_sink.tables.log_follower.MANY_ROWS", 4)
     sink.batch(*(of_a(items, "c", key, "a", key) for key in (1, 2, 3, 4, 5)))
@@ -353,6 +356,7 @@ def test_many_records_are_followed_without_looking_at_each(sink: Sink, items: Ta
     assert [row["v"] for row in sink.rows(items)] == ["d", "c", "d", "d", "d"]
 
 
+@pytest.mark.long
 def test_the_view_shows_landed_rows_of_a_new_log_as_they_will_be_merged(sink: Sink, items: TableSchema) -> None:
     sink.batch(of_a(items, "c", 1, "a", 1), of_a(items, "c", 2, "a", 2))
     sink.restarted()
@@ -388,6 +392,7 @@ def test_another_dump_mends_a_table_that_rests_since_the_failover(
     assert sink.rows(items) == [{"id": 1, "v": "b"}]
 
 
+@pytest.mark.long
 def test_many_records_with_a_position_of_their_own_are_recognised_by_some_of_them(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

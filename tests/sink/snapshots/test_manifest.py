@@ -194,6 +194,7 @@ def test_rows_of_a_dump_make_a_table_complete_in_snapshots_behind_them(sink: Sin
     assert newest.frame("bank.left").count() == 2 + len(source.states[gtid(2)].left)
 
 
+@pytest.mark.long
 def test_a_table_is_complete_behind_the_end_of_its_first_dump(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()

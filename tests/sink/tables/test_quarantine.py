@@ -103,6 +103,7 @@ def test_a_table_that_fails_does_not_hold_up_the_others_of_its_batch(sink: Sink,
     assert sink.rows(text) == [{"id": 1, "v": "a"}]
 
 
+@pytest.mark.long
 def test_a_bad_record_is_kept_once_whatever_way_it_comes_a_second_time(sink: Sink, items: TableSchema) -> None:
     good = change(items, "c", {"id": 1, "seen": None, "big": None}, at=1)
     bad = replace(good, value=b"junk", offset=1)

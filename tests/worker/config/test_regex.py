@@ -57,7 +57,7 @@ def test_generated_patterns_match_what_pythons_own_matcher_does(seed):
     chance = random.Random(seed)
     texts = ["", *("".join(chance.choice("ab.c1_-A") for _ in range(chance.randint(1, 6))) for _ in range(40))]
     compared = around = 0
-    for number in range(1500):
+    for number in range(700):
         text, flags = generated(chance), re.IGNORECASE if number % 2 else 0
         known = re.compile(re.sub(r"\\Q(.*?)\\E", lambda found: re.escape(found[1]), text), flags | re.ASCII)
         try:
@@ -70,7 +70,7 @@ def test_generated_patterns_match_what_pythons_own_matcher_does(seed):
         wanted = [known.fullmatch(name) is not None for name in texts]
         assert [pattern.fullmatch(name) for name in texts] == wanted, text
         assert [any_of([text], ignore_case=bool(flags))(name) for name in texts] == wanted, text
-    assert (compared > 1000, around > 50) == (True, True)
+    assert (compared > 500, around > 25) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from demo.rest import NO_TLS
 from stack.process import free_port
 from support.worker import connector_config, running_worker, until
 
-REQUESTS = 2000
+REQUESTS = 1000
 SEED = 20261124
 LATE_S = 0.2
 CONTROL_LATE_S = 0.05

@@ -179,7 +179,7 @@ def test_the_second_worker_refuses_reports_why_and_takes_over_after_a_clean_stop
     assert living(echo) == [starts(echo)[2]["pid"]]
 
 
-@pytest.mark.parametrize("stopped", ["the worker", "the worker and its task"])
+@pytest.mark.parametrize("stopped", [pytest.param("the worker", marks=pytest.mark.long), "the worker and its task"])
 def test_what_was_paused_for_longer_than_its_session_runs_nothing_when_it_goes_on(pair, echo, stopped):
     first, second = pair
     first.process.start()

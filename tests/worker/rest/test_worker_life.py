@@ -414,6 +414,7 @@ def test_a_task_that_is_killed_while_the_brokers_are_away_runs_when_they_are_bac
         worker.wait_for("a", "RUNNING", "RUNNING", limit_s=60)
 
 
+@pytest.mark.long
 def test_a_worker_is_stopped_in_time_while_registrations_wait_for_brokers_that_hang(own_folder, group):
     settings = {"task.shutdown.graceful.timeout.ms": "1000"}
     with started(Kafka(own_folder / "kafka")) as own, Worker(own, own_folder, group, **settings) as worker:

@@ -188,6 +188,7 @@ def test_a_dump_batch_is_inserted_and_only_what_is_newer_replaces_a_row(sink: Si
     assert counts == [[10, 0, 0], [9, 1, 0]], "the dump row of 12 is older than the log's"
 
 
+@pytest.mark.long
 def test_a_composite_key_and_types_without_bounds_work(sink: Sink, registry: RegistryServer) -> None:
     sink.settings["rewrite.rows.max"] = "0"
     table = TableSchema(
