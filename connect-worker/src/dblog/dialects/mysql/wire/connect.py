@@ -8,6 +8,7 @@ user, never the password, and never words of the server that could hold data of 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import ssl
@@ -196,8 +197,11 @@ class Wire:
 
     def close(self) -> None:
         """Say goodbye; harmless when the connection is gone already."""
+        sock = self._connection._sock  # noqa: SLF001
         with contextlib.suppress(Exception):
             self._connection.close()
+        if sock is not None and (descriptor := sock.detach()) >= 0:  # PyMySQL leaves it open where its last words fail
+            os.close(descriptor)
         self._connection.release()
         self._forget()
 
