@@ -124,8 +124,9 @@ def test_a_worker_without_a_topic_for_them_takes_no_requests_for_dumps(clock, me
     asked = herder.submit(StartDump(dump()))
     turn(herder)
 
-    with pytest.raises(RequestError, match=r"dblog\.dumps\.storage\.topic is empty"):
+    with pytest.raises(RequestError, match=r"dblog\.dumps\.storage\.topic is empty") as refused:
         asked.result(0)
+    assert refused.value.status == 501, "a 409 is tried again"
     assert (herder.dump_view, herder.dumps) == (None, None)
     herder.processes.close()
 

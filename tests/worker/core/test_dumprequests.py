@@ -109,6 +109,7 @@ REFUSED = [
     ({**ORDERS, "predicate": {"a": " "}}, "predicate", "must be a JSON object of SQL by pattern"),
     ({**ORDERS, "predicate": {"a(": "b = 1"}}, "predicate", "not a regular expression that can be used"),
     ({**ORDERS, "predicate": {"a": "b = '\0'"}}, "predicate", "NUL"),
+    ({**ORDERS, "predicate": {"a": "b = 1", " a": "b = 2"}}, "predicate", "two of its patterns are the same but for blanks"),
     ({**ORDERS, "keys": []}, "keys", "a list of keys"),
     ({**ORDERS, "keys": [1, 2]}, "keys", "a list of keys"),
     ({**ORDERS, "keys": [[1], [1, 2]]}, "keys", "a value for each column"),
@@ -298,6 +299,12 @@ def test_patterns_match_whole_names_without_case() -> None:
         True,
         False,
     ]
+
+
+def test_blanks_around_a_pattern_mean_nothing() -> None:
+    request = parsed({"tables": [r" shop\.a "], "predicate": {r" shop\.a ": " x = 1 "}})
+
+    assert (request.tables, request.predicate_of("shop.a")) == ((r"shop\.a",), " x = 1 ")
 
 
 def test_the_first_predicate_that_matches_a_table_counts_and_decides_what_is_covered() -> None:

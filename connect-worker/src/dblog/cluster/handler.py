@@ -39,6 +39,7 @@ from dblog.cluster.requests import (
     bad_request,
     conflict,
     not_found,
+    not_offered,
 )
 from dblog.cluster.restarts import Restarts
 from dblog.cluster.role import REJOINS, Role
@@ -127,7 +128,7 @@ class RequestHandler:
                 self._statuses.forget_topics(name, limit_s=WRITE_LIMIT_S)
             case CheckDump() | StartDump() | ChangeDump() | SetDump() | SendSignal():
                 if self._dumps is None:
-                    raise conflict(NO_DUMPS)
+                    raise not_offered(NO_DUMPS)
                 return self._dumps.answer(request)
             case SetClusterLevel(namespace, level):
                 self._configs.write([logger_record(namespace, level)])

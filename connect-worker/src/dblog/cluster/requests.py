@@ -43,6 +43,11 @@ def conflict(message: str) -> RequestError:
     return RequestError(HTTPStatus.CONFLICT, message)
 
 
+def not_offered(message: str) -> RequestError:
+    """501: this worker never does it, so nobody need try again."""
+    return RequestError(HTTPStatus.NOT_IMPLEMENTED, message)
+
+
 STALE = "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
 
 

@@ -364,7 +364,11 @@ class _Reader:
         if any("\0" in sql for sql in value.values()):
             self.wrong("predicate", "one has a NUL character, which no SQL can have; leave it out")
             return {}
-        return dict(value) if self._usable("predicate", value) else {}
+        stripped = {pattern.strip(): sql for pattern, sql in value.items()}
+        if len(stripped) < len(value):
+            self.wrong("predicate", "two of its patterns are the same but for blanks; leave one out")
+            return {}
+        return stripped if self._usable("predicate", stripped) else {}
 
     def _usable(self, name: str, patterns: Iterable[str]) -> bool:
         try:

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from dblog.cluster.dumprequesthandler import NO_DUMPS
 from dblog.cluster.dumpview import DETAILS, DumpView, fresh_status
-from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SetDump, StartDump, bad_request, conflict
+from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SetDump, StartDump, bad_request, conflict, not_offered
 from dblog.cluster.role import REJOINS
 from dblog.cluster.validation import limit_of
 from dblog.config.roles import Role
@@ -138,7 +138,7 @@ async def checked(request: HttpRequest, found: Services, asked: DumpRequest) -> 
 async def _view(request: HttpRequest) -> DumpView:
     herder = (await ready(request)).herder
     if herder.dump_view is None:
-        raise conflict(NO_DUMPS)
+        raise not_offered(NO_DUMPS)
     if not herder.role.leads:
         raise conflict(herder.role.waits_because() or REJOINS)
     return herder.dump_view
