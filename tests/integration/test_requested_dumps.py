@@ -11,6 +11,7 @@ import pytest
 from dblog.core.dumprequests import Wanted, changed, with_table_wanted, with_wanted
 from dblog.errors import DefiniteError
 from dblog.model import TableId
+from dblog.readers import chunk
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
@@ -222,6 +223,27 @@ def test_a_table_whose_key_sorts_in_another_order_in_mid_dump_is_read_from_its_b
     follower.until_state(follower.tell(with_wanted(request, Wanted.RUNNING)), "DONE")
 
     follower.until_equal("words")
+
+
+@pytest.mark.either_server
+def test_a_predicate_that_takes_too_long_ends_its_table_with_what_came_before_and_the_connector_goes_on(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk, "NOT_READ_S", 0.0)
+    follower = shop(**{"database.query.timeout.ms": "400", "retriable.restart.connector.wait.ms": "50", "errors.max.retries": "0"})
+
+    request = follower.ask(
+        rf"{follower.database}\.(orders|items)", predicate={".*orders": "SLEEP(IF(id BETWEEN 61 AND 800, 1, 0)) = 0"}, chunk_rows=50
+    )
+    follower.until(lambda: "(database.query.timeout.ms)" in str((follower.status(request.id) or {})["reason"]))
+    status = follower.until_state(request, "FAILED")
+
+    states = {table["table"].partition(".")[2]: (table["state"], table["rows"]) for table in status["tables"]}
+    assert states == {"orders": ("FAILED", 50), "items": ("DONE", 900)}
+    assert "could not be read in 3 tries" in status["reason"]
+    assert "took longer than 0.4 s (database.query.timeout.ms); request another dump" in status["reason"]
+    follower.sql("INSERT INTO orders VALUES (5000, 'new', NULL)")
+    follower.until(lambda: any(row["id"] == 5000 for row in follower.rows["orders"].values()))
 
 
 @pytest.mark.parametrize(
