@@ -36,7 +36,6 @@ def _but_for_signals(ours: Any, peer: Any) -> bool:
 
 
 _NO_KEY = "a table without a key is read in one window; the peer leaves it out"
-_SURROGATE = "a table is read along its key; the peer walks along the surrogate key"
 _STOPPED = (
     "a snapshot that was stopped is ABORTED, under its own id; the peer notifies COMPLETED, then ABORTED under an id that is nobody's"
 )
@@ -46,7 +45,6 @@ RULES = (
     Rule(_NO_KEY, "^no key", "^record$", lambda ours, peer: str(ours).startswith("IN_PROGRESS") and peer == ABSENT),
     Rule(_NO_KEY, "^no key", "status$", lambda ours, peer: (ours, peer) == ("SUCCEEDED", "NO_PRIMARY_KEY")),
     Rule(_NO_KEY, "^no key", "total_rows_scanned$", lambda ours, peer: (ours, peer) == ("3", "0")),
-    Rule(_SURROGATE, "^surrogate key", "(maximum|last_processed)_key$", lambda ours, peer: f"{ours}0" == peer),
     Rule(_STOPPED, "^stop of all", r"value\.(op|type)$", lambda ours, peer: (ours, peer) == ("ABORTED", "COMPLETED")),
     Rule(_STOPPED, "^stop of all", "data_collections$", lambda ours, peer: (ours, peer) == ("signals.big,signals.orders", ABSENT)),
     Rule(_STOPPED, "^stop of all", "^record$", lambda ours, peer: ours == ABSENT and str(peer).startswith("ABORTED")),

@@ -38,7 +38,7 @@ BIG_ROWS = 1000
 
 TABLES = (
     "CREATE TABLE debezium_signal (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NOT NULL, data VARCHAR(2048))",
-    "CREATE TABLE orders (id INT PRIMARY KEY, v INT)",
+    "CREATE TABLE orders (id INT PRIMARY KEY, v INT NOT NULL UNIQUE)",
     "CREATE TABLE lines_of (sku VARCHAR(20), line BIGINT, at DATETIME(3), PRIMARY KEY (sku, line))",
     "CREATE TABLE nothing (id INT PRIMARY KEY)",
     "CREATE TABLE keyless (a INT, b INT)",

@@ -280,6 +280,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"predicate": {".*": "1 = 1); DROP TABLE orders; SELECT (1"}}, "it closes a bracket that it has not opened"),
     ({"predicate": {".*": "1 = 1) UNION SELECT 1 FROM (orders"}}, "it closes a bracket"),
     ({"predicate": {".*": "1 = 1 -- x"}}, "it has a comment"),
+    ({"surrogate_key": "statuss"}, "has no column statuss .* is status meant?"),
+    ({"surrogate_key": "v"}, "cannot be read by its column v, which may be NULL"),
+    ({"surrogate_key": "status"}, "has no index in the order of status, id, .* create an index on status"),
     ({"keys": [["a"]]}, "key 1 has a value .* that is none of its type .*; give a whole number"),
     ({"keys": [[1], [1 << 31]]}, "key 2 has a value .*; give a whole number from -2147483648 to 2147483647"),
     ({"keys": [[1], [2, 3]]}, "each key must have a value for each column"),
@@ -299,6 +302,63 @@ def test_what_cannot_be_dumped_is_refused_before_it_begins(shop: Any) -> None:
 
     assert follower.task.running.interleaver.requests.by_id == {}
     assert follower.selected("orders"), "nothing is changed there"
+
+
+def with_shades(follower: Follower) -> None:
+    """Tables of 900 rows that the log does not show, and of one that it does: with and without a key, several rows to each value."""
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT"
+    follower.sql(
+        "CREATE TABLE moved (id INT PRIMARY KEY, shade INT NOT NULL, KEY (shade))",
+        "CREATE TABLE notes (word VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_swedish_ci NOT NULL, id INT, KEY (word))",
+        "SET SESSION sql_log_bin = 0",
+        f"INSERT INTO moved {numbers} i, i % 7 FROM n",
+        f"INSERT INTO notes {numbers} CONCAT(IF(i % 2, 'Ö', 'ö'), i % 15), i FROM n",
+        "SET SESSION sql_log_bin = 1",
+        "INSERT INTO notes VALUES ('z', 901)",
+        "INSERT INTO moved VALUES (901, 7)",
+    )
+    follower.until(lambda: "moved" in follower.rows)  # the log has come to the tables
+
+
+@pytest.mark.either_server
+def test_a_surrogate_key_bounds_the_chunks_of_tables_with_a_key_and_without_one_and_no_row_is_lost(shop: Any) -> None:
+    follower = shop()
+    with_shades(follower)
+
+    request = follower.ask(rf"{follower.database}\.moved", surrogate_key="shade", chunk_rows=40, parallelism=2)
+    for rows in (80, 300):
+        follower.until(lambda rows=rows: len(dumped(follower, "moved")) >= rows)
+        follower.sql(f"UPDATE moved SET shade = (shade + 3) % 7 WHERE id % 5 = {rows % 3}", f"DELETE FROM moved WHERE id = {rows}")
+        follower.restart()
+    follower.until_state(request, "DONE")
+    by_word = follower.until_state(follower.ask(rf"{follower.database}\.notes", surrogate_key="word", chunk_rows=10), "DONE")
+
+    follower.until_equal("moved")
+    assert [(n + 1) * 7 for n in range(40)] == dumped(follower, "moved")[:40], "rows of the least shade, in the order of their key"
+    assert sorted(dumped(follower, "notes")) == list(range(1, 902)), "each once"
+    assert by_word["chunks"] == 15, "of 16 words, two of them in the first one: none ends between rows of a word, whatever their case"
+
+
+@pytest.mark.either_server
+def test_a_table_whose_surrogate_key_is_another_column_by_the_same_name_in_mid_dump_begins_again_and_without_one_fails(shop: Any) -> None:
+    follower = shop(**{"dblog.ddl.redump": "never"})
+    with_shades(follower)
+    request = follower.ask(rf"{follower.database}\.moved", surrogate_key="shade", chunk_rows=2, delay_ms=20)
+    follower.until(lambda: len(dumped(follower, "moved")) >= 8)
+    follower.until_state(request := follower.tell(with_wanted(request, Wanted.PAUSED)), "PAUSED")
+
+    follower.sql("ALTER TABLE moved DROP KEY shade, DROP COLUMN shade, ADD COLUMN shade INT NOT NULL DEFAULT -1, ADD KEY (shade)")
+    request = follower.tell(changed(request, {"chunk_rows": 100, "delay_ms": 0}))
+    follower.until_state(follower.tell(with_wanted(request, Wanted.RUNNING)), "DONE")
+
+    assert set(dumped(follower, "moved")) == set(range(1, 902)), "all of them stand in front of where it had come to"
+
+    request = follower.ask(rf"{follower.database}\.moved", surrogate_key="shade", chunk_rows=2, delay_ms=20)
+    follower.until(lambda: len(dumped(follower, "moved")) >= 915)
+    follower.sql("ALTER TABLE moved MODIFY shade INT")
+    status = follower.until_state(request, "FAILED")
+
+    assert "cannot be read by its column shade, which may be NULL" in status["reason"]
 
 
 def test_every_key_of_a_request_is_tried_on_the_server(shop: Any) -> None:

@@ -36,7 +36,23 @@ from dblog.readers.items import (
     Statement,
     Watermarks,
 )
-from sim.source import COMMITTED, DATABASE, DDL, LOST, MARK, PREPARED, ROW_BITS, ROWS, Row, Source, key_index, key_of, names_of, position_of
+from sim.source import (
+    COMMITTED,
+    DATABASE,
+    DDL,
+    LOST,
+    MARK,
+    PREPARED,
+    ROW_BITS,
+    ROWS,
+    Row,
+    Source,
+    bound_of,
+    key_index,
+    key_of,
+    names_of,
+    position_of,
+)
 from sim.threads import HUB
 
 KEY_SCHEMA = struct("s.Key", ("id", INT64))
@@ -199,7 +215,7 @@ class SimRecords:
         """The ranges of the chunks of each dump of a table, in this run, since it began."""
         self.chains: dict[tuple[str, TableId], list[ChunkMarker]] = {}
         """The same of all runs."""
-        self.ends: dict[tuple[str, TableId], int] = {}
+        self.ends: dict[tuple[str, TableId], tuple[int, ...]] = {}
         """Where the last chunk of each has ended."""
         self.verified: set[tuple[str, TableId, bytes]] = set()
         """Rows that have left a fingerprint, by the dump."""
@@ -218,7 +234,7 @@ class SimRecords:
             if made.begins:
                 self.sent[chain] = []
             ranges = self.sent.setdefault(chain, [])
-            low, upto = (-1 if made.after is None else made.after[0]), (BEHIND_ALL if made.upto is None else made.upto[0])
+            low, upto = made.after or (), (BEHIND_ALL,) if made.upto is None else made.upto
             if made.begins != (made.after is None) or any(low < other_upto and other_low < upto for other_low, other_upto in ranges):
                 raise ViolationError(f"I9: a chunk of {made.table} is ({made.after}, {made.upto}], others were {ranges}")
             ranges.append((low, upto))
@@ -227,14 +243,15 @@ class SimRecords:
                 self.ends.pop(chain, None)
             if made.final:
                 self.ends[chain] = upto
-            if any(other_upto > self.ends.get(chain, BEHIND_ALL) for _, other_upto in ranges):
+            if any(other_upto > self.ends.get(chain, (BEHIND_ALL,)) for _, other_upto in ranges):
                 raise ViolationError(f"I9: chunks of {made.table} are {ranges}, the last one ends at {self.ends[chain]}")
             self.chains.setdefault(chain, []).append(made)
         low, high = made.low.pos, made.high.pos
         if made.fingerprints is not None:
             self._verify(made, made.fingerprints)  # type: ignore[arg-type]  rows here
         HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
-        keyless = made.scope == Scope.TABLE and made.after is None and made.upto is None
+        held = self.source.states[low][0].get(made.table)
+        keyless = made.scope == Scope.TABLE and held is not None and not held[0].key
         for at in range(low, high):
             entry = self.source.log[at]
             if entry[0] == DDL and at >= self.shown and any(made.table in tables_of(change) for change in entry[1]):
@@ -476,7 +493,7 @@ class SimSql:
         return "scan", (table, rows_max)
 
     def key_indexes(self, table: Table) -> tuple[int, ...]:
-        return (key_index(table),)
+        return tuple(names_of(table).index(name) for name in table.key)
 
 
 class SimChunks:
@@ -549,28 +566,27 @@ class SimChunks:
         if self._shown is not None and id_ not in self._locks:
             self._locks.append(id_)
             source.locked.append(id_)
-        at = key_index(wanted)
-        ordered = sorted(rows.values(), key=lambda row: row[at]) if at >= 0 else list(rows.values())
+        by = {id(row): bound_of(wanted, row) for row in rows.values()}
+        ordered = sorted(rows.values(), key=lambda row: by[id(row)])
         if statement == "chunk":
             _, after, upto, rows_max = parameters
-            low, high = (-1 if after is None else after[0]), (BEHIND_ALL if upto is None else upto[0])
-            ordered = [row for row in ordered if low < row[at] <= high][:rows_max]
+            ordered = [row for row in ordered if (after or ()) < by[id(row)] <= (upto or (BEHIND_ALL,))][:rows_max]
         elif statement == "nth":
             _, after, upto, number = parameters
-            ordered = [row for row in ordered if after[0] < row[at] <= upto[0]][number - 1 : number]
+            ordered = [row for row in ordered if (after or ()) < by[id(row)] <= upto][number - 1 : number]
         elif statement == "max":
             ordered = ordered[-1:]
         elif statement == "lookup":
             _, wanted_key, behind = parameters
-            ordered = [row for row in ordered if row[at] == wanted_key[0] and (behind is None or row[at] > behind[0])]
+            ordered = [row for row in ordered if by[id(row)] == wanted_key and by[id(row)] > (behind or ())][:2]
         elif statement == "keys":
-            asked = {wanted_key[0] for wanted_key in parameters[1]}
-            ordered = [row for row in ordered if row[at] in asked]
+            asked = set(parameters[1])
+            ordered = [row for row in ordered if by[id(row)] in asked]
         else:
             ordered = ordered[: parameters[1]]
         if bytes_max and len(ordered) > bytes_max:
             ordered = ordered[: bytes_max + 1]
-        last_key = (ordered[-1][at],) if ordered and at >= 0 else None
+        last_key = by[id(ordered[-1])] if ordered and wanted.key else None
         if names != columns:
             picked = [columns.index(name) for name in names]
             taken = [(shown, names, tuple(row[i] for i in picked)) for row in ordered]

@@ -67,6 +67,22 @@ MUTATIONS = (
         "for entry in [e for e in self._entries if e.outstanding == 0]:\n        self._entries.remove(entry)\n        taken.append(entry)",
         1000,
     ),
+    # ---- core/surrogate.py
+    Mutation("rows of one surrogate have no order", "dblog.core.surrogate:keyed_by", "key = (name, *rest)", "key = (name,)", 1000),
+    Mutation(
+        "a chunk of a table without a key ends between rows of one surrogate",
+        f"{READERS}chunk:ChunkReader._select_groups",
+        "KEYLESS_ROWS_MAX + 1",
+        "rows",
+        5000,
+    ),
+    Mutation(
+        "a chunk of a table without a key is sent though it changed",
+        f"{READERS}chunk:ChunkReader._read_from_frontier",
+        "keyed=bool(version.key)",
+        "keyed=True",
+        20_000,
+    ),
     # ---- core/timeline.py
     Mutation(
         "rows are decoded with the newest schema",

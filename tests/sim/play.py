@@ -29,7 +29,7 @@ from dblog.readers import chunk, interleaved, sharing, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
 from sim.dialect import Chances, SimConnector, SimRecords, SimServer, ViolationError
-from sim.source import CAPTURED, DDL, KEYS_MAX, Source, key_index, key_of, names_of
+from sim.source import CAPTURED, DDL, KEYS_MAX, SURROGATE, Source, key_index, key_of, names_of
 from sim.threads import HUB, Chance, Locks, SimClock, Time
 
 STEPS_MAX = 12_000
@@ -37,7 +37,7 @@ WAITS_MAX = 400
 """How often time may pass once nothing more is written: then somebody waits for what will never come."""
 NOTHING_MATCHES = "no captured table matches"
 WENT = ("was dropped", "is not known where the log stands", "is not captured any more")
-FORGOTTEN = "has no key and changed during each of"
+FORGOTTEN = "has no key and changed "
 """The one reason for which a table's dump may fail here,"""
 NOT_BY_KEY = "has no key, and the mode verify finds rows by their keys"
 """and one more of dumps that send no rows."""
@@ -236,8 +236,12 @@ class Play:
         self.dense = random() < 0.5
         """Whether the server's statistics show that keys are dense."""
         keyless = random() < 0.08
+        self.in_chunks = keyless
+        """A table without a key is there, and what is asked for is to be read by another column: nothing else has chunks of it."""
+        if keyless:
+            self.asks += 3
         for id_ in CAPTURED[: 1 + int(random() * 1.9)]:
-            rows = int(random() * 4.5) + (5 if self.shared else 0)
+            rows = int(random() * 4.5) + (5 if self.shared or keyless else 0)
             self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=min(rows, KEYS_MAX))
         self.first = set(self.source.tables)
         """Made by the first entries of the log."""
@@ -367,13 +371,19 @@ class Play:
             parallelism=1 + int(random() * (4 if self.shared else 2)),
             priority=int(random() * 2),
         )
+        if self.in_chunks:
+            request = replace(request, mode=Mode.ROWS, tables=("s\\.[abc]",), keys=None)
+        if request.keys is None and request.mode is not Mode.VERIFY and (self.in_chunks or random() < 0.5):
+            request = replace(request, surrogate_key=SURROGATE)
         self.asked[request.id] = (len(self.kafka), self.running.stream.progress.entries)  # type: ignore[attr-defined]
         self.order(request)
 
     def order(self, request: DumpRequest) -> None:
         """The owner stores a request, or another revision of it, and has the task take it."""
         self.requests[request.id] = request
-        HUB.note(f"dump {request.id[-1]} of {request.tables} keys {request.keys}: {request.wanted} {dict(request.tables_wanted)}")
+        HUB.note(
+            f"dump {request.id[-1]} of {request.tables} keys {request.keys} by {request.surrogate_key}: {request.wanted} {dict(request.tables_wanted)}"
+        )
         desk = self.running.desk
         self.tell(lambda: desk.take(request))
 
@@ -447,9 +457,14 @@ class Play:
             known = self.source.states[position][0]
             altered = {id_ for entry in self.source.log[position:] if entry[0] == DDL for change in entry[1] for id_ in tables_of(change)}
             for id_ in CAPTURED:
-                if id_ in altered or id_ not in known or not known[id_][0].key or not selects(request)(str(id_)):
+                if id_ in altered or id_ not in known or not selects(request)(str(id_)):
                     continue
                 table, rows = self.source.tables[id_]
+                if not table.key:
+                    came = {(topic, value[3]) for topic, _, value in self.kafka[begun:] if value[0] in {"r", "c"}}
+                    if missing := {row for row in rows.values() if (id_.name, row) not in came}:
+                        raise ViolationError(f"I3: dump {identity} is done, and has not brought {missing} of {id_.name}")
+                    continue
                 for row in rows.values():
                     key = key_of(table, row)
                     if request.keys is not None and (row[key_index(table)],) not in request.keys:

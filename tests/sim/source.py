@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable, tables_of
-from dblog.model import Column, Table, TableId
+from dblog.model import Column, Index, Table, TableId
 from sim.threads import HUB
 
 ROW_BITS = 12
@@ -36,10 +36,12 @@ NOTHING: frozenset[TableId] = frozenset()
 _COLUMNS = {
     "id": Column(name="id", type="int", type_text="int", nullable=False),
     "alt": Column(name="alt", type="int", type_text="int", nullable=False),
-    "v": Column(name="v", type="int", type_text="int", nullable=True),
+    "v": Column(name="v", type="int", type_text="int", nullable=False),
     "x": Column(name="x", type="int", type_text="int", nullable=True, has_default=True, default=str(DEFAULT)),
     "y": Column(name="y", type="int", type_text="int", nullable=True),
 }
+
+SURROGATE = "v"
 
 ROWS, MARK, LOST, DDL, PREPARED, COMMITTED = range(6)
 """Kinds of entries. LOST: a watermark that was committed, and that a crash of the server has taken from its log."""
@@ -48,7 +50,8 @@ ROWS, MARK, LOST, DDL, PREPARED, COMMITTED = range(6)
 @cache
 def definition(id_: TableId, extra: tuple[str, ...], key: tuple[str, ...]) -> Table:
     """A version of a table: ``id``, ``alt`` and ``v``, and whichever of ``x`` and ``y`` it has."""
-    return Table(id=id_, columns=tuple(_COLUMNS[name] for name in ("id", "alt", "v", *extra)), key=key, primary_key=bool(key))
+    columns = tuple(_COLUMNS[name] for name in ("id", "alt", "v", *extra))
+    return Table(id=id_, columns=columns, key=key, primary_key=bool(key), indexes=(Index(name="v", columns=("v",), unique=False),))
 
 
 _SHAPES: dict[int, tuple[Table, tuple[str, ...], int]] = {}
@@ -70,6 +73,17 @@ def names_of(table: Table) -> tuple[str, ...]:
 def key_index(table: Table) -> int:
     """Where the key's only column stands; -1 without a key."""
     return (_SHAPES.get(id(table)) or _shape(table))[2]
+
+
+SHADES = 5
+
+
+def bound_of(table: Table, row: Row) -> tuple[int, ...]:
+    """What the server orders and bounds rows by. By ``v`` it sees some shades alone, as a collation would: a row has another one with each change, in front
+    of the one before or behind it, and shares it with others.
+    """
+    names = names_of(table)
+    return tuple(row[2] * 7 % SHADES if name == SURROGATE else row[names.index(name)] for name in table.key)
 
 
 def key_of(table: Table, row: Row | None) -> bytes | None:

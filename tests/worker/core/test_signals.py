@@ -28,7 +28,8 @@ def test_each_type_is_an_action_and_case_and_blanks_are_debeziums() -> None:
         ("shop.a",), {}, blocking=False, surrogate_key=None
     )
     assert execute(type="BLOCKING").blocking
-    assert execute(**{"surrogate-key": "id"}).surrogate_key == "id"
+    assert execute(**{"surrogate-key": " id "}).surrogate_key == "id"
+    assert execute(**{"surrogate-key": " "}).surrogate_key is None
     assert action_of(signal("stop-snapshot", {"type": "incremental"})) == Stop(None)
     assert action_of(signal("stop-snapshot", {"data-collections": ["shop.a"]})) == Stop(("shop.a",))
     assert action_of(signal("pause-snapshot")) == Pause()
@@ -56,6 +57,7 @@ def test_the_first_filter_of_a_pattern_counts_and_an_empty_one_is_none() -> None
         ("execute-snapshot", {"data-collections": ["a"], "type": "secret"}),
         ("execute-snapshot", {"data-collections": ["a"], "type": ["secret"]}),
         ("execute-snapshot", {"data-collections": ["a"], "surrogate-key": ["secret"]}),
+        ("execute-snapshot", {"data-collections": ["a"], "surrogate-key": "secret" * 11}),
         ("execute-snapshot", {"data-collections": ["a"], "additional-condition": "secret"}),
         ("execute-snapshot", {"data-collections": ["a"], "additional-conditions": ["secret"]}),
         ("execute-snapshot", {"data-collections": ["a"], "additional-conditions": [{"data-collection": "(secret", "filter": "x"}]}),

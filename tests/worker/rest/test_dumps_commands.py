@@ -96,9 +96,11 @@ def test_a_dump_is_started_listed_shown_changed_paused_resumed_and_stopped(worke
 def test_keys_and_columns_are_given_by_repeated_options(worker, running):
     keys = json.loads(done(worker, "start", running, r"shop\.orders", "--key", "17", "--key", "18", "--json"))
     columns = json.loads(done(worker, "start", running, r"shop\..*", "--mode", "columns", "--column", "a", "--column", "b", "--json"))
+    by = done(worker, "start", running, r"shop\.orders", "--surrogate-key", "at").split()[1]
     composite = dumps(worker, "start", running, r"shop\.orders", "--key", '["a", 3]')
 
     assert (keys["keys"], columns["columns"]) == ([[17], [18]], ["a", "b"])
+    assert "surrogate_key: at" in done(worker, "show", running, by)
     assert (composite.exit_code, "the key of shop.orders is an INT" in composite.stderr) == (1, True)
 
 

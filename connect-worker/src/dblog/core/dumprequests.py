@@ -120,6 +120,8 @@ class DumpRequest:
     keys: tuple[Key, ...] | None = None
     """Of one table, each with its values in key order, as ``core/dumps.py::key_to_json`` writes them."""
     columns: tuple[str, ...] | None = None
+    surrogate_key: str | None = None
+    """A column by which tables are read instead of by their keys (``core/surrogate.py``)."""
     chunk_rows: int | None = None
     """None: the size adapts."""
     delay_ms: int = 0
@@ -145,6 +147,7 @@ class DumpRequest:
             "predicate": dict(self.predicate),
             "keys": None if self.keys is None else [key_to_json(key) for key in self.keys],
             "columns": None if self.columns is None else list(self.columns),
+            "surrogate_key": self.surrogate_key,
             "chunk_rows": self.chunk_rows,
             "delay_ms": self.delay_ms,
             "parallelism": self.parallelism,
@@ -404,6 +407,16 @@ class _Reader:
             return None
         return tuple(key for key in keys if key is not None)
 
+    def column(self, name: str) -> str | None:
+        """The name of one column."""
+        value = self.body.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip() or len(value.strip()) > NAME_CHARS_MAX:
+            self.wrong(name, f"it must be the name of a column, of at most {NAME_CHARS_MAX} characters")
+            return None
+        return value.strip()
+
     def tables_wanted(self) -> dict[str, Wanted]:
         value = self.body.get("tables_wanted", {})
         if not isinstance(value, dict) or not all(isinstance(each, str) and each in set(Wanted) for each in value.values()):
@@ -472,6 +485,7 @@ def _read(
         predicate=read.predicate(),
         keys=read.keys(),
         columns=None if columns is None else read.texts("columns", most=COLUMNS_MAX, chars=NAME_CHARS_MAX, what="columns' names"),
+        surrogate_key=read.column("surrogate_key"),
         order=read.choice("order", Order, Order.NAME),
         wanted=read.choice("wanted", Wanted, Wanted.RUNNING),
         tables_wanted=tables_wanted,
@@ -487,6 +501,12 @@ def _check_together(request: DumpRequest, read: _Reader) -> None:
         read.wrong("keys", "keys belong to one table, and there are several patterns; name that table alone, or request a dump for each")
     if request.keys is not None and request.predicate:
         read.wrong("predicate", "rows are chosen by keys already; leave one of the two out")
+    if request.surrogate_key is not None and request.keys is not None:
+        read.wrong("surrogate_key", "rows are chosen by keys, and read by these; leave one of the two out")
+    if request.surrogate_key is not None and request.mode is Mode.VERIFY:
+        read.wrong(
+            "surrogate_key", "a row whose value changes meanwhile would be compared twice; leave it out, or use the mode rows or repair"
+        )
     if request.mode in (Mode.REPAIR, Mode.VERIFY):
         for name in ("predicate", "keys"):
             if getattr(request, name):

@@ -16,6 +16,7 @@ from typing import Any
 from dblog.config.regex import PatternError, any_of
 from dblog.core.dumprequests import (
     ID_DIGITS,
+    NAME_CHARS_MAX,
     PREDICATE_CHARS_MAX,
     TABLES_MAX,
     DumpRequest,
@@ -59,6 +60,7 @@ class Execute:
             mode=Mode.ROWS,
             tables=self.patterns,
             predicate=self.filters,
+            surrogate_key=self.surrogate_key,
             chunk_rows=chunk_rows,
             order=Order.AS_GIVEN,
             signal=origin,
@@ -178,9 +180,9 @@ def _data_of(signal: Signal) -> dict[str, Any]:
 def _execute(data: dict[str, Any]) -> Execute:
     blocking = _kind(data) == "blocking"
     surrogate = data.get("surrogate-key")
-    if surrogate is not None and not isinstance(surrogate, str):
-        raise SignalError("surrogate-key must be the name of a column")
-    return Execute(_patterns(data), _filters(data, blocking=blocking), blocking, surrogate or None)
+    if surrogate is not None and (not isinstance(surrogate, str) or len(surrogate.strip()) > NAME_CHARS_MAX):
+        raise SignalError(f"surrogate-key must be the name of a column, of at most {NAME_CHARS_MAX} characters")
+    return Execute(_patterns(data), _filters(data, blocking=blocking), blocking, (surrogate or "").strip() or None)
 
 
 def _kind(data: dict[str, Any]) -> str:

@@ -48,6 +48,9 @@ def start(
     where: Annotated[str | None, typer.Option(help="Only the rows of this SQL predicate. It takes the role admin.")] = None,
     key: Annotated[list[str] | None, typer.Option(help="Only the row of this key: a value, or a JSON list of them. Repeat it.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="With the mode columns: a column to send beside the key. Repeat it.")] = None,
+    surrogate_key: Annotated[
+        str | None, typer.Option(help="Read the tables by this column instead of by their keys.", show_default=False)
+    ] = None,
     chunk_rows: ChunkRows = None,
     delay_ms: DelayMs = None,
     parallelism: Parallelism = None,
@@ -69,6 +72,8 @@ def start(
         body["keys"] = [_key(text) for text in key]
     if column:
         body["columns"] = column
+    if surrogate_key is not None:
+        body["surrogate_key"] = surrogate_key
     if order is not None:
         body["order"] = order
     if paused:

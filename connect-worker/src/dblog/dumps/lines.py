@@ -31,7 +31,7 @@ def table_of(dumps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def details_of(dump: Mapping[str, Any]) -> Iterator[str]:
     """One dump: what was asked, how far it is, and its tables."""
     yield headline(dump)
-    for name in ("tables", "predicate", "columns", "chunk_rows", "delay_ms", "parallelism", "priority", "order", "wanted"):
+    for name in ("tables", "predicate", "columns", "surrogate_key", "chunk_rows", "delay_ms", "parallelism", "priority", "order", "wanted"):
         if dump.get(name) not in (None, {}):
             yield printable(f"  {name}: {_value(dump[name])}")
     if dump.get("keys"):

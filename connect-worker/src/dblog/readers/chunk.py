@@ -29,6 +29,7 @@ from dblog.core.dumprequests import INITIAL
 from dblog.core.dumps import Key, KeyRange, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.retries import Retries, RetryPolicy
+from dblog.core.surrogate import keyed_by
 from dblog.core.watermark import Ticket
 from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError, discreet
 from dblog.model import Table, TableId
@@ -59,6 +60,9 @@ NOT_READ_TRIES, NOT_READ_S = 3, 600.0
 
 CHUNKS_MIN = 2
 """Of a half that is given away."""
+
+ROWS_FOUND_MAX = 2
+"""Rows of one key that a look-up shows."""
 
 KEYS_MAX = 200
 """Keys of a list in one statement, whose text grows with them."""
@@ -217,7 +221,12 @@ class ChunkReader:
                 self._interleaver.not_known(table)
                 return
             extent = self._extent(table)
-            if progress.started and progress.key != version.key:
+            try:
+                by = keyed_by(version, extent.surrogate_key)
+            except DefiniteError as e:
+                self._interleaver.fail_dump(table, str(e))
+                return
+            if progress.started and progress.key != by.key:
                 if extent.keys is not None:
                     was, now = (", ".join(key) or "none" for key in (progress.key, version.key))
                     self._interleaver.fail_dump(
@@ -238,7 +247,7 @@ class ChunkReader:
                 except DefiniteError as e:
                     self._interleaver.fail_dump(table, str(e))
                     return
-                rows_asked = self._read_from_frontier(version, progress, share, resets, rows_asked, extent, encoder)
+                rows_asked = self._read_from_frontier(version, by, progress, share, resets, rows_asked, extent, encoder)
                 retries.succeeded()
                 changes = 0
             except TableChangedError as e:
@@ -290,13 +299,13 @@ class ChunkReader:
             if self._interleaver.take_shrink(table, lane):
                 rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
             if not version.key:
+                reached = self._interleaver.table_dump(table)
+                if reached is None or reached.after != progress.after:
+                    keyless_tries = 0  # chunks have come through since
                 keyless_tries += 1
+                rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
                 if keyless_tries >= KEYLESS_TRIES_MAX:
-                    message = (
-                        f"{table} has no key and changed during each of {keyless_tries} full scans, so its rows cannot be distinguished from the "
-                        "changes; add a primary key and restart the task, or leave the table out of snapshot.include.collection.list"
-                    )
-                    self._interleaver.fail_dump(table, message)
+                    self._interleaver.fail_dump(table, _never_rests(version, by, keyless_tries))
                     return
 
     def _rests(self, share: Share) -> bool:
@@ -353,14 +362,26 @@ class ChunkReader:
         )
 
     def _read_from_frontier(
-        self, version: Table, progress: TableDump, share: Share, resets: int, rows_asked: int, extent: Extent, encoder: RowEncoder | None
+        self,
+        version: Table,
+        by: Table,
+        progress: TableDump,
+        share: Share,
+        resets: int,
+        rows_asked: int,
+        extent: Extent,
+        encoder: RowEncoder | None,
     ) -> int:
-        """Open windows from the frontier to the end of the share, or to the first reset. Returns the rows last asked for."""
+        """Open windows from the frontier to the end of the share, or to the first reset. Returns the rows last asked for. ``by`` has for its key what
+        bounds the chunks.
+        """
         table = version.id
         connection = self._connected()
-        if not version.key:
+        if not by.key:
             self._read_keyless(connection, version, resets, extent)
             return rows_asked
+        if not version.key and self._sharing is not None and share.splits:
+            self._sharing.cannot_be_split(share)  # a change spoils the windows of all its readers
         begins = not progress.started
         left, greatest = progress.range_to(share.upto), progress.upto
         after, upto = (None, None) if left is None else (left.after, left.upto)
@@ -372,18 +393,22 @@ class ChunkReader:
             if self._rests(share):
                 return rows_asked
             if after is not None and upto is not None:
-                upto = self._shared(connection, version, share, KeyRange(after, upto), rows_asked, extent)
+                upto = self._shared(connection, by, share, KeyRange(after, upto), rows_asked, extent)
             rest_s = self._delay_s() + extent.delay_s + pace.delay_s
             if rest_s and not self._interleaver.rest(table, rest_s):
                 continue
-            ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max, lane=share.lane)
+            ticket = self._interleaver.declare(
+                table, keyed=bool(version.key), resets=resets, windows_max=self._windows_max, lane=share.lane
+            )
             if ticket is None:
                 return rows_asked
             started_s = time.monotonic()
             try:
                 wanted = _Range(after, upto, begins, extent, inside=upto != greatest)
                 if extent.keys is None:
-                    read = self._select_chunk(connection, ticket, version, wanted, rows_asked)
+                    read = self._select_chunk(connection, ticket, by, wanted, rows_asked, grouped=not version.key)
+                    if by is not version:
+                        read = replace(read, table=version, surrogate=by.key)
                 else:
                     read = self._select_keys(connection, ticket, version, wanted, rows_asked)
                 if encoder is not None:
@@ -465,12 +490,14 @@ class ChunkReader:
             self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
 
-    def _select_chunk(self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int) -> ChunkRead:
+    def _select_chunk(
+        self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int, *, grouped: bool
+    ) -> ChunkRead:
         """The first rows of the range, and of the table's first chunk also where the range ends. All in one proved snapshot: a row that the log has in
         front of the low watermark and a snapshot does not show yet must not stand behind the greatest key.
 
         The log may have a statement ahead that the server's keys follow already, as an ALTER that gives an ENUM a member. Whether it has shows when the
-        window closes: then the chunk is read again.
+        window closes: then the chunk is read again. ``grouped``: several rows may have the same key, so that the chunk is not to end between them.
         """
         after, where = wanted.after, wanted.extent.where
 
@@ -499,6 +526,8 @@ class ChunkReader:
                 )
 
         def between(upto: Key) -> ChunkRead:
+            if grouped:
+                return self._select_groups(connection, version, _Range(after, upto, wanted.begins, wanted.extent), upto, rows_asked)
             statement = self._sql.chunk_select(version, after, upto, rows_asked, where=where)
             chunk = self._select(connection, statement, version, after, bytes_max=self._limits.bytes_max, where=where)
             last = self._last_key(connection, version, wanted, upto, chunk)
@@ -524,15 +553,51 @@ class ChunkReader:
 
         return self.behind_watermark(connection, ticket, chosen)
 
-    def _fault(self, connection: DumpConnection, version: Table, wanted: _Range, last: Key | None, *, final: bool) -> str | None:
+    def _select_groups(self, connection: DumpConnection, version: Table, wanted: _Range, upto: Key, rows_asked: int) -> ChunkRead:
+        """About so many rows, up to the last one of a value: nothing else tells rows of one value apart. Where those are too many the rows of the next value
+        alone, as many as a table without a key may have.
+        """
+        after, where = wanted.after, wanted.extent.where
+        for rows, bytes_max in ((rows_asked, self._limits.bytes_max), (1, self._keyless_bytes_max)):
+            end = self._select_key(connection, version, self._sql.last_key(version, after, upto, rows, where=where)) or upto
+            statement = self._sql.chunk_select(version, after, end, KEYLESS_ROWS_MAX + 1, where=where)
+            chunk = self._select(connection, statement, version, after, bytes_max=bytes_max, where=where)
+            fits = len(chunk.rows) <= bytes_max and chunk.row_count <= KEYLESS_ROWS_MAX
+            if fits:
+                break
+        final = end == upto
+        if fits:
+            fault = self._fault(connection, version, wanted, end, final=final, grouped=True)
+        else:
+            fault = (
+                f"{version.id} has no key, and more rows of one value of {', '.join(version.key)} than one window may have ({self._keyless_bytes_max} bytes, "
+                f"{KEYLESS_ROWS_MAX} rows); name a column with fewer rows of each value, or add a primary key"
+            )
+        return ChunkRead(
+            table=version,
+            rows=chunk.rows if fits else b"",
+            row_count=chunk.row_count if fits else 0,
+            after=after,
+            upto=end,
+            final=final,
+            begins=wanted.begins,
+            greatest=upto,
+            extent=wanted.extent,
+            fault=fault,
+        )
+
+    def _fault(
+        self, connection: DumpConnection, version: Table, wanted: _Range, last: Key | None, *, final: bool, grouped: bool = False
+    ) -> str | None:
         """Why the server and we do not mean the same rows by the range: asked of the server in the chunk's snapshot, for it alone compares keys.
 
-        Every bound must be found again as the one row that it was taken from, and each chunk must end behind the one before. Then the ranges are the
-        table, whatever the key's type. A range that ends early must not be followed by the row that is its end.
+        Every bound must be found again as the one row that it was taken from (``grouped``: as one of some), and each chunk must end behind the one before.
+        Then the ranges are the table, whatever the key's type. A range that ends early must not be followed by the row that is its end.
         """
         after, upto, where = wanted.after, wanted.upto, wanted.extent.where
         assert upto is not None, "an empty table has no range"
-        if wanted.begins and self._found(connection, version, upto, None, where) != 1:
+        rows_max = ROWS_FOUND_MAX if grouped else 1
+        if wanted.begins and not 1 <= self._found(connection, version, upto, None, where) <= rows_max:
             return _not_found(version, "its greatest key")
         if final and last != upto and self._found(connection, version, upto, last or after, where) != 0:
             return f"{version.id}: a chunk ended in front of the greatest key, which the table still has; {_REBUILD}"
@@ -541,11 +606,11 @@ class ChunkReader:
         if all(type(value) is int for value in (*last, *(after or ()))):
             follows = after is None or last > after
         else:
-            follows = self._found(connection, version, last, after, where) == 1
+            follows = 1 <= self._found(connection, version, last, after, where) <= rows_max
         return None if follows else _not_found(version, "the last key of a chunk, behind the one before,")
 
     def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None, where: str | None) -> int:
-        """How many rows the snapshot has of the key, if it is greater than ``after``: 1 or 0; with more it is no key."""
+        """How many rows the snapshot has of the key, if it is greater than ``after``, two at most: 1 or 0; with more it is no key."""
         text, parameters = self._sql.key_lookup(version, key, after, where=where)
         return connection.select(text, parameters, table=version.id).row_count
 
@@ -701,6 +766,18 @@ _REBUILD = (
     "so it cannot be read in ranges of its key without losing rows; rebuild the table (ALTER TABLE ... FORCE) or convert the key's text "
     "columns to utf8mb4, then restart the task"
 )
+
+
+def _never_rests(version: Table, by: Table, tries: int) -> str:
+    if by.key:
+        return (
+            f"{version.id} has no key and changed inside each of {tries} windows over the same rows, so its rows cannot be distinguished from the changes; "
+            "add a primary key, or request the dump when the table rests"
+        )
+    return (
+        f"{version.id} has no key and changed during each of {tries} full scans, so its rows cannot be distinguished from the changes; add a primary key and "
+        "restart the task, or leave the table out of snapshot.include.collection.list"
+    )
 
 
 def _not_found(version: Table, what: str) -> str:

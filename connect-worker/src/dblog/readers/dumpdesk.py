@@ -15,6 +15,7 @@ from dblog.core.dumprequests import INITIAL, DumpRequest
 from dblog.core.dumps import Dump
 from dblog.core.requested import End, NoTableError, RequestedDump, Requests, require_room, tables_of
 from dblog.core.signals import Signal
+from dblog.core.surrogate import keyed_by
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import RequestCheck
@@ -106,6 +107,7 @@ class DumpDesk:
         _require_use(request, tables)
         for table in known:
             self._modes.encoder(table, request.mode, request.columns)
+            keyed_by(table, request.surrogate_key)
             if request.keys is not None:
                 self._server.check_keys(table, request.keys)
                 self._server.try_keys(table, request.keys)

@@ -17,7 +17,7 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
-from dblog.core.dumprequests import INITIAL
+from dblog.core.dumprequests import INITIAL, WHOLE, DumpRequest
 from dblog.core.dumps import Dump, Key, dump_of
 from dblog.core.pressure import Pace
 from dblog.core.requested import next_table, readers_max, readers_wanted
@@ -368,12 +368,19 @@ class Dumping:
         # Rows that went without events are in chunks that are out already.
         emptied = (change.id for change in changes if isinstance(change, TruncateTable))
         for table in dict.fromkeys((*emptied, *rewritten)):
-            self._interleaver.begin_again(table, "rows of it are gone, or have changed, without a trace in the log", whole_only=True)
+            self._interleaver.begin_again(table, "rows of it are gone, or have changed, without a trace in the log", only=_is_whole)
+        for change in changes:
+            if isinstance(change, AlterTable):
+                self._interleaver.begin_again(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
         if rewritten and self._options.redumps:
             self.dump_again(rewritten)
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
         """Tables whose rows were passed over until now have a schema again. The dump that brings these rows is not optional. # I3"""
+        for table in tables:
+            self._interleaver.begin_again(
+                table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate
+            )
         self.dump_again({table: tables[table] for table in self._options.dump.of_parked(tables)})
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str) -> None:
@@ -425,6 +432,16 @@ class Dumping:
 
     def _is_dumped(self, table: TableId) -> bool:
         return self._options.selection.includes(table) and self._options.dump.dumps(table)
+
+
+def _is_whole(request: DumpRequest) -> bool:
+    """Whether its markers say that a table has those rows and no others."""
+    return request.mode in WHOLE
+
+
+def _by_surrogate(request: DumpRequest) -> bool:
+    """Whether its tables are read by another column than their keys, of which no row of the log shows that a statement has changed it."""
+    return request.surrogate_key is not None
 
 
 class _Together:

@@ -25,6 +25,8 @@ class Extent:
     keys: tuple[Key, ...] | None = None
     columns: tuple[str, ...] | None = None
     """Of its columns, beside the key; None: all."""
+    surrogate_key: str | None = None
+    """The column that its chunks are bounded by; None: the table's key."""
     chunk_rows: int | None = None
     """Rows of every chunk; None: by time and bytes."""
     delay_s: float = 0.0
@@ -47,6 +49,7 @@ class Extent:
             where=where,
             keys=request.keys,
             columns=request.columns,
+            surrogate_key=request.surrogate_key,
             chunk_rows=request.chunk_rows,
             delay_s=request.delay_ms / 1000,
         )

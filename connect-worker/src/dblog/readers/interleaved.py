@@ -24,7 +24,7 @@ from dblog.codecs import marker
 from dblog.codecs.fingerprint import verified_schemas
 from dblog.codecs.plan import RowContext, distinguishes_rows
 from dblog.codecs.rowplan import RowEncoder
-from dblog.core.dumprequests import INITIAL, WHOLE, Mode
+from dblog.core.dumprequests import INITIAL, DumpRequest, Mode
 from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
@@ -85,6 +85,13 @@ class ChunkRead:
     """Of rows of another shape than the table's own; None where they have that."""
     fault: str | None = None
     """Why the range cannot be trusted. Only the log can show whether the table was changed under the reader, so it counts when the window closes."""
+    surrogate: tuple[str, ...] | None = None
+    """The columns that the range's ends are values of, where they are not the table's key (``core/surrogate.py``)."""
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns that the range's ends are values of; none of a table that is read in one."""
+        return self.table.key if self.surrogate is None else self.surrogate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -481,9 +488,9 @@ class Interleaver:
             )
             self.change_table(table, lambda d: d.given_up(table, message) if table in d.left else d)
 
-    def begin_again(self, table: TableId, reason: str, *, whole_only: bool = False) -> None:
-        """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too. ``whole_only``: in
-        dumps only whose markers say that a table has those rows and no others. A list of keys is read in its own order, and goes on if they still are keys.
+    def begin_again(self, table: TableId, reason: str, *, only: Callable[[DumpRequest], bool] | None = None) -> None:
+        """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too. ``only``: in
+        dumps alone whose requests it holds for. A list of keys is read in its own order, and goes on if they still are keys.
         """
 
         def again(dump: Dump) -> Dump:
@@ -494,15 +501,12 @@ class Interleaver:
             requested = [
                 one.request.id
                 for one in self._requests
-                if one.end is None
-                and one.request.keys is None
-                and (not whole_only or one.request.mode in WHOLE)
-                and again(one.dump) is not one.dump
+                if one.end is None and one.request.keys is None and (only is None or only(one.request)) and again(one.dump) is not one.dump
             ]
-            if whole_only and not requested:
+            if only is not None and not requested:
                 return
             self._thrown_back(table, reason)
-            if not whole_only and self._dump is not None and (changed := again(self._dump)) is not self._dump:
+            if only is None and self._dump is not None and (changed := again(self._dump)) is not self._dump:
                 self._set_dump(changed)
             for identity in requested:
                 self._set_requests(self._requests.changed(identity, again))
@@ -605,7 +609,7 @@ class Interleaver:
             digest=digest,
             dump=chunk.extent.dump,
             mode=chunk.extent.mode.value,
-            begins=chunk.begins or not chunk.table.key,
+            begins=chunk.begins or not chunk.by,
             scope=chunk.extent.scope.value,
             fingerprints=fingerprints,
             schemas=None if fingerprints is None else verified_schemas(encoder.plan),
@@ -634,7 +638,7 @@ class Interleaver:
 
     def _goes_on(self, chunk: ChunkRead) -> bool:
         """Whether the chunk is what its dump lacks next. One that was read before the dump of its table began again is not. # I9"""
-        if not chunk.table.key:
+        if not chunk.by:
             return True
         with self._changed:
             one = self._requests.get(chunk.extent.dump)
@@ -777,7 +781,7 @@ def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
     if dump.table(table) is None:
         return dump
     if chunk.begins:
-        dump = dump.started(table, key=chunk.table.key, upto=chunk.greatest)
+        dump = dump.started(table, key=chunk.by, upto=chunk.greatest)
     return dump.advanced(table, behind=chunk.after, after=chunk.upto, rows=chunk.row_count, done=chunk.final).weighed(
         table, len(chunk.rows)
     )

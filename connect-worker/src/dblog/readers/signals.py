@@ -149,10 +149,6 @@ class SignalDesk:
             return
         if len(known.of_signals()) >= SIGNALS_MAX:
             raise SignalError(f"{SIGNALS_MAX} dumps that signals asked for have not ended; wait for them, or stop them by a stop-snapshot")
-        if action.surrogate_key is not None:
-            log.info(
-                "surrogate-key is not needed: a table is read by its key, and one without a key in one window", signal=signal.request_id
-            )
         created_ms, taken = self._clock.now_us() // 1000, {one.request.created_ms for one in known}
         while created_ms in taken:
             created_ms += 1  # so that two of a millisecond keep their order
