@@ -266,11 +266,28 @@ def test_a_dump_that_began_before_records_of_its_topic_were_lost_is_doubtful_and
     assert reasons(decided(chains)) == [LOST]
 
     for one in (FIRST, SECOND, LAST):
-        chains.link(replace(one, dump="d2", ts_ms=50_001))
+        chains.link(replace(one, dump="d2", ts_ms=110_001))
     for chunk_id in "abc":
         chains.judge(TOPIC, chunk_id, "")
 
     assert whole(decided(chains)) == [1]
+
+
+def test_records_that_were_lost_while_the_first_window_of_a_dump_was_open_make_it_doubtful_though_it_closed_later() -> None:
+    chains = chained(replace(FIRST, ts_ms=109_000), SECOND, LAST)
+    chains.lose(TOPIC, 50.0)
+
+    assert reasons(decided(chains)) == [LOST]
+
+
+def test_a_worker_whose_clock_is_ahead_does_not_make_a_dump_later_than_a_loss() -> None:
+    """The sink met the last chunk at 1000 by its own clock, the worker wrote it at 1300 by another: the first was closed at 900, not at 1200."""
+    links = [replace(FIRST, ts_ms=1_200_000), replace(SECOND, ts_ms=1_250_000), replace(LAST, ts_ms=1_300_000)]
+    for lost_s, outcome in ((900.0, [LOST]), (839.0, [])):
+        chains = chained(*links)
+        chains.lose(TOPIC, lost_s)
+
+        assert reasons(decided(chains)) == outcome
 
 
 def test_a_dump_whose_first_rows_may_have_come_before_counting_began_is_doubtful() -> None:

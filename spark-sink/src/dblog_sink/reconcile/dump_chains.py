@@ -32,7 +32,7 @@ ChainKey = tuple[str, str]
 
 NOT_BEGUN = "its first chunk was not met"
 MISSING_CHUNK = "a chunk between its first and its last was not met"
-LOST = "records of the topic were lost while it ran"
+LOST = "records of the topic were lost while it ran, or right before"
 OTHER_LOG = "another server's log began while it ran"
 TOO_OLD = "it began longer ago than chunks.keep.h"
 TOO_LONG = "too many chunks"
@@ -208,13 +208,13 @@ class Chains:
                 found.append(None)
             elif not first.begins:
                 found.append(Kept(_dump_of(attempt, self.mode), NOT_BEGUN))
-            elif (fault := self._fault(attempt, uncounted)) is not None:
+            elif (fault := self._fault(attempt, uncounted, wait_s=wait_s)) is not None:
                 found.append(Kept(_dump_of(attempt, self.mode), fault))
             else:
                 found.append(_chained(attempt, chain.verdicts, read_to, self.mode, now_s=now_s, wait_s=wait_s))
         return next((one for one in reversed(found) if isinstance(one, Dump)), found[-1])
 
-    def _fault(self, attempt: list[Link], uncounted: Callable[[str, Position], bool]) -> str | None:
+    def _fault(self, attempt: list[Link], uncounted: Callable[[str, Position], bool], *, wait_s: float) -> str | None:
         """What makes a dump doubtful, however complete its chunks are."""
         first = attempt[0]
         topic = first.marker.topic
@@ -224,7 +224,8 @@ class Chains:
             return SHARED
         if len({number >> EPOCH_SHIFT for link in attempt for number in (link.low[0], link.high)}) > 1:
             return OTHER_LOG
-        if first.ts_ms / 1000 <= self.lost_s.get(topic, -1.0):
+        lost_s = self.lost_s.get(topic)
+        if lost_s is not None and _opened_s(attempt, wait_s) <= lost_s:
             return LOST
         return NOT_COUNTED if self.mode == REPAIR and uncounted(topic, first.low) else None
 
@@ -237,6 +238,14 @@ def _is_over(outcome: Dump | Kept | None) -> bool:
 def is_alone(topic: str, server: str, source: str) -> bool:
     """Whether the topic's name shows that it is one table's: ``<topic.prefix>.<database>.<table>``, from which no character was taken away."""
     return topic == f"{server}.{source}" and _PLAIN.fullmatch(source) is not None
+
+
+def _opened_s(attempt: list[Link], window_s: float) -> float:
+    """When the first window of a dump opened, by the sink's clock, or earlier. Markers tell when windows closed, by the worker's: it is ahead at least as far
+    as one of them came before it was written, and behind only what makes the dump seem older.
+    """
+    ahead_s = max(0.0, *(link.ts_ms / 1000 - link.marker.met_s for link in attempt))
+    return attempt[0].ts_ms / 1000 - ahead_s - window_s
 
 
 def _attempts(links: Iterable[Link]) -> list[list[Link]]:
