@@ -287,3 +287,36 @@ def test_the_check_of_a_configuration_runs_no_statement_of_the_user(source: Data
     validate(follower)
 
     assert execute(source, "SHOW DATABASES LIKE 'made_by_a_check'") == []
+
+
+@pytest.mark.either_server
+def test_a_table_of_a_requested_dump_that_may_not_be_read_any_more_ends_alone_with_its_grant(source: Database, account: str) -> None:
+    database = new_database(source, "revoked")
+    rows = ",".join(f"({n}, {n})" for n in range(300))
+    execute(
+        source,
+        *(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)" for table in "tu"),
+        *(f"INSERT INTO {table} VALUES {rows}" for table in "tu"),
+        "FLUSH BINARY LOGS",
+        database=database,
+    )
+    who = f"'{account}'@'{source.host}'"
+    execute(source, f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {who}")
+    execute(source, *(f"GRANT SELECT ON {database}.{table} TO {who}" for table in "tu"))
+    execute(source, f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {who}")
+    config = {"database.user": account, "database.password": "secret", "snapshot.mode": "no_data"}
+    follower = Follower(source, database, **config).start()
+    try:
+        request = follower.ask(rf"{database}\.[tu]", chunk_rows=10, delay_ms=20)
+        follower.until(lambda: len(follower.rows.get("t", {})) > 10)
+        execute(source, f"REVOKE SELECT ON {database}.t FROM {who}")
+
+        status = follower.until_state(request, "FAILED")
+
+        assert {table["table"]: table["state"] for table in status["tables"]} == {f"{database}.t": "FAILED", f"{database}.u": "DONE"}
+        assert grants_in(status["reason"]) == [f"GRANT SELECT ON `{database}`.`t` TO {who}"]
+        follower.until_equal("u")
+        execute(source, "INSERT INTO t VALUES (1000, 1)", database=database)
+        follower.until(lambda: any(row["id"] == 1000 for row in follower.rows["t"].values()))
+    finally:
+        follower.task.stop()

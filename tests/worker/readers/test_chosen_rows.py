@@ -199,13 +199,32 @@ def test_what_fails_beside_the_rows_is_not_the_conditions_fault(follower: FakeFo
         follower.until(lambda: False)
 
 
-def test_a_table_that_is_read_whole_still_stops_the_task(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has asked for anything that could be at fault."""
-    refusing(monkeypatch, "chunk", DefiniteError("error 1030"))
-    follower.ask(r"d\.t")
+def test_a_table_that_a_request_means_whole_ends_alone_too(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the account may not read it any more."""
+    refused = refusing(monkeypatch, "chunk", DefiniteError("the privilege SELECT is missing"))
 
-    with pytest.raises(DefiniteError, match="error 1030"):
-        follower.until(lambda: False)
+    request = follower.ask(r"d\.(t|other)", parallelism=2)
+    status = follower.until_state(request, "FAILED")
+
+    assert len(refused) == 1
+    assert {one["table"]: one["state"] for one in status["tables"]} == {"d.t": "FAILED", "d.other": "DONE"}
+    assert "the rows of d.t cannot be read: the privilege SELECT is missing; then request another dump" in status["reason"]
+    goes_on(follower)
+
+
+def test_a_table_of_the_connectors_own_dump_still_stops_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its rows the connector is not what its owner wants."""
+    database = FakeDatabase()
+    database.execute("CREATE TABLE t (id int, PRIMARY KEY (id))")
+    database.insert(T, *((n,) for n in range(ROWS)))
+    refusing(monkeypatch, "chunk", DefiniteError("error 1030"))
+    follower = FakeFollower(database)
+
+    try:
+        with pytest.raises(DefiniteError, match="error 1030"):
+            follower.start().until_dumped()
+    finally:
+        follower.task.stop()
 
 
 SLOW = "a chunk from db:3306 took longer than 600 s (database.query.timeout.ms)"

@@ -732,7 +732,9 @@ class _Range:
 
 
 class ChosenRowsError(DefiniteError):
-    """The server refuses what chooses the rows of a dump. Nothing but a row may show that, long after the dump was asked for, and the log is not to wait."""
+    """The server refuses to read the rows that a request, or a condition, means. Nothing but a row may show that, long after the dump was asked for, and the
+    log is not to wait.
+    """
 
 
 class RowsNotReadError(TransientError):
@@ -756,9 +758,10 @@ def _of_chosen_rows(version: Table, extent: Extent) -> Iterator[None]:
         raise RowsNotReadError(str(e)) from e
     except DefiniteError as e:
         by = extent.chosen_by
-        if by is None or (isinstance(e, UnknownKeyError) and extent.keys is None):
+        if (by is None and extent.dump == INITIAL) or (isinstance(e, UnknownKeyError) and extent.keys is None):
             raise
-        message = f"the rows of {version.id} cannot be read by {by[0]}: {str(e) if extent.where is None else discreet(e)}; {by[1]}"
+        what, remedy = (f" by {by[0]}", by[1]) if by is not None else ("", "then request another dump")
+        message = f"the rows of {version.id} cannot be read{what}: {str(e) if extent.where is None else discreet(e)}; {remedy}"
         raise ChosenRowsError(message) from e
 
 
