@@ -217,6 +217,10 @@ class SimRecords:
         """The same of all runs."""
         self.ends: dict[tuple[str, TableId], tuple[int, ...]] = {}
         """Where the last chunk of each has ended."""
+        self.lows: dict[TableId, set[int]] = {}
+        """The low watermarks of the chunks of each table, in this run."""
+        self.last_low: dict[TableId, int] = {}
+        """The last ones of earlier runs."""
         self.verified: set[tuple[str, TableId, bytes]] = set()
         """Rows that have left a fingerprint, by the dump."""
         self.shown = BEHIND_ALL
@@ -247,6 +251,7 @@ class SimRecords:
                 raise ViolationError(f"I9: chunks of {made.table} are {ranges}, the last one ends at {self.ends[chain]}")
             self.chains.setdefault(chain, []).append(made)
         low, high = made.low.pos, made.high.pos
+        self._note_low(made)
         if made.fingerprints is not None:
             self._verify(made, made.fingerprints)  # type: ignore[arg-type]  rows here
         HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
@@ -259,6 +264,22 @@ class SimRecords:
             if keyless and made.rows_read and entry[0] in {ROWS, PREPARED} and any(table.id == made.table for table, *_ in entry[1]):
                 raise ViolationError(f"I2: {made.table} has no key and changed at {at}, inside its window")
         return None
+
+    def _note_low(self, made: ChunkMarker) -> None:
+        """Chunks of a table have low watermarks of their own, and those of a later run have later ones."""
+        low, lows = made.low.sequence_low, self.lows.setdefault(made.table, set())
+        if low in lows or low <= self.last_low.get(made.table, -1):
+            raise ViolationError(
+                f"I9: a chunk of {made.table} has the low watermark {low}; others of its run have {lows}, earlier runs came to {self.last_low}"
+            )
+        lows.add(low)
+
+    def begin_run(self) -> None:
+        """The task begins again."""
+        self.sent, self.ends = {}, {}
+        for table, lows in self.lows.items():
+            self.last_low[table] = max(lows)
+        self.lows = {}
 
     def has_whole_chain(self, dump: str, table: TableId) -> bool:
         """Whether chunks lead from the beginning of the table to its end, as the sink asks."""

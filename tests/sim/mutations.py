@@ -427,18 +427,25 @@ MUTATIONS = (
     ),
     # ---- read.only: core/marks.py, readers/marks.py
     Mutation(
-        "a window between positions of the log opens where its table's rows are passed over",
-        "dblog.core.marks:AwaitedMarks.take_lows",
-        "if follows(ticket)]",
-        "if True]",
-        20_000,
-    ),
-    Mutation(
         "a window between positions of the log closes at once",
         f"{READERS}marks:MarkExchange.passed",
         "lambda mark: at.has_come_to(mark, quiet=quiet)",
         "lambda mark: True",
         5000,
+    ),
+    Mutation(
+        "the numbers of windows begin again in each run",
+        "dblog.core.openings:Openings.number",
+        "self._at is not None and at > self._at",
+        "self._at is None or at > self._at",
+        5000,
+    ),
+    Mutation(
+        "the first windows of a run open where the offset stands",
+        f"{READERS}marks:MarkExchange.first_behind",
+        "self._first, self.may_ask = mark, True",
+        "self.may_ask = True",
+        20_000,
     ),
 )
 

@@ -261,7 +261,6 @@ class Play:
         """A run from the stored offset."""
         self.runs += 1
         options = self.options = options_of(*self.limits, f"r{self.runs}", read_only=self.read_only, redumps=self.redumps)
-        self.records.sent, self.records.ends = {}, {}
         start = starting._Start(self.connector, self.server, self.history, options, SETTINGS, CLOCK)  # type: ignore[arg-type]  # noqa: SLF001
         beginning = start.beginning(self.stored, list(self.requests.values()))
         HUB.note(f"run {self.runs} begins at {beginning.progress}")
@@ -279,11 +278,14 @@ class Play:
         self.newest: dict[tuple[str, bytes | None], int] = {}
         self.emptied: dict[str, int] = {}
         self.partitions: tuple[deque[Any], deque[Any]] = (deque(), deque())
-        if self.stored is None:
-            self.stored = dict(self.running.fold.offset())
+        self.records.begin_run()
+        start = dict(self.running.fold.offset())
         if self.dense:
             self.running._watch.estimates = dict.fromkeys(CAPTURED, KEYS_MAX)  # noqa: SLF001
         self.running.begin()
+        if start != self.stored:
+            self.stored = start
+            self.running.commit(start)
 
     def meet_statement(self) -> None:
         """The log comes to a rename, and nothing is dumped again for it: what had been dumped under its old name is not required under the new one."""

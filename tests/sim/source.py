@@ -13,7 +13,7 @@ from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, Renam
 from dblog.model import Column, Index, Table, TableId
 from sim.threads import HUB
 
-ROW_BITS = 12
+ROW_BITS = 23
 HALF = 1 << (ROW_BITS - 1)
 DATABASE = "s"
 CAPTURED = tuple(TableId(DATABASE, name) for name in "abc")

@@ -123,6 +123,7 @@ class World:
             run="run",
         )
         self.exchange = MarkExchange(self.interleaver.watermark)
+        self.exchange.stored(self.exchange.to_store())
         self.batches: list[Batch] = []
         self.errors: list[BaseException] = []
         self.readers: list[ChunkReader] = []

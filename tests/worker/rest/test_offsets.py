@@ -124,12 +124,13 @@ def test_a_field_that_the_connector_does_not_know_is_refused_with_the_one_that_i
     assert worker.client.get(url).json() == {"offsets": []}
 
 
-def test_fields_of_a_debezium_that_hands_over_are_taken(worker, stopped):
+def test_fields_of_a_debezium_that_hands_over_and_of_an_offset_of_dblog_are_taken(worker, stopped):
     fields = {
         "snapshot_completed": True,
         "transaction_id": None,
         "transaction_data_collection_order_db.t": 3,
         "incremental_snapshot_primary_key": "ac",
+        "dblog_windows": 8192,
     }
 
     answer = worker.client.patch(
@@ -154,6 +155,7 @@ def test_fields_of_a_debezium_that_hands_over_are_taken(worker, stopped):
         ({"server": "shop"}, {**PLACE, "gtids": 7}, "gtids"),
         ({"server": "shop"}, {**PLACE, "row": "x"}, "row"),
         ({"server": "shop"}, {**PLACE, "dblog_dump": "{"}, "dblog_dump"),
+        ({"server": "shop"}, {**PLACE, "dblog_windows": -1}, "dblog_windows must be a whole number"),
         ({"server": "shop"}, {}, "file"),
         ({"server": "another"}, PLACE, "source partition"),
         ({"server": "shop", "x": 1}, PLACE, "source partition"),

@@ -4,6 +4,9 @@ from it, with nothing written.
 Read-only mode (``read.only=true``): chunk threads ask the log thread for its position, prove that their snapshot shows everything in front
 of it, and read the server's log end behind their SELECT. The log thread opens and closes windows where it stands (core/marks.py), also of
 a log that has nothing more: whoever asks wakes it. docs/dump.md has the argument. # I2
+
+An earlier run may have opened windows behind the stored offset, at most where the log ended then. The first window of a run opens where the log has come to
+its end of now, so no chunk has an earlier low mark than those that were read before it. # I9
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from dblog.core.marks import AwaitedMarks
+from dblog.core.openings import Openings
 from dblog.core.timeline import Position
 from dblog.core.watermark import Ticket, WatermarkPosition
 from dblog.errors import TransientError
@@ -22,11 +26,10 @@ from dblog.readers.proof import read_behind_watermark, snapshot_behind
 
 Found = TypeVar("Found")
 
+_STOPPING = "the task is stopping"
+
 LOOK_INTERVAL_S = 0.1
 """How often whoever waits for the log thread looks whether the task stops."""
-
-ROWS_OF_A_POSITION = 1 << 23
-"""D7: the low bits of the second number."""
 
 
 class WindowMarks(Protocol):
@@ -79,9 +82,20 @@ class MarkExchange:
         self,
         watermark: Callable[[str, WatermarkPosition], None],
         later: Callable[[Ticket, Position], bool] = lambda _ticket, _position: False,
+        openings: Openings | None = None,
     ) -> None:
         self._watermark = watermark
         self._later = later
+        self._openings = openings or Openings()
+        self._numbering = threading.Lock()
+        """Held around it, for a moment: whoever stores offsets does not wait for the log thread."""
+        self._here: Progress | None = None
+        """Where the log stood some time in this run."""
+        self._wants_here = False
+        self.may_ask = False
+        """Whether it is known where the log ended when the run's first window was wanted."""
+        self._first: Any = None
+        """That; None: the log has come to it."""
         self._changed = threading.Condition()
         self._awaited: AwaitedMarks[Any] = AwaitedMarks()
         self._given: dict[int, Progress] = {}
@@ -93,7 +107,38 @@ class MarkExchange:
         del name
         return ReadMarks(self, stopped, retried)
 
+    # ---- offsets
+
+    def to_store(self) -> int:
+        """What the offset that is made now has of the windows' numbers."""
+        with self._numbering:
+            return self._openings.to_store()
+
+    def stored(self, ahead: int) -> None:
+        """An offset that has this is stored."""
+        with self._numbering:
+            self._openings.stored(ahead)
+        self.wake()
+
     # ---- chunk threads
+
+    def here(self, stopped: threading.Event) -> Progress:
+        """A position that the log was brought up to in this run. TransientError when the task stops meanwhile."""
+        with self._changed:
+            self._wants_here = True
+        self.wake()
+        with self._changed:
+            while self._here is None:
+                if stopped.is_set():
+                    raise TransientError(_STOPPING)
+                self._changed.wait(LOOK_INTERVAL_S)
+            return self._here
+
+    def first_behind(self, mark: Any) -> None:
+        """No window of the run opens in front of the mark: that of the first call."""
+        with self._changed:
+            if not self.may_ask:
+                self._first, self.may_ask = mark, True
 
     def low(self, ticket: Ticket, stopped: threading.Event) -> Progress:
         """Have the window opened, and get the position where it was. TransientError when the task stops meanwhile."""
@@ -104,8 +149,7 @@ class MarkExchange:
             try:
                 while ticket.number not in self._given:
                     if stopped.is_set():
-                        message = "the task is stopping"
-                        raise TransientError(message)
+                        raise TransientError(_STOPPING)
                     self._changed.wait(LOOK_INTERVAL_S)
             finally:
                 self._awaited.forget_low(ticket)
@@ -123,15 +167,25 @@ class MarkExchange:
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
         """The log is brought up to there. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of it is there now."""
-        if not self._awaited:
+        if not self._awaited and not self._wants_here:
             return
+        if self._wants_here and between:
+            with self._changed:
+                self._here, self._wants_here = at.copy(), False
+                self._changed.notify_all()
         with self._changed:
             closing = self._awaited.take_highs(lambda mark: at.has_come_to(mark, quiet=quiet))
+            if self._first is not None and at.has_come_to(self._first, quiet=quiet):
+                self._first = None
+            between = between and self._first is None and self._openings.may_begin
             opening = self._awaited.take_lows(between=between, follows=lambda ticket: not self._later(ticket, at.sequence))
+        with self._numbering:
+            last = self._openings.last(at.sequence)
+            numbers = [self._openings.number(at.sequence) for _ in opening]
         for ticket in closing:
-            self._watermark(ticket.high_token, _position(at, ticket))
-        for ticket in opening:
-            self._watermark(ticket.low_token, _position(at, ticket))
+            self._watermark(ticket.high_token, _position(at, last))
+        for ticket, number in zip(opening, numbers, strict=True):
+            self._watermark(ticket.low_token, _position(at, number))
         if opening:
             copy = at.copy()
             with self._changed:
@@ -149,6 +203,11 @@ class ReadMarks:
 
     def behind_low(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
         """Open the window where the log stands, and take a snapshot that shows everything in front of that."""
+        if not self._exchange.may_ask:
+            here = self._exchange.here(self._stopped)
+            with snapshot_behind(connection, here, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._retried):
+                pass  # it shows which server the snapshots are of, and without that the log's end means nothing
+            self._exchange.first_behind(connection.log_end())
         low = self._exchange.low(ticket, self._stopped)
         with snapshot_behind(connection, low, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._retried):
             return read()
@@ -158,12 +217,12 @@ class ReadMarks:
         self._exchange.high(ticket, connection.log_end())
 
 
-def _position(at: Progress, ticket: Ticket) -> WatermarkPosition:
+def _position(at: Progress, number: int) -> WatermarkPosition:
     """Windows that open at one position of an idle log still sort: no event begins there, so its rows' numbers are free (D7)."""
     here = at.row_context(now_us=0)
     return WatermarkPosition(
         file=here.file,
         pos=here.pos,
         sequence_high=here.sequence_high,
-        sequence_low=here.sequence_low + min(ticket.number, ROWS_OF_A_POSITION - 1),
+        sequence_low=here.sequence_low + number,
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dblog.core.dumps import Dump, dump_to_text
 from dblog.core.requested import Requests, requests_to_text
 from dblog.core.timeline import Position
 from dblog.model import OffsetMap
 from dblog.readers.contract import Progress
 from dblog.readers.interleaved import Step
+
+WINDOWS = "dblog_windows"
+"""In an offset: a number ahead of those that windows at one position of the log have (core/openings.py)."""
 
 UNREPORTED = "dblog_unreported"
 """In an offset: the schemas that the connector found at its first start are not all in their topic yet."""
@@ -22,7 +27,17 @@ class SourceOffset:
     ``dblog_unreported``, and a run that begins with it reports them again.
     """
 
-    def __init__(self, progress: Progress, *, dump: Dump | None, unreported: int = 0, requests: Requests | None = None) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        dump: Dump | None,
+        unreported: int = 0,
+        requests: Requests | None = None,
+        windows: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """``windows``: for ``dblog_windows``; 0 where there is nothing to tell."""
+        self._windows = windows
         self._progress = progress
         self._dump = dump
         self._dump_text: str | None = None
@@ -71,6 +86,8 @@ class SourceOffset:
             out["dblog_dump"] = self._dump_text
         if self._requests.has_state:
             out["dblog_dumps"] = requests_to_text(self._requests)
+        if windows := self._windows():
+            out[WINDOWS] = windows
         if self._unreported:
             out[UNREPORTED] = True
         return out

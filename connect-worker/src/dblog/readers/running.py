@@ -17,6 +17,7 @@ import structlog
 from dblog.clock import Clock
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.lograce import AT_END_BYTES
+from dblog.core.openings import Openings
 from dblog.core.pressure import Limit
 from dblog.core.requested import Requests
 from dblog.core.timeline import Position, Timeline
@@ -35,7 +36,7 @@ from dblog.readers.marks import MarkExchange, WrittenMarks
 from dblog.readers.modes import Modes
 from dblog.readers.notifications import Notifications
 from dblog.readers.numbers import RunningNumbers
-from dblog.readers.offset import SourceOffset
+from dblog.readers.offset import WINDOWS, SourceOffset
 from dblog.readers.options import ReaderOptions
 from dblog.readers.output import LogOutput
 from dblog.readers.patience import Patience
@@ -70,6 +71,8 @@ class Beginning:
     """The dumps that are asked for."""
     requests_known: Requests = field(default_factory=Requests)
     """The same, as far as the offset knows them."""
+    windows: int = 0
+    """What the offset has of the numbers of windows."""
     recovery: Mapping[str, float] = field(default_factory=dict)
     """Numbers for metrics: what recovering the schemas took."""
 
@@ -145,7 +148,9 @@ class Running:
             tally=Tally(clock, tables_max=tables_max),
             notify=(lambda notices: patience(lambda: notifications.segments(notices))) if notifications.wanted else None,
         )
-        exchange = MarkExchange(self.interleaver.watermark, self._opens_further_on) if options.read_only else None
+        exchange = self._exchange = (
+            MarkExchange(self.interleaver.watermark, self._opens_further_on, Openings(beginning.windows)) if options.read_only else None
+        )
         self.interleaver.begin(beginning.dump, beginning.requests, known=beginning.requests_known, dump_is_new=beginning.dump_is_new)
         self.dumping = Dumping(
             interleaver=self.interleaver,
@@ -165,7 +170,13 @@ class Running:
             marks=WrittenMarks if exchange is None else exchange.marks,
             estimates=lambda: self._watch.estimates,
         )
-        self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports), requests=beginning.requests)
+        self.fold = SourceOffset(
+            progress.copy(),
+            dump=beginning.dump,
+            unreported=len(beginning.reports),
+            requests=beginning.requests,
+            windows=(lambda: beginning.windows) if exchange is None else exchange.to_store,
+        )
         self._watches = options.watch_interval_s > 0
         self._watch = Watch(
             server,
@@ -288,6 +299,8 @@ class Running:
         self.desk.stored(self.fold.requests)
         for channel in self._channels:
             channel.stored(self.fold.requests)
+        if self._exchange is not None and isinstance(windows := offset.get(WINDOWS), int):
+            self._exchange.stored(windows)
         self._source.confirm(offset)
 
     def stop(self) -> None:

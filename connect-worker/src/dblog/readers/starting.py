@@ -27,7 +27,7 @@ from dblog.errors import DefiniteError, PositionLostError, TransientError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, Source
 from dblog.readers.history import SchemaHistory
-from dblog.readers.offset import UNREPORTED
+from dblog.readers.offset import UNREPORTED, WINDOWS
 from dblog.readers.options import ReaderOptions
 from dblog.readers.records import Records
 from dblog.readers.running import Beginning, Running
@@ -184,6 +184,7 @@ class _Start:
             found = self._begin(plan, epoch_above=epoch_above)
         dump = self._listed(self._dump(plan, found), offset)
         known, all_requests = self._requests(offset, requests, found.timeline)
+        windows = None if offset is None else offset.get(WINDOWS)
         return Beginning(
             progress=found.progress,
             timeline=found.timeline,
@@ -195,6 +196,7 @@ class _Start:
             ends_after_dump=plan.ends_after_dump,
             requests=all_requests,
             requests_known=known,
+            windows=windows if isinstance(windows, int) else 0,
             recovery=self._recovery,
         )
 

@@ -2,8 +2,8 @@
 
 Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``, ``ts_sec``, ``snapshot``), so a connector can be taken
 over from Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to),
-``dblog_epoch`` (how often that has changed: D7), ``dblog_xa`` (XA transactions that have not ended: task/prepared.py) and
-``dblog_unreported`` (the schemas of the start are not in their topic yet: readers/offset.py).
+``dblog_epoch`` (how often that has changed: D7), ``dblog_xa`` (XA transactions that have not ended: task/prepared.py),
+``dblog_windows`` and ``dblog_unreported`` (the schemas of the start are not in their topic yet: both readers/offset.py).
 
 Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included. A
 compressed transaction is one event to Debezium, which reads it again: there ``event`` is left out and ``dblog_event`` counts what is in it.

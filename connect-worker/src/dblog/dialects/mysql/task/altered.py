@@ -17,9 +17,9 @@ from dblog.dialects.mysql.binlog.offset import POSITION_BITS, TABLE_COUNT, LogPr
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.errors import DblogError, DefiniteError
 from dblog.model import OffsetMap
-from dblog.readers.offset import UNREPORTED
+from dblog.readers.offset import UNREPORTED, WINDOWS
 
-_COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch")
+_COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch", WINDOWS)
 _TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "dblog_dumps", "transaction_id")
 _OTHERS = ("pos", "snapshot", "snapshot_completed", UNREPORTED)
 _FAMILIES = (TABLE_COUNT, PREFIX)
