@@ -6,15 +6,16 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from confluent_kafka import Consumer, TopicPartition
 from cost import Meter
 from demo.topics import Topics, delete_topics
 from engines import LIMIT_S, POLL_S, Engine, Variant
 from stack.process import wait_until
-from tables import DATABASE, LATENCY, NARROW, TEN, Source
-from works import CatchUp, Dump, Latency, Restart
+from tables import DATABASE, LATENCY, NARROW, SIGNAL, SIGNALS, TEN, Source
+from works import CatchUp, Dump, DumpBeside, Latency, Restart
 
 POKE = "poke"
 """A table beside the one that is measured: a record of it shows that a connector follows the log, and stores an offset."""
@@ -61,7 +62,9 @@ class Field:
         variant.engine.delete(name)
         delete_topics(self.bootstrap, f"{name}.")
 
-    def between_first_and_last(self, engine: Engine, name: str, table: str, records: int, begin: Callable[[], None]) -> Measured:
+    def between_first_and_last(
+        self, engine: Engine, name: str, table: str, records: int, begin: Callable[[], None], *, stop: bool = True
+    ) -> Measured:
         """Begin, and measure until the topic, empty before, holds ``records``; more of them are an error, as fewer are."""
         topics = self.topic(name, table)
         assert topics.records() == 0, f"{name} wrote before it was asked to"
@@ -72,7 +75,8 @@ class Field:
         wait_until(lambda: topics.records() >= records, timeout_s=LIMIT_S, what=f"{records} records of {name}", pause_s=POLL_S)
         wall_s, used_s = time.monotonic() - began_s, meter.used_s()
         peak = engine.peak_mib()
-        engine.stop(name)
+        if stop:
+            engine.stop(name)
         assert topics.records() == records, f"{name} wrote {topics.records()} records, and there are {records}"
         return Measured(records - began, wall_s, used_s, peak)
 
@@ -121,6 +125,80 @@ def dump(field: Field, work: Dump, variants: Sequence[Variant], *, units: int, r
             field.end(variant, name)
     source.execute(f"DROP TABLE {DATABASE}.{table}")
     return results
+
+
+LIVE = "live"
+"""The table that is written while another one is dumped."""
+
+
+def dump_beside(field: Field, work: DumpBeside, variants: Sequence[Variant], *, units: int, rounds: int) -> dict[str, list[Measured]]:
+    """Each contestant follows the log, which small transactions come into at an even pace, and is asked by a signal for a large table."""
+    source, table = field.source, work.name
+    source.create(table, work.shape)
+    source.create(LIVE, LATENCY)
+    source.create(SIGNALS, SIGNAL)
+    source.write_many(table, work.shape, units, log=False)
+    source.execute(f"ANALYZE TABLE {DATABASE}.{table}")
+    field.report(f"{work.name}: {units:,} rows lie in the table")
+    results: dict[str, list[Measured]] = {variant.key: [] for variant in variants}
+    for at in range(rounds):
+        for variant in variants:
+            engine, name = variant.engine, f"{work.name}_{variant.key}_{at}"
+            options = {**variant.options, "signal.data.collection": f"{DATABASE}.{SIGNALS}"}
+            field.follow([(replace(variant, options=options), name)], [table, LIVE, SIGNALS])
+            with Arrivals(field, name, per_s=work.per_s) as arrivals:
+                measured = field.between_first_and_last(engine, name, table, units, lambda: source.ask(table), stop=False)
+                delays_us = arrivals.of_the_last(measured.wall_s)
+            centiles = statistics.quantiles(delays_us, n=100)
+            results[variant.key].append(replace(measured, p50_ms=centiles[49] / 1000, p99_ms=centiles[98] / 1000))
+            field.report(f"  {name}: {reported(results[variant.key][-1])}")
+            field.end(variant, name)
+    source.execute(*(f"DROP TABLE {DATABASE}.{each}" for each in (table, LIVE, SIGNALS)))
+    return results
+
+
+class Arrivals:
+    """Single-row transactions at an even pace, and a consumer that waits for each; leave it, and both end."""
+
+    def __init__(self, field: Field, name: str, *, per_s: int) -> None:
+        self._field, self._name, self._per_s = field, name, per_s
+        self._ending = threading.Event()
+        self._threads = [threading.Thread(target=self._write), threading.Thread(target=self._listen)]
+        self._seen: list[tuple[float, int]] = []
+        """When each arrived, by the monotonic clock in seconds, and its delay in microseconds."""
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        wait_until(lambda: len(self._seen) > 5 * self._per_s, timeout_s=LIMIT_S, what=f"{self._name} to follow the writes")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+
+    def of_the_last(self, seconds: float) -> list[int]:
+        """The delays of what has arrived in so many seconds until now; raises AssertionError where the log has not kept pace with the writes."""
+        since_s = time.monotonic() - seconds
+        found = [delay_us for at_s, delay_us in list(self._seen) if at_s >= since_s]
+        assert len(found) > seconds * self._per_s / 2, f"{self._name} brought {len(found)} records of the log in {seconds:.0f} s"
+        return found
+
+    def _write(self) -> None:
+        while not self._ending.is_set():
+            self._field.source.write_paced(LIVE, per_s=self._per_s, seconds=2)
+
+    def _listen(self) -> None:
+        consumer = Consumer({"bootstrap.servers": self._field.bootstrap, "group.id": f"{self._name}-consumer", "enable.auto.commit": False})
+        consumer.assign([TopicPartition(f"{self._name}.{DATABASE}.{LIVE}", 0, 0)])
+        try:
+            while not self._ending.is_set():
+                message = consumer.poll(0.5)
+                if message is not None and message.error() is None:
+                    self._seen.append((time.monotonic(), time.time_ns() // 1000 - _long(message.key())))
+        finally:
+            consumer.close()
 
 
 def latency(field: Field, work: Latency, variants: Sequence[Variant], *, seconds: float, rounds: int) -> dict[str, list[Measured]]:

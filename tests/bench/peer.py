@@ -15,13 +15,13 @@ from typing import Any
 from demo.pipeline import CONNECTOR_USER, ROOT, Worker, create_connector_user
 from engines import LIMIT_S, TUNED, Ours, Peer, Variant
 from machine import machine
-from measures import Field, Measured, catch_up, dump, latency, restart
+from measures import Field, Measured, catch_up, dump, dump_beside, latency, restart
 from peerreport import entry, tables
 from rich.console import Console
 from stack import Debezium, Kafka, MySql
 from stack.process import wait_until
-from tables import TEN, Source
-from works import WORKS, CatchUp, Dump, Latency, Restart, Work
+from tables import DATABASE, TEN, Source
+from works import WORKS, CatchUp, Dump, DumpBeside, Latency, Restart, Work
 
 BUILD = ROOT / "build" / "bench"
 FOLDER = BUILD / "peer"
@@ -60,6 +60,9 @@ def ask(field: Field, work: Work, ours: Ours, peer: Peer, *, scale: float, round
             return catch_up(field, work, tuned, units=int(work.units * scale), rounds=rounds)
         case Dump():
             return dump(field, work, tuned, units=int(work.units * scale), rounds=rounds)
+        case DumpBeside():
+            larger = [*bare, Variant("peer_tuned", peer, {**TUNED, "incremental.snapshot.chunk.size": "8192"})]
+            return dump_beside(field, work, larger, units=int(work.units * scale), rounds=rounds)
         case Latency():
             polling = [*bare, Variant("peer_tuned", peer, {"poll.interval.ms": "5"})]
             return latency(field, work, polling, seconds=max(5, work.seconds * scale), rounds=rounds)
@@ -76,6 +79,9 @@ def run(works: list[Work], *, scale: float, rounds: int, console: Console) -> li
         source = Source(server)
         source.execute(f"GRANT RELOAD, SHOW DATABASES, LOCK TABLES ON *.* TO '{CONNECTOR_USER}'@'%'")  # Debezium's snapshot asks for these
         source.prepare()
+        source.execute(
+            f"GRANT INSERT, DELETE ON {DATABASE}.* TO '{CONNECTOR_USER}'@'%'"
+        )  # its incremental one writes windows into the table of signals
         worker = Worker(kafka, FOLDER / "worker", name="bench", options=FLUSH)
         debezium = Debezium(FOLDER / "debezium", kafka, registry_url=worker.url, flavor="mysql", options=FLUSH)
         with worker, debezium:

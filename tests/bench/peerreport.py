@@ -7,7 +7,7 @@ from typing import Any
 
 from measures import Measured
 from rich.table import Table
-from works import PEAK_MIB_MAX, CatchUp, Dump, Latency, Restart, Work
+from works import PEAK_MIB_MAX, CatchUp, Dump, DumpBeside, Latency, Restart, Work
 
 
 def entry(work: Work, results: dict[str, list[Measured]], facts: dict[str, Any]) -> dict[str, Any]:
@@ -20,7 +20,8 @@ def entry(work: Work, results: dict[str, list[Measured]], facts: dict[str, Any])
     wall = cpu = None
     if ours and against:
         # Less is better where the answer is a delay.
-        wall = _ratio(against["p50_ms"], ours["p50_ms"]) if ours["p50_ms"] else _ratio(ours["records_per_s"], against["records_per_s"])
+        delay = isinstance(work, Latency | Restart)
+        wall = _ratio(against["p50_ms"], ours["p50_ms"]) if delay else _ratio(ours["records_per_s"], against["records_per_s"])
         cpu = _ratio(ours["records_per_cpu_s"], against["records_per_cpu_s"])
     return {
         "work": work.name,
@@ -58,7 +59,7 @@ def tables(works: list[Work], entries: list[dict[str, Any]]) -> list[Table]:
     for e in entries:
         work, ours, peer, tuned = by_name[e["work"]], e["ours"] or {}, e["peer"] or {}, e["peer_tuned"] or {}
         match work:
-            case CatchUp() | Dump():
+            case CatchUp() | Dump() | DumpBeside():
                 through.add_row(
                     work.name,
                     *(_k(ours.get("records_per_s")), _k(ours.get("records_per_cpu_s")), _mib(ours.get("peak_rss_mib"))),
@@ -66,8 +67,9 @@ def tables(works: list[Work], entries: list[dict[str, Any]]) -> list[Table]:
                     *(_k(tuned.get("records_per_s")), _k(tuned.get("records_per_cpu_s")), _plain(tuned.get("peak_rss_mib"))),
                     *(_times(e["ratio_wall"], work.goal.wall), _times(e["ratio_cpu"], work.goal.cpu)),
                 )
-            case Latency() | Restart():
-                goals = [work.goal_p50_ms, work.goal_p99_ms] if isinstance(work, Latency) else [work.goal_ms, work.goal_ms]
+        match work:
+            case Latency() | Restart() | DumpBeside():
+                goals = _goals(work)
                 delays.add_row(
                     work.name,
                     *(_ms(ours.get("p50_ms"), goals[0]), _ms(ours.get("p99_ms"), goals[1]), _k(ours.get("records_per_cpu_s"))),
@@ -75,6 +77,17 @@ def tables(works: list[Work], entries: list[dict[str, Any]]) -> list[Table]:
                     *(_mib(ours.get("peak_rss_mib")), f"p50 {goals[0]:g}, p99 {goals[1]:g}"),
                 )
     return [table for table in (through, delays) if table.row_count]
+
+
+def _goals(work: Latency | Restart | DumpBeside) -> tuple[float, float]:
+    """Of p50 and of p99, in ms."""
+    match work:
+        case Latency():
+            return work.goal_p50_ms, work.goal_p99_ms
+        case DumpBeside():
+            return work.goal_p99_ms, work.goal_p99_ms
+        case Restart():
+            return work.goal_ms, work.goal_ms
 
 
 def _table(title: str, headings: tuple[str, ...]) -> Table:

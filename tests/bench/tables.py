@@ -6,6 +6,7 @@ Values are functions of the row's number `n`: the same table whatever the machin
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import dataclass
 
 import pymysql
@@ -99,6 +100,11 @@ LATENCY = Shape(
 """The key is the moment of the insert: whoever sees the key knows how long it took."""
 
 
+SIGNALS = "debezium_signal"
+SIGNAL = Shape("id varchar(64) NOT NULL PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048) NULL", "", "")
+"""The table of signals, as Debezium's documentation has it."""
+
+
 class Source:
     """The database under measurement, as its administrator."""
 
@@ -138,6 +144,11 @@ class Source:
             insert = shape.insert(table, f"(t.n + {start})", numbered=numbered)
             statements.append(f"{insert} FROM {DATABASE}.numbers t WHERE t.n < {count}")
         self.execute(*statements, log=log)
+
+    def ask(self, table: str) -> None:
+        """A signal that asks for a dump of the table beside the log, as Debezium takes it and dblog too."""
+        data = json.dumps({"type": "incremental", "data-collections": [f"{DATABASE}.{table}"]})
+        self.execute(f"INSERT INTO {DATABASE}.{SIGNALS} VALUES (UUID(), 'execute-snapshot', '{data}')")
 
     def write_single(self, table: str, shape: Shape, rows: int) -> None:
         """A transaction a row."""

@@ -43,6 +43,19 @@ class Dump:
 
 
 @dataclass(frozen=True, slots=True)
+class DumpBeside:
+    """A table that a signal asks for, while small transactions arrive at an even pace in another one."""
+
+    name: str
+    shape: Shape
+    units: int
+    per_s: int
+    goal: Goal
+    goal_p99_ms: float
+    """From the commit to a consumer, while the dump runs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Latency:
     """From the commit to a consumer, at an even pace."""
 
@@ -63,7 +76,7 @@ class Restart:
     goal_ms: float
 
 
-Work = CatchUp | Dump | Latency | Restart
+Work = CatchUp | Dump | DumpBeside | Latency | Restart
 
 
 def _many(shape: Shape) -> Callable[[Source, str, int], None]:
@@ -86,6 +99,7 @@ WORKS: tuple[Work, ...] = (
         base=mixed_base,
     ),
     Dump("dump", TEN, 5_000_000, Goal(6, 12)),
+    DumpBeside("dump_beside", TEN, 5_000_000, per_s=2_000, goal=Goal(10, 12), goal_p99_ms=30),
     CatchUp("wide", WIDE, 100_000, _many(WIDE), Goal(cpu=5)),
     CatchUp("json", JSON, 300_000, _many(JSON), Goal(cpu=5)),
     CatchUp("text", TEXT, 100_000, _many(TEXT), Goal(cpu=5)),
