@@ -100,7 +100,9 @@ def test_high_water_marks_alone_suffice(sink: Sink, items: TableSchema) -> None:
     assert sink.rows(items) == [row(1, "old"), row(2, "gone"), row(3, "stays"), row(4, "later")]
 
 
-@pytest.mark.parametrize("settings", [pytest.param(MERGED, marks=pytest.mark.long, id="merged"), pytest.param(LANDED, id="landed")])
+@pytest.mark.parametrize(
+    "settings", [pytest.param(MERGED, marks=pytest.mark.long, id="merged"), pytest.param(LANDED, marks=pytest.mark.long, id="landed")]
+)
 def test_transaction_ids_alone_suffice(sink: Sink, items: TableSchema, settings: dict[str, str]) -> None:
     made = written(sink, items, settings)
     lose_positions(sink, items)

@@ -15,6 +15,7 @@ from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
 
+@pytest.mark.long
 def test_the_newest_rows_are_shown_and_no_deleted_one_also_where_a_column_was_renamed(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"rewrite.rows.max": "0"}
     table = TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", ["null", "string"])], registry=registry)

@@ -295,6 +295,7 @@ def test_where_only_the_time_shows_it_the_table_waits_for_a_person_and_goes_on_w
     assert sink.rows(items) == [{"id": 1, "v": "c"}]
 
 
+@pytest.mark.long
 def test_a_truncate_between_partitions_at_two_logs_waits_for_a_person(sink: Sink, items: TableSchema) -> None:
     sink.batch(of_a(items, "c", 1, "a", 1, partition=0), of_a(items, "c", 2, "a", 2, partition=1))
     sink.batch(of_b(items, "u", 1, "b", 1, partition=0))

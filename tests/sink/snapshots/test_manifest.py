@@ -222,6 +222,7 @@ def test_a_table_is_complete_behind_the_end_of_its_first_dump(sink: Sink, regist
     assert next_snapshot(marker("a", 4500)).complete, "a second dump repeats what is there"
 
 
+@pytest.mark.long
 def test_a_source_that_rests_gets_a_snapshot_behind_its_dump_once_all_that_kafka_has_is_read(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.dumped(source.left, {1: 5, 2: 6}, at=700)
@@ -706,7 +707,7 @@ def test_a_manifest_without_what_it_needs_is_refused(options: dict[str, str], ke
     assert reported in caught.value.errors[key]
 
 
-@pytest.mark.parametrize("what", ["partitions", "names", "kind"])
+@pytest.mark.parametrize("what", [*(pytest.param(what, marks=pytest.mark.long) for what in ("partitions", "names")), "kind"])
 def test_topics_of_which_no_snapshot_can_be_made_are_refused_with_the_way_out(sink: Sink, registry: RegistryServer, what: str) -> None:
     source = Source(registry)
     source.opened()

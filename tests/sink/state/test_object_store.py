@@ -83,6 +83,7 @@ def test_of_many_that_create_a_file_at_once_one_does(spark: SparkSession, lake: 
     assert HadoopFolder(spark, lake).read("lease.json") == f"of {created.index(True)}"
 
 
+@pytest.mark.long
 def test_a_file_that_is_replaced_and_removed_again_and_again_is_read_whole_or_not_at_all(spark: SparkSession, lake: str) -> None:
     folder = HadoopFolder(spark, lake)
     texts = ["a" * 5000, "b" * 3000]

@@ -119,6 +119,7 @@ def test_a_dropped_column_is_dropped_where_that_is_wanted_and_stays_dropped(sink
     assert sink.rows(wide) == [{"id": 1, "a": "x"}, {"id": 3, "a": "late"}]
 
 
+@pytest.mark.long
 def test_a_table_that_may_not_change_stops_with_the_change_and_goes_on_when_it_is_allowed(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.evolution": "fail"}
     old, new = table(registry, ("v", "string")), table(registry, ("v", "string"), ("n", "int"))

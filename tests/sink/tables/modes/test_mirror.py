@@ -275,6 +275,7 @@ def test_a_small_mirror_is_tidied_too_and_its_commits_are_counted_over_starts(si
     assert sink.rows(items) == [row(3, "a")]
 
 
+@pytest.mark.long
 def test_the_freshest_state_is_asked_for_by_table_or_topic_and_only_of_a_mirror(
     sink: Sink, items: TableSchema, registry: RegistryServer
 ) -> None:

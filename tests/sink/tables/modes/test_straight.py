@@ -111,6 +111,7 @@ def test_rows_of_before_a_delete_stay_away(sink: Sink, registry: RegistryServer,
     assert [row["id"] for row in sink.rows(table)] == [*(n for n in range(200) if n != 7), 1000]
 
 
+@pytest.mark.long
 def test_keys_that_are_decimals_lie_between_others_as_numbers_do(sink: Sink, registry: RegistryServer, ways: list[int | None]) -> None:
     table = TableSchema(
         topic="p.shop.items", columns=[("id", "int"), ("part", decimal(6, 2)), ("v", "string")], key=("id", "part"), registry=registry

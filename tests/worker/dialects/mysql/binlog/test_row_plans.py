@@ -38,7 +38,7 @@ def both(made: Made) -> tuple[FastPlan, ReferencePlan]:
     return compile_plan(made.plan, row_image), ReferencePlan(made.plan, row_image)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_inserts_are_alike_and_state_what_was_stored(data: st.DataObject) -> None:
     made = data.draw(tables())
@@ -79,7 +79,7 @@ def test_inserts_are_alike_and_state_what_was_stored(data: st.DataObject) -> Non
         assert (None if key is None else decoded_key(made.plan, key)) == ({n: struct_[n] for n in names} if names else None)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_updates_and_deletes_are_alike(data: st.DataObject) -> None:
     made = data.draw(tables(columns_max=6))
@@ -116,7 +116,7 @@ def test_records_are_numbered_in_their_transaction_a_changed_key_twice_and_tombs
     assert numbers("d", DELETE, one + two) == [(8191, 64), None, (8192, 65), None]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
     made = data.draw(tables())
@@ -179,7 +179,7 @@ def test_the_schemas_of_a_marker_tell_how_many_digits_of_a_second_a_timestamp_ha
     assert [digits(row[name]) for name in "abcd"] == ["6", "3", "0", None]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_every_handling_mode_is_alike_and_log_and_chunk_agree(data: st.DataObject) -> None:
     made = data.draw(tables(of=st.one_of(kinds(), kinds(), st.just(uuids())), modes=every_mode()))
