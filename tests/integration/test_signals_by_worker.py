@@ -13,7 +13,7 @@ from demo.pipeline import Connector, Worker, create_connector_user, task_pids
 from demo.rest import NO_TLS
 from stack import Kafka, MariaDb
 from stack.process import wait_until
-from support.servers import execute, new_database
+from support.servers import connected, execute, new_database
 from support.topicfold import fold, records
 
 ROWS = 3_000
@@ -61,9 +61,11 @@ def test_a_dump_that_a_signal_asked_for_is_steered_like_any_other_and_ends_once(
     try:
         worker.rest.create(name, connector.config)
         wait_until(lambda: worker.rest.state(name) == "RUNNING", timeout_s=60, what="the task")
-        send("mine", "execute-snapshot", {"data-collections": [rf"{database}\.t"]})
-        wait_until(lambda: "revision" in listed(), timeout_s=60, what="the signal's dump to be stored")
-        assert rest("POST", f"{url}/{listed()['id']}/pause").status_code == 202
+        with connected(mariadb, database=database) as locking, locking.cursor() as cursor:
+            cursor.execute("LOCK TABLES t WRITE")  # no row is read until the pause is asked for
+            send("mine", "execute-snapshot", {"data-collections": [rf"{database}\.t"]})
+            wait_until(lambda: "revision" in listed(), timeout_s=60, what="the signal's dump to be stored")
+            assert rest("POST", f"{url}/{listed()['id']}/pause").status_code == 202
         becomes("PAUSED")
         for pid in task_pids(worker.pid):
             os.kill(pid, signal.SIGKILL)
