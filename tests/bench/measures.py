@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import pymysql
 from confluent_kafka import Consumer, TopicPartition
 from cost import Meter
 from demo.topics import Topics, delete_topics
@@ -175,6 +177,7 @@ class Arrivals:
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()
+        self._field.source.end_paced()
         for thread in self._threads:
             thread.join()
 
@@ -186,8 +189,8 @@ class Arrivals:
         return found
 
     def _write(self) -> None:
-        while not self._ending.is_set():
-            self._field.source.write_paced(LIVE, per_s=self._per_s, seconds=2)
+        with contextlib.suppress(pymysql.err.OperationalError):  # it is ended before its time
+            self._field.source.write_paced(LIVE, per_s=self._per_s, seconds=2 * LIMIT_S)
 
     def _listen(self) -> None:
         consumer = Consumer({"bootstrap.servers": self._field.bootstrap, "group.id": f"{self._name}-consumer", "enable.auto.commit": False})

@@ -176,6 +176,16 @@ class Source:
             declare="DECLARE ahead_s DOUBLE; DECLARE started_s DOUBLE DEFAULT UNIX_TIMESTAMP(SYSDATE(6));",
         )
 
+    def end_paced(self) -> None:
+        """End what ``write_paced`` writes in another thread."""
+        with contextlib.closing(pymysql.connect(**self.server.login)) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT DISTINCT t.PROCESSLIST_ID FROM performance_schema.threads t JOIN performance_schema.events_statements_current s USING (THREAD_ID)"
+                " WHERE s.SQL_TEXT LIKE 'CALL %.paced(%'"
+            )
+            for (number,) in cursor.fetchall():
+                cursor.execute(f"KILL {number}")
+
     def _call(self, procedure: str, times: int, body: str, *, declare: str = "") -> None:
         self.execute(
             f"DROP PROCEDURE IF EXISTS {DATABASE}.{procedure}",
