@@ -81,6 +81,7 @@ def test_positions_and_tombstones_alone_suffice(sink: Sink, items: TableSchema) 
     assert sink.rows(items) == [*RIGHT, row(4, "dumped hours ago")]
 
 
+@pytest.mark.long
 def test_high_water_marks_alone_suffice(sink: Sink, items: TableSchema) -> None:
     made = written(sink, items, LANDED)
     lose_positions(sink, items)

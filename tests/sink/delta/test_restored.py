@@ -41,6 +41,7 @@ def test_what_a_restore_takes_away_is_what_the_sink_wrote_in_between(commits: li
     assert loss(commits) == found
 
 
+@pytest.mark.long
 def test_a_restore_that_takes_rows_of_the_sink_away_stops_the_table_until_it_is_undone(sink: Sink, registry: RegistryServer) -> None:
     items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", "string")], registry=registry)
 

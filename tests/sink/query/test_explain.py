@@ -29,6 +29,7 @@ def asked(job: Job, table: str, key: str) -> Explained:
     return explain(job.spark, settings, applier, registry, table=table, key=key)
 
 
+@pytest.mark.long
 def test_a_rows_last_change_is_led_back_to_its_record_and_its_delta_version(job: Job) -> None:
     table = job.table("t")
     job.create(table)

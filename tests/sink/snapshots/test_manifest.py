@@ -632,6 +632,7 @@ def test_a_point_of_the_source_leads_to_the_newest_snapshot_at_or_before_it(spar
         as_of(spark, str(tmp_path / "elsewhere"))
 
 
+@pytest.mark.long
 def test_a_running_job_publishes_a_dump_while_the_source_rests_and_then_its_transactions(
     spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path
 ) -> None:
