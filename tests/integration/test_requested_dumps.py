@@ -320,6 +320,27 @@ def with_shades(follower: Follower) -> None:
     follower.until(lambda: "moved" in follower.rows)  # the log has come to the tables
 
 
+def test_a_surrogate_key_that_a_foreign_key_changes_without_a_row_in_the_log_is_refused(shop: Any) -> None:
+    follower = shop()
+    follower.sql(
+        "CREATE TABLE shops (id INT PRIMARY KEY)",
+        "CREATE TABLE sales (id INT PRIMARY KEY, shop INT NOT NULL, place INT NOT NULL, KEY (place), "
+        "CONSTRAINT of_shop FOREIGN KEY (shop) REFERENCES shops (id) ON UPDATE CASCADE, CONSTRAINT of_place FOREIGN KEY (place) REFERENCES shops (id))",
+        "INSERT INTO shops VALUES (1)",
+        "INSERT INTO sales VALUES (1, 1, 1)",
+    )
+    follower.until_equal("sales")
+    native = execute(follower.source, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    sales = rf"{follower.database}\.sales"
+
+    if native and native[0][1] == "OFF":  # the log has what the foreign key changes
+        follower.until_state(follower.ask(sales, surrogate_key="shop"), "DONE")
+    else:
+        with pytest.raises(DefiniteError, match="its column SHOP, which its foreign key of_shop changes without a trace in the log"):
+            follower.ask(sales, surrogate_key="SHOP")
+    follower.until_state(follower.ask(sales, surrogate_key="place"), "DONE")
+
+
 @pytest.mark.either_server
 def test_a_surrogate_key_bounds_the_chunks_of_tables_with_a_key_and_without_one_and_no_row_is_lost(shop: Any) -> None:
     follower = shop()

@@ -698,6 +698,9 @@ class SimServer:
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
         """There is no SQL here."""
 
+    def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
+        """There are no foreign keys here."""
+
     def check_keys(self, table: Table, keys: Any) -> None:
         """What the desk refuses of them needs no server."""
 

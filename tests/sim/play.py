@@ -185,6 +185,8 @@ class Play:
     def __init__(self, seed: int, *, trace: list[str] | None = None) -> None:
         self.chance = Random(seed)
         random = self.random = self.chance.random
+        self.by_surrogate = Random(f"by {seed}").random
+        """Dice of its own: which requests go by another column changes nothing else of a schedule."""
         HUB.begin(self.chance, preempts=(0.1, 0.3, 0.7)[int(random() * 3)], trace=trace)
         self.calm = random() < 0.15
         """Nothing fails, so that also the straight way is played."""
@@ -375,7 +377,7 @@ class Play:
         )
         if self.in_chunks:
             request = replace(request, mode=Mode.ROWS, tables=("s\\.[abc]",), keys=None)
-        if request.keys is None and request.mode is not Mode.VERIFY and (self.in_chunks or random() < 0.5):
+        if request.keys is None and request.mode is not Mode.VERIFY and (self.in_chunks or self.by_surrogate() < 0.5):
             request = replace(request, surrogate_key=SURROGATE)
         self.asked[request.id] = (len(self.kafka), self.running.stream.progress.entries)  # type: ignore[attr-defined]
         self.order(request)

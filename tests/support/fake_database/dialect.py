@@ -532,6 +532,9 @@ class FakeServer:
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
         """There is no SQL here."""
 
+    def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
+        """There are no foreign keys here."""
+
     def check_keys(self, table: Table, keys: Sequence[Row]) -> None:
         if not table.key or any(len(key) != len(table.key) for key in keys):
             raise DefiniteError(f"a key of {table.id} has {len(table.key)} values")

@@ -96,7 +96,8 @@ def test_a_column_that_cannot_bound_chunks_is_refused_with_the_remedy(table: Tab
         keyed_by(table, name)
 
 
-def test_a_unique_index_of_a_part_of_the_column_makes_it_no_key() -> None:
+def test_a_unique_index_of_a_part_of_the_column_neither_makes_it_a_key_nor_orders_by_it() -> None:
     cut = Index(name="code", columns=("code",), unique=True, partial=True)
 
-    assert keyed_by(replace(ORDERS, indexes=(cut,)), "code").key == ("code", "Id", "part")
+    with pytest.raises(DefiniteError, match="has no index in the order of code, Id, part"):
+        keyed_by(replace(ORDERS, indexes=(cut,)), "code")

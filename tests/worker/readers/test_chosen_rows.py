@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from queue import Queue
 from typing import Any
 
 import pytest
-from dblog.core.dumprequests import Wanted, with_table_wanted, with_wanted
+from dblog.core.dumprequests import DumpRequest, Wanted, with_table_wanted, with_wanted
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, UnknownKeyError
 from dblog.model import TableId
 from dblog.readers import chunk
@@ -269,6 +270,32 @@ def test_rows_that_cannot_be_read_are_tried_for_some_time_and_the_status_says_wh
 
     status = follower.until_state(request, "DONE")
     assert status["reason"] is None
+    follower.until_equal("t")
+
+
+def test_a_pause_ends_a_series_of_tries_that_failed(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk, "NOT_READ_S", 0.0)
+    follower.config["retriable.restart.connector.wait.ms"] = "1"
+    follower.restart()
+    asked: Queue[DumpRequest] = Queue()
+    tries = 0
+
+    def two_and_two(_: Any) -> bool:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            follower.tell(with_wanted(asked.get(timeout=60), Wanted.PAUSED))
+        return tries <= 4
+
+    refusing(monkeypatch, "chunk", TransientError(SLOW), wanted=two_and_two)
+    request = follower.ask(r"d\.t", predicate={r"d\.t": "name LIKE '%x'"})
+    asked.put(request)
+    follower.until_state(request, "PAUSED")
+    follower.tell(with_wanted(follower.requests[request.id], Wanted.RUNNING))
+
+    follower.until_state(request, "DONE")
+
+    assert tries > 4
     follower.until_equal("t")
 
 

@@ -80,7 +80,7 @@ def _orders(table: Table) -> Iterator[tuple[str, ...]]:
     """The orders in which indexes give the rows: InnoDB has the key behind the columns of each."""
     key = tuple(each.lower() for each in table.key)
     for index in table.indexes:
-        if not index.functional:
+        if not index.functional and not index.partial:
             columns = _lowered(index)
             yield (*columns, *(each for each in key if each not in columns))
 

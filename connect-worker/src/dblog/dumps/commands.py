@@ -23,6 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="Dumps on demand: read tables again
 
 Connector = Annotated[str, typer.Argument(help="The connector.")]
 Dump = Annotated[str, typer.Argument(help="The dump's id, as list shows it; initial is the connector's own.")]
+Requested = Annotated[str, typer.Argument(help="The dump's id, as list shows it.")]
 Table = Annotated[str | None, typer.Option("--table", help="Only this table of the dump, as database.table.")]
 Url = Annotated[str, typer.Option(help="REST address of a worker; the group's leader is found.")]
 Login = Annotated[Path | None, typer.Option(help="Folder with username and password, or file with user:password.")]
@@ -30,7 +31,7 @@ Authorities = Annotated[Path | None, typer.Option(help="Authorities of the worke
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Every = Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")]
 ChunkRows = Annotated[str | None, typer.Option(help="Rows of a chunk; auto: the size adapts.", show_default=False)]
-DelayMs = Annotated[int | None, typer.Option(help="Pause between two chunks, in milliseconds.", show_default=False)]
+DelayMs = Annotated[int | None, typer.Option(help="Pause ahead of each chunk, in milliseconds.", show_default=False)]
 Parallelism = Annotated[int | None, typer.Option(help="Chunks that are read at once.", show_default=False)]
 Priority = Annotated[int | None, typer.Option(help="Dumps of a higher one go first.", show_default=False)]
 
@@ -46,7 +47,10 @@ def start(
     tables: Annotated[list[str], typer.Argument(help="Patterns for the whole of database.table, as in table.include.list.")],
     mode: Annotated[str, typer.Option(help="rows, repair, columns or verify.")] = "rows",
     where: Annotated[str | None, typer.Option(help="Only the rows of this SQL predicate. It takes the role admin.")] = None,
-    key: Annotated[list[str] | None, typer.Option(help="Only the row of this key: a value, or a JSON list of them. Repeat it.")] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="Only the row of this key: a value, or a JSON list of them; '\"4711\"' is a text of digits. Repeat it."),
+    ] = None,
     column: Annotated[list[str] | None, typer.Option(help="With the mode columns: a column to send beside the key. Repeat it.")] = None,
     surrogate_key: Annotated[
         str | None, typer.Option(help="Read the tables by this column instead of by their keys.", show_default=False)
@@ -123,19 +127,21 @@ def watch(
 
 
 @app.command("pause")
-def pause(connector: Connector, dump: Dump, table: Table = None, url: Url = _URL, login: Login = None, ca: Authorities = None) -> None:
+def pause(connector: Connector, dump: Requested, table: Table = None, url: Url = _URL, login: Login = None, ca: Authorities = None) -> None:
     """Pause a dump, or one table of it."""
     _steer("pause", connector, dump, table, url, login, ca)
 
 
 @app.command("resume")
-def resume(connector: Connector, dump: Dump, table: Table = None, url: Url = _URL, login: Login = None, ca: Authorities = None) -> None:
+def resume(
+    connector: Connector, dump: Requested, table: Table = None, url: Url = _URL, login: Login = None, ca: Authorities = None
+) -> None:
     """Let a paused dump, or one table of it, go on."""
     _steer("resume", connector, dump, table, url, login, ca)
 
 
 @app.command("stop")
-def stop(connector: Connector, dump: Dump, table: Table = None, url: Url = _URL, login: Login = None, ca: Authorities = None) -> None:
+def stop(connector: Connector, dump: Requested, table: Table = None, url: Url = _URL, login: Login = None, ca: Authorities = None) -> None:
     """End a dump, or one table of it, for good."""
     _steer("stop", connector, dump, table, url, login, ca)
 
@@ -143,7 +149,7 @@ def stop(connector: Connector, dump: Dump, table: Table = None, url: Url = _URL,
 @app.command("set")
 def change(
     connector: Connector,
-    dump: Dump,
+    dump: Requested,
     chunk_rows: ChunkRows = None,
     delay_ms: DelayMs = None,
     parallelism: Parallelism = None,

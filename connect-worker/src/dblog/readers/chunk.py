@@ -313,7 +313,10 @@ class ChunkReader:
         progress = self._interleaver.table_dump(share.table)
         if progress is None or progress.ended:
             return True  # another reader of the table has found that it cannot be read
-        return self._interleaver.is_paused(share.table) or self._gives_way(share)
+        if self._interleaver.is_paused(share.table):
+            self._interleaver.not_tried(share.table)
+            return True
+        return self._gives_way(share)
 
     def _ended_by(self, trouble: Trouble, table: TableId) -> bool:
         """Whether the rows of a requested dump could not be read for too long: no other chunk waits for them, and each try is work for the server."""

@@ -53,8 +53,8 @@ class ChunkNotes:
             self._proofs.popitem(last=False)
 
     def waits(self, dump: str, table: TableId, reason: str) -> None:
-        """The table's next chunk is to be tried again."""
-        self._note(dump, table, replace(self._troubles.get((dump, table), Trouble(reason=reason)), reason=reason))
+        """The table's next chunk is to be tried again; a series of tries that failed at its rows ends, for it was something else."""
+        self._note(dump, table, Trouble(reason=reason))
 
     def not_read(self, dump: str, table: TableId, reason: str, now_s: float) -> Trouble:
         """The same, and it is the reading of its rows that has failed."""

@@ -402,6 +402,9 @@ class RequestCheck(Protocol):
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
         """DefiniteError where a text is not one condition that the server takes for its table; TransientError when it cannot be asked."""
 
+    def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
+        """DefiniteError where the server changes the column's values in rows that the log does not show; TransientError when it cannot be asked."""
+
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
         """DefiniteError where the values are none of the table's key by its definition; nothing is asked."""
 

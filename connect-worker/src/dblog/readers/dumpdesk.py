@@ -111,6 +111,8 @@ class DumpDesk:
             if request.keys is not None:
                 self._server.check_keys(table, request.keys)
                 self._server.try_keys(table, request.keys)
+        if request.surrogate_key is not None:
+            self._server.check_surrogate(known, request.surrogate_key)
         chosen = [(table, where) for table in known if (where := request.predicate_of(str(table.id))) is not None]
         if chosen:
             self._server.check_conditions(chosen)

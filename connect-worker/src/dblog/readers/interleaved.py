@@ -211,6 +211,11 @@ class Interleaver:
         with self._changed:
             return self._notes.not_read(self._read_for.get(table, INITIAL), table, reason, self._clock.monotonic_s())
 
+    def not_tried(self, table: TableId) -> None:
+        """The table's next chunk is not wanted now: a series of tries that failed ends."""
+        with self._changed:
+            self._notes.read(self._read_for.get(table, INITIAL), table)
+
     def troubles(self, identity: str) -> dict[TableId, str]:
         """Why tables of a dump wait for their next chunk."""
         with self._changed:

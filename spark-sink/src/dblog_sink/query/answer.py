@@ -51,14 +51,18 @@ def show_rows(settings: Settings, *, table: str, rows_max: int) -> int:
 
 
 def show_verified(settings: Settings, *, table: str | None, as_json: bool) -> int:
-    """Show the newest verdict of each table, or of one; 1 if a table has rows that are not the source's."""
+    """Show the newest verdict of each table, or of one; the exit status of ``verified.answer``."""
     session = spark_session(f"{settings['name']}-verified", settings.spark)
     try:
         found = verified.verified(session, settings, table=table)
     finally:
         session.stop()
     if not found:
-        log.info("%s was not compared with its source yet; dblog dumps start CONNECTOR TABLE --mode verify does it", table or "no table")
+        log.info(
+            "%s was not compared with its source yet; dblog dumps start CONNECTOR TABLE --mode verify does it, where the job reads the topic of chunk "
+            "markers (PREFIX.dblog.chunks)",
+            table or "no table",
+        )
     lines, status = verified.answer(found, as_json=as_json)
     for line in lines:
         print(line)  # noqa: T201  the answer

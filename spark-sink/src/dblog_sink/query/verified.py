@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from dblog_sink.config.job_options import Settings
 from dblog_sink.reconcile.verifications import newest, verdicts_path
-from dblog_sink.tables.verify import COUNTS, DIFFERING
+from dblog_sink.tables.verify import COUNTS, DIFFERING, EQUAL
 
 _KEYS_SHOWN = 10
 
@@ -60,9 +60,13 @@ def verified(session: SparkSession, settings: Settings, *, table: str | None = N
 
 
 def answer(found: Sequence[Shown], *, as_json: bool) -> tuple[list[str], int]:
-    """The lines that show these verdicts, and the exit status: 1 if a table has rows that are not the source's."""
+    """The lines that show these verdicts, and the exit status: 1 if a table has rows that are not the source's, else 2 if one is not known to be equal, or none
+    was compared.
+    """
     lines = [json.dumps(facts(one)) for one in found] if as_json else [line for one in found for line in lines_of(one)]
-    return lines, int(any(one.differs for one in found))
+    if any(one.differs for one in found):
+        return lines, 1
+    return lines, 0 if found and all(one.result == EQUAL for one in found) else 2
 
 
 def facts(one: Shown) -> dict[str, Any]:

@@ -626,3 +626,25 @@ def test_warnings_show_of_metadata_and_gtids():
         "gtid_mode is OFF",
     ]
     assert len(check.warnings(read_facts(GOOD_MARIADB), "h:1")) == 1
+
+
+def test_a_socket_is_closed_also_where_saying_goodbye_fails_and_its_number_is_free() -> None:
+    class Connection:
+        """PyMySQL's, whose server has gone."""
+
+        def __init__(self, sock: socket.socket) -> None:
+            self._sock = sock
+
+        def close(self) -> None:
+            raise OSError
+
+        def release(self) -> None:
+            """Nothing was taken."""
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.settimeout(10)
+        connect.Wire(Connection(ours), SETTINGS, lambda: None).close()
+
+        assert ours.fileno() == -1
+        assert theirs.recv(1) == b""

@@ -251,6 +251,21 @@ class BinlogServer:
         finally:
             session.close()
 
+    def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
+        """A foreign key that the storage engine follows changes it without a row in the log, and what moves to the front of a frontier is not read."""
+        session = self.dialect.connect(settings_of(self.settings), again=True)
+        try:
+            found = session.cascaded(column)
+        finally:
+            session.close()
+        for table in tables:
+            if (foreign_key := found.get(table.id)) is not None:
+                message = (
+                    f"{table.id} cannot be read by its column {column}, which its foreign key {foreign_key} changes without a trace in the log; name another "
+                    "column, or request the dump without surrogate_key"
+                )
+                raise DefiniteError(message)
+
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
         """The texts are looked at first, then the server is asked, about all of them on one connection."""
         for table, where in conditions:

@@ -200,8 +200,9 @@ class Wire:
         sock = self._connection._sock  # noqa: SLF001
         with contextlib.suppress(Exception):
             self._connection.close()
-        if sock is not None and (descriptor := sock.detach()) >= 0:  # PyMySQL leaves it open where its last words fail
-            os.close(descriptor)
+        if sock is not None and sock.fileno() >= 0:  # PyMySQL leaves it open where its last words fail
+            _shut_down(sock)  # whoever reads it still is woken before its number is free
+            os.close(sock.detach())
         self._connection.release()
         self._forget()
 
@@ -213,8 +214,12 @@ class Wire:
 def _cut(connection: Any) -> None:
     sock = connection._sock  # noqa: SLF001
     if sock is not None:
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+        _shut_down(sock)
+
+
+def _shut_down(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 def identity(uuid: str | None, server_id: int | str) -> str:

@@ -362,6 +362,13 @@ class Session:
         )
         return tuple(cascade for cascade in found if captured(cascade.child))
 
+    def cascaded(self, column: str) -> dict[TableId, str]:
+        """The tables whose column of that name an action of a foreign key updates without a trace in the log, with the name of the foreign key."""
+        if self.facts.cascades_logged:
+            return {}
+        rows = self.query(_CASCADED, (column,), doing="reading the foreign keys")
+        return {TableId(db, table): name for db, table, name in rows}
+
     def versioned_tables(self) -> tuple[TableId, ...]:
         """System-versioned tables, which only MariaDB has."""
         return ()
@@ -461,6 +468,13 @@ SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, r.UNIQUE_CONSTRAINT
 FROM information_schema.REFERENTIAL_CONSTRAINTS r
 WHERE r.UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR r.DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
 ORDER BY 1, 2, 3
+"""
+
+_CASCADED = """
+SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME
+FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r
+  ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.TABLE_NAME = k.TABLE_NAME AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME
+WHERE LOWER(k.COLUMN_NAME) = LOWER(%s) AND r.UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
 """
 
 
