@@ -32,6 +32,7 @@ READ_ONLY = {"read.only": "true", "dblog.chunk.rows": "50"}
 ROWS = 1500
 WRITERS = 4
 WATERMARKS = "nowhere.watermark"
+NAMED = "the north"
 
 
 @contextlib.contextmanager
@@ -277,15 +278,15 @@ def test_a_dump_that_is_asked_for_writes_nothing_either(source: Database) -> Non
 # ---- replicas
 
 
-def follow_primary(replica: Database, primary: Database) -> None:
-    """By GTIDs, from the beginning."""
+def follow_primary(replica: Database, primary: Database, name: str = "") -> None:
+    """By GTIDs, from where it is. ``name``: of MariaDB's connection."""
     login = f"HOST='{primary.host}', {{}}PORT={primary.port}, {{}}USER='{primary.user}', {{}}PASSWORD='{primary.password}'"
     if primary.flavor == "mysql":
         options = login.replace("HOST", "SOURCE_HOST").format(*["SOURCE_"] * 3)
         execute(replica, f"CHANGE REPLICATION SOURCE TO {options}, SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", "START REPLICA")
     else:
         options = login.replace("HOST", "MASTER_HOST").format(*["MASTER_"] * 3)
-        execute(replica, f"CHANGE MASTER TO {options}, MASTER_USE_GTID=slave_pos", "START SLAVE")
+        execute(replica, f"CHANGE MASTER '{name}' TO {options}, MASTER_USE_GTID=slave_pos", f"START SLAVE '{name}'")
 
 
 @pytest.mark.parametrize(
@@ -321,6 +322,8 @@ def test_chunks_come_from_a_replica_that_lags_and_never_from_a_server_that_is_ah
         if logs_replicated:
             read_the_replica_alone(primary, replica, database)
             read_chunks_of_the_primary(primary, replica, database)
+        if made is MariaDb:
+            look_at_a_named_connection(primary, replica, database)
 
 
 def follower_of(log: Database, chunks: Database, database: str) -> Follower:
@@ -392,6 +395,44 @@ def refuse_a_replica_that_leaves_rows_out(primary: Database, replica: Database, 
         follower.task.stop()
         execute(replica, change.format(""))
         execute(replica, "START SLAVE") if replica.flavor == "mariadb" else apply(replica, "START")
+
+
+def look_at_a_named_connection(primary: Database, replica: Database, database: str) -> None:
+    """MariaDB's way to follow several sources: filters of such a connection count, and an account that may not see it reads nothing."""
+    execute(replica, "STOP SLAVE", "RESET SLAVE ALL")
+    follow_primary(replica, primary, NAMED)
+
+    def refused(reason: str) -> None:
+        follower = follower_of(primary, replica, database)
+        try:
+            follower.start()
+            with pytest.raises(DefiniteError, match=reason):
+                follower.until(lambda: False)
+            assert follower.ops("t") == []
+        finally:
+            follower.task.stop()
+
+    for variable in ("replicate_do_table", "replicate_ignore_db"):
+        change = f"SET GLOBAL `{NAMED}`.{variable} = '{{}}'"
+        execute(replica, f"STOP SLAVE '{NAMED}'", change.format("nothing.nothing"))
+        refused(rf"leaves out or renames part of what it replicates \({variable} of its connection {NAMED}\)")
+        execute(replica, change.format(""))
+    execute(replica, f"CHANGE MASTER '{NAMED}' TO IGNORE_DOMAIN_IDS=(77)")
+    refused(rf"\(replicate_ignore_domain_ids of its connection {NAMED}\)")
+    execute(replica, f"CHANGE MASTER '{NAMED}' TO IGNORE_DOMAIN_IDS=()", f"START SLAVE '{NAMED}'")
+
+    account = f"anywhere@'{primary.host}'"
+    execute(replica, "SET SESSION sql_log_bin = 0", f"REVOKE SLAVE MONITOR, SUPER ON *.* FROM {account}")
+    refused(r"run there: GRANT SLAVE MONITOR ON \*\.\* TO `?'?anywhere")
+    execute(replica, "SET SESSION sql_log_bin = 0", f"GRANT SLAVE MONITOR ON *.* TO {account}")
+    follower = follower_of(primary, replica, database)
+    try:
+        follower.start()
+        with writing(primary, database, pause_s=0.002):
+            follower.until_dumped()
+        follower.until_equal("t")
+    finally:
+        follower.task.stop()
 
 
 def read_the_replica_alone(primary: Database, replica: Database, database: str) -> None:

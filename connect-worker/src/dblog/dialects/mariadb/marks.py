@@ -16,12 +16,15 @@ Source: MariaDB knowledge base, "Enhancements for START TRANSACTION WITH CONSIST
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dblog.dialects.mariadb.position import GtidPosition
+from dblog.dialects.mariadb.session import MariaDbSession
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.binlog.position import file_index
-from dblog.dialects.mysql.wire.connect import Wire
+from dblog.dialects.mysql.catalog.sql import grant_global
+from dblog.dialects.mysql.wire.connect import PrivilegeError, Wire
 from dblog.dialects.mysql.wire.marks import FILTERS, SnapshotMarks
 from dblog.errors import DefiniteError, TransientError
 
@@ -72,9 +75,34 @@ class MariaDbMarks(SnapshotMarks):
         self._refuse_filters()
 
     def _filters(self) -> dict[str, str]:
-        """They are variables here, which every account may read."""
-        rows = self._snapshot.query("SHOW GLOBAL VARIABLES LIKE 'replicate\\_%'", doing="looking at the replica's filters")
-        return {str(name): str(value or "") for name, value in rows if str(name).lower().startswith(FILTERS)}
+        """Of every connection, for each has filters of its own: those that are variables, which show the ones of ``default_master_connection``, and those
+        that only its status has (ids of servers and domains). The nameless connection is there also where it follows nobody.
+        """
+        found: dict[str, str] = {}
+        names = {""}
+        for connection in self._connections():
+            named = {column.lower(): str(value or "") for column, value in connection.items()}
+            names.add(named["connection_name"])
+            _add(found, named["connection_name"], named.items())
+        for name in sorted(names):
+            self._snapshot.query("SET SESSION default_master_connection = %s", (name,), doing="looking at the replica's filters")
+            rows = self._snapshot.query("SHOW GLOBAL VARIABLES LIKE 'replicate\\_%'", doing="looking at the replica's filters")
+            _add(found, name, ((str(variable).lower(), str(value or "")) for variable, value in rows))
+        self._snapshot.query("SET SESSION default_master_connection = ''", doing="looking at the replica's filters")
+        return found
+
+    def _connections(self) -> list[dict[str, Any]]:
+        """Those that the replica follows its sources by. Their names are shown to nobody without a privilege, and one that is not known may leave out rows."""
+        try:
+            return self._snapshot.query_named("SHOW ALL SLAVES STATUS", doing="looking at the replica's connections")
+        except PrivilegeError as e:
+            user = str(self._snapshot.query("SELECT CURRENT_USER()", doing="asking who we are")[0][0])
+            message = (
+                f"the replica at {self._snapshot.settings.address}, which chunks are to be read from, does not show the account {user} by which connections it "
+                "replicates, so whether their filters leave out rows is not known; run there: "
+                f"{grant_global(MariaDbSession.replica_privilege, user)}"
+            )
+            raise DefiniteError(message) from e
 
     def _applied(self, wire: Wire) -> GtidPosition:
         return GtidPosition.parse(str(wire.query("SELECT @@GLOBAL.gtid_slave_pos", doing="reading the applied GTIDs")[0][0] or ""))
@@ -82,3 +110,10 @@ class MariaDbMarks(SnapshotMarks):
     def _logged(self, wire: Wire) -> Any:
         variable = "gtid_binlog_pos" if wire is self._log_server else "gtid_current_pos"
         return GtidPosition.parse(str(wire.query(f"SELECT @@GLOBAL.{variable}", doing="reading the logged GTIDs")[0][0] or ""))
+
+
+def _add(found: dict[str, str], connection: str, values: Iterable[tuple[str, str]]) -> None:
+    of = f" of its connection {connection}" if connection else ""
+    for name, value in values:
+        if name.startswith(FILTERS):
+            found[name + of] = found.get(name + of, "") + value

@@ -88,7 +88,7 @@ class BinlogKind:
                     captured=captured,
                     named=named_parts(settings.originals),
                     watermarks=watermarks if writes else None,
-                    measures=_measures(session, dump_limits(settings)),
+                    measures=_measures(session, dump_limits(settings), replica=settings.text_or_none("dblog.dump.hostname") is not None),
                 )
             )
         finally:
@@ -124,11 +124,12 @@ def _require_taken(session: Session, overrides: Overrides, tables: Iterable[Tabl
             raise not_taken(table, e) from e
 
 
-def _measures(session: Session, limits: Mapping[Limit, float]) -> list[str]:
-    """The privileges of the whole server that these limits of dumps are measured with."""
+def _measures(session: Session, limits: Mapping[Limit, float], *, replica: bool) -> list[str]:
+    """The privileges of the whole server that these limits of dumps are measured with. ``replica``: chunks come from one, which has to show its filters."""
     privileges = {
         Limit.TRANSACTION_AGE: "PROCESS",
         Limit.HISTORY_LENGTH: session.history_privilege,
         Limit.REPLICA_LAG: session.replica_privilege,
     }
-    return list(dict.fromkeys(privilege for limit, privilege in privileges.items() if privilege is not None and limit in limits))
+    wanted = [privilege for limit, privilege in privileges.items() if limit in limits] + [session.replica_privilege] * replica
+    return [privilege for privilege in dict.fromkeys(wanted) if privilege is not None]
