@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 PREFIX = "file:"
 BYTES_MAX = 1 << 20
-"""Read at a time."""
+"""It is emptied as a whole, so it is read as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +74,12 @@ class SignalFile:
         with os.fdopen(fd, "r+b") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise OSError(0, "it is no regular file")
-            data = file.read(BYTES_MAX)
+            data = file.read(BYTES_MAX + 1)
+            if len(data) > BYTES_MAX:
+                raise OSError(0, f"it has more than {BYTES_MAX} bytes, and is left as it is; take lines out of it")
             at = self._read_upto(data)
             self._take(data, at)
-            if data and self._is_stored(data):
+            if data and self._is_stored(data) and os.fstat(fd).st_size == len(data):  # nothing was added since it was read
                 file.truncate(0)
                 self._emptied += 1
                 self._interleaver.change_requests(lambda requests: _with(requests, None, 0))
@@ -91,13 +93,15 @@ class SignalFile:
         return upto if known is not None and upto <= len(data) and known == _name(data[:upto]) else 0
 
     def _take(self, data: bytes, at: int) -> None:
+        digest = sha256(data[:at])
         while at < len(data):
             end = data.find(b"\n", at) + 1
             if not end:
-                if data != self._seen and len(data) < BYTES_MAX:
+                if data != self._seen:
                     return  # a line that is being written, unless it is the same at the next look
                 end = len(data)
-            line, name = data[at:end].strip(), _name(data[:end])
+            digest.update(data[at:end])
+            line, name = data[at:end].strip(), _named(digest.hexdigest())
 
             def read(requests: Requests, name: str = name, end: int = end) -> Requests:
                 return _with(requests, name, end)
@@ -114,7 +118,11 @@ class SignalFile:
 
 
 def _name(data: bytes) -> str:
-    return f"{PREFIX}{sha256(data).hexdigest()[:24]}"
+    return _named(sha256(data).hexdigest())
+
+
+def _named(digest: str) -> str:
+    return f"{PREFIX}{digest[:24]}"
 
 
 def _known(requests: Requests) -> str | None:
