@@ -435,9 +435,9 @@ MUTATIONS = (
     ),
     Mutation(
         "the numbers of windows begin again in each run",
-        "dblog.core.openings:Openings.number",
-        "self._at is not None and at > self._at",
-        "self._at is None or at > self._at",
+        "dblog.core.openings:Openings.__init__",
+        "self._last = self._limit = behind",
+        "self._last, self._limit = 0, behind",
         5000,
     ),
     Mutation(

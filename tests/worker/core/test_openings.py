@@ -6,7 +6,7 @@ import random
 
 import pytest
 from dblog.core import openings
-from dblog.core.openings import NUMBER_MAX, Openings
+from dblog.core.openings import AHEAD, NUMBER_MAX, Openings
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -17,7 +17,7 @@ def test_a_window_of_a_later_run_is_behind_all_of_earlier_ones_wherever_those_en
     before = (-1, 0)
     """The last window of earlier runs."""
     for _ in range(40):
-        run, at, newest = Openings(stored), end, before
+        run, at, newest = Openings(stored, (0, end)), end, before
 
         def keep(offset: int, run: Openings = run) -> None:
             nonlocal stored
@@ -33,6 +33,7 @@ def test_a_window_of_a_later_run_is_behind_all_of_earlier_ones_wherever_those_en
                 end += 1
             if chance.random() < 0.2:
                 at = end
+                run.come_to((0, at))
             if chance.random() < 0.2:
                 keep(run.to_store())
             if run.may_begin and chance.random() < 0.8:
@@ -52,6 +53,25 @@ def test_numbers_rise_at_one_position_and_begin_again_where_the_log_has_moved() 
     assert [run.last((1, 5)), run.last((1, 6))] == [8195, 0]
     assert [run.number((1, 6)), run.number((2, 0)), run.number((2, 0))] == [1, 1, 2]
     assert run.to_store() == 8192
+
+
+def test_the_offset_rises_only_over_runs_in_which_the_log_does_not_move() -> None:
+    stored = 0
+    for restart in range(3000):
+        run = Openings(stored, (1, restart))
+        run.stored(run.to_store())
+        run.come_to((1, restart))
+        assert run.to_store() == stored + 2 * AHEAD
+        run.come_to((1, restart + 1))
+        stored = run.to_store()
+        run.stored(stored)
+        assert stored == 2 * AHEAD
+    assert run.number((1, 3001)) == 1
+
+    for restart in range(2000):
+        run = Openings(stored, (1, 3001))
+        stored = run.to_store()
+        assert stored == min((restart + 2) * 2 * AHEAD, NUMBER_MAX)
 
 
 def test_offsets_of_a_run_whose_windows_open_slowly_are_alike() -> None:

@@ -73,6 +73,19 @@ def test_a_connector_that_writes_watermarks_keeps_what_its_offset_has_of_numbers
     assert follower.offset["dblog_windows"] == 2 * AHEAD
 
 
+def test_restarts_on_a_log_that_moves_use_up_no_numbers(follower: FakeFollower) -> None:
+    follower.start()
+    follower.until_dumped()
+    for more in range(4):
+        follower.restart()
+        assert follower.offset is not None
+        assert follower.offset["dblog_windows"] == 4 * AHEAD
+        for row in (2 * more, 2 * more + 1):
+            follower.database.insert(T, (ROWS + row,))
+            follower.until_equal("t")
+        assert follower.offset["dblog_windows"] == 2 * AHEAD
+
+
 @pytest.mark.parametrize("stored_at", [5, 6])
 def test_the_first_window_of_a_run_opens_where_the_log_has_ended_and_once_an_offset_of_the_run_is_stored(stored_at: int) -> None:
     opened: list[int] = []

@@ -5,8 +5,9 @@ that is ahead of all that were given: numbers behind it are given once it is sto
 before its first record is sent, and then at most a second after a dump has moved; should more than ``AHEAD`` windows open at one position meanwhile, those
 that are too many have one number. # I9
 
-No window of an earlier run is further on in the log than where the first window of this run may open (readers/marks.py). So wherever the log has moved since
-that one, numbers begin again, and the offset's comes down.
+No window of an earlier run is further on in the log than where the log ended when this run began, nor than where the first window of this run may open
+(readers/marks.py). So wherever the log has moved on from there, or from a window, numbers begin again, and the offset's comes down: it rises only over runs
+in which the log does not move.
 """
 
 from __future__ import annotations
@@ -23,18 +24,27 @@ AHEAD = 4096
 class Openings:
     """Of one run. Pure: the shell holds a lock around each call."""
 
-    def __init__(self, behind: int = 0) -> None:
-        """``behind``: what the offset has that the run began with; anybody may have written it."""
+    def __init__(self, behind: int = 0, log_end: Position | None = None) -> None:
+        """``behind``: what the offset has that the run began with; anybody may have written it. ``log_end``: where the log ended then."""
         behind = max(0, min(behind, NUMBER_MAX))
         self._last = self._limit = behind
-        self._at: Position | None = None
+        self._at = log_end
         self.may_begin = behind >= NUMBER_MAX
         """Whether an offset of this run is stored, or has nothing new to tell of numbers."""
 
-    def number(self, at: Position) -> int:
-        """Of a window that opens here."""
+    @property
+    def begin_again_further_on(self) -> bool:
+        """Whether ``come_to`` has anything to do."""
+        return self._last > 0
+
+    def come_to(self, at: Position) -> None:
+        """The log has been read up to here."""
         if self._at is not None and at > self._at:
             self._last = 0
+
+    def number(self, at: Position) -> int:
+        """Of a window that opens here."""
+        self.come_to(at)
         self._at = at if self._at is None else max(at, self._at)
         self._last = min(self._last + 1, self._limit)
         return self._last

@@ -167,6 +167,9 @@ class MarkExchange:
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
         """The log is brought up to there. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of it is there now."""
+        if self._openings.begin_again_further_on:
+            with self._numbering:
+                self._openings.come_to(at.sequence)
         if not self._awaited and not self._wants_here:
             return
         if self._wants_here and between:

@@ -73,6 +73,8 @@ class Beginning:
     """The same, as far as the offset knows them."""
     windows: int = 0
     """What the offset has of the numbers of windows."""
+    log_end: Position | None = None
+    """Where the log ended, some time since earlier runs have ended."""
     recovery: Mapping[str, float] = field(default_factory=dict)
     """Numbers for metrics: what recovering the schemas took."""
 
@@ -148,8 +150,9 @@ class Running:
             tally=Tally(clock, tables_max=tables_max),
             notify=(lambda notices: patience(lambda: notifications.segments(notices))) if notifications.wanted else None,
         )
+        openings = Openings(beginning.windows, beginning.log_end)
         exchange = self._exchange = (
-            MarkExchange(self.interleaver.watermark, self._opens_further_on, Openings(beginning.windows)) if options.read_only else None
+            MarkExchange(self.interleaver.watermark, self._opens_further_on, openings) if options.read_only else None
         )
         self.interleaver.begin(beginning.dump, beginning.requests, known=beginning.requests_known, dump_is_new=beginning.dump_is_new)
         self.dumping = Dumping(

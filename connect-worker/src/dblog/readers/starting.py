@@ -66,6 +66,8 @@ class _Recovered:
     """Tables that join further on, and whose rows no dump brings."""
     reports: tuple[Any, ...]
     """What the schema-change topic gets first."""
+    log_end: Position
+    """Where the log ended meanwhile."""
 
 
 class Starting:
@@ -197,6 +199,7 @@ class _Start:
             requests=all_requests,
             requests_known=known,
             windows=windows if isinstance(windows, int) else 0,
+            log_end=found.log_end,
             recovery=self._recovery,
         )
 
@@ -295,6 +298,7 @@ class _Start:
         self._history.recover(old)
         before, progress = self._positioned_catalog()
         progress.epoch = self._next_epoch(max(epoch_above, epoch_of(old.newest)))
+        log_end = progress.sequence
         expected: tuple[tuple[Table, Position], ...] = ()
         if plan.log_from is From.OLDEST:
             expected = tuple((table, progress.sequence) for table in before)
@@ -311,7 +315,7 @@ class _Start:
         if not before:
             log.warning("no table matches the include lists yet; tables that are created later are captured")
         log.info("schemas read", tables=len(before), **progress.note())
-        return _Recovered(progress=progress, timeline=timeline, joined={}, expected=expected, reports=self._reports())
+        return _Recovered(progress=progress, timeline=timeline, joined={}, expected=expected, reports=self._reports(), log_end=log_end)
 
     def _reports(self) -> tuple[Any, ...]:
         """What the schema-change topic gets of a first start."""
@@ -383,7 +387,9 @@ class _Start:
         if new_tables or parked:
             self._history.save(timeline, [*new_tables, *parked])
         reports = self._reports() if offset.get(UNREPORTED) else ()
-        return _Recovered(progress=progress, timeline=timeline, joined=timeline.joined(), expected=tuple(expected), reports=reports)
+        return _Recovered(
+            progress=progress, timeline=timeline, joined=timeline.joined(), expected=tuple(expected), reports=reports, log_end=end.sequence
+        )
 
     def _recover(self, timeline: Timeline) -> int:
         """How many tables the history has, which fill the timeline."""
