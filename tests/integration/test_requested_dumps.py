@@ -341,6 +341,53 @@ def test_a_surrogate_key_that_a_foreign_key_changes_without_a_row_in_the_log_is_
     follower.until_state(follower.ask(sales, surrogate_key="place"), "DONE")
 
 
+def test_an_index_that_gives_no_order_is_none_to_read_by_and_one_that_turns_into_such_ends_the_table(shop: Any) -> None:
+    follower = shop()
+    is_mariadb = "mariadb" in execute(follower.source, "SELECT VERSION()")[0][0].lower()
+    hidden = "IGNORED" if is_mariadb else "INVISIBLE"
+    columns = "id INT PRIMARY KEY, at INT NOT NULL, name VARCHAR(400) NOT NULL"
+    tables = {
+        "hidden": (f"KEY at (at) {hidden}", "", "at", "its index at is hidden from the optimizer"),
+        "hashed": ("KEY at (at)", " ENGINE=MEMORY", "at", "its index at is of the kind HASH, which has no order"),
+        "words": ("FULLTEXT KEY name (name)", "", "name", "its index name is of the kind FULLTEXT"),
+        "cut": ("KEY name (name(3))", "", "name", "its index name has a part of a column only"),
+        "down": ("KEY at (at DESC)", "", "at", "its index at has descending and ascending columns"),
+        "downwards": ("KEY at (at DESC, id DESC)", "", "at", None),
+        "apart": ("UNIQUE KEY at (at DESC)", "", "at", None),
+        "twofold": (f"KEY at (at) {hidden}, KEY other (at, id)", "", "at", None),
+    }
+    if is_mariadb:
+        tables["stretched"] = ("UNIQUE KEY longer (longer)", "", "longer", "its index longer is of the kind HASH")
+    for name, (index, options, _, _) in tables.items():
+        more = "longer VARCHAR(2000) NOT NULL, " if name == "stretched" else ""
+        follower.sql(f"CREATE TABLE {name} ({columns}, {more}{index}){options}")
+        values = "i, i % 3, CONCAT('n', i)" if name not in {"apart", "stretched"} else "i, -i, CONCAT('n', i)"
+        values += ", i" if more else ""
+        follower.sql(
+            f"INSERT INTO {name} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30) SELECT {values} FROM n"
+        )
+    follower.until_equal(name)
+
+    refused = {}
+    for name, (_, _, column, _) in tables.items():
+        try:
+            request = follower.ask(rf"{follower.database}\.{name}", surrogate_key=column, chunk_rows=7)
+        except DefiniteError as e:
+            refused[name] = str(e)
+        else:
+            follower.until_state(request, "DONE")
+            assert sorted(dumped(follower, name)) == list(range(1, 31)), name
+    assert {name: fault in refused.get(name, "") for name, (_, _, _, fault) in tables.items() if fault is not None} == dict.fromkeys(
+        refused, True
+    )
+
+    request = follower.ask(rf"{follower.database}\.downwards", surrogate_key="at", chunk_rows=2, delay_ms=50)
+    follower.until(lambda: len(dumped(follower, "downwards")) > 32)
+    follower.sql(f"ALTER TABLE downwards ALTER INDEX at {hidden}")
+    status = follower.until_state(request, "FAILED")
+    assert "cannot be read in the order of at, id: its index at is hidden" in status["reason"]
+
+
 @pytest.mark.either_server
 def test_a_surrogate_key_bounds_the_chunks_of_tables_with_a_key_and_without_one_and_no_row_is_lost(shop: Any) -> None:
     follower = shop()

@@ -83,6 +83,8 @@ class Particulars:
     """Which rows the configuration wants of the connector's first dump; None: all."""
     check_keys: Callable[[Table, Sequence[Key]], None] = lambda _table, _keys: None
     """DefiniteError where the keys that were asked for are none of the table's key, as it is in this version."""
+    check_surrogate: Callable[[Table, str], None] = lambda _table, _column: None
+    """DefiniteError where the table cannot be read by the column on the server, as it is now."""
     check_condition: Callable[[Table, str], None] = lambda _table, _where: None
     """DefiniteError where the server does not take the condition any more."""
 
@@ -243,6 +245,8 @@ class ChunkReader:
                 try:
                     if extent.keys is not None:
                         self._particulars.check_keys(version, extent.keys)
+                    if extent.surrogate_key is not None and not progress.started:  # an ALTER may have come since the request was checked
+                        self._particulars.check_surrogate(version, extent.surrogate_key)
                     encoder = self._particulars.encoder_for(version, extent)
                 except DefiniteError as e:
                     self._interleaver.fail_dump(table, str(e))

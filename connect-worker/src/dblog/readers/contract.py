@@ -403,7 +403,9 @@ class RequestCheck(Protocol):
         """DefiniteError where a text is not one condition that the server takes for its table; TransientError when it cannot be asked."""
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
-        """DefiniteError where the server changes the column's values in rows that the log does not show; TransientError when it cannot be asked."""
+        """DefiniteError where the server changes the column's values in rows that the log does not show, or has no index in that order; TransientError when
+        it cannot be asked.
+        """
 
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
         """DefiniteError where the values are none of the table's key by its definition; nothing is asked."""

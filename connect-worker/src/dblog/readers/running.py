@@ -168,6 +168,7 @@ class Running:
                 encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
                 own_condition=server.own_condition,
                 check_keys=server.check_keys,
+                check_surrogate=lambda table, column: server.check_surrogate([table], column),
                 check_condition=lambda table, where: server.check_conditions([(table, where)]),
             ),
             marks=WrittenMarks if exchange is None else exchange.marks,

@@ -55,6 +55,10 @@ class MariaDbSession(Session):
         """It does not count them."""
         return None
 
+    @property
+    def _hidden_index(self) -> str:
+        return "IGNORED" if self.facts.version >= (10, 6, 0) else "'NO'"
+
     def current_position(self) -> tuple[str, int, str]:
         """File, offset, and the GTID position at exactly that point."""
         status = self.log_status()

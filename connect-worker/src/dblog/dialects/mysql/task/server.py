@@ -12,10 +12,12 @@ from dblog.abort import Abort
 from dblog.core.changes import Change
 from dblog.core.dumps import Key
 from dblog.core.selection import Parts
+from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.catalog import given_keys, sql
+from dblog.dialects.mysql.catalog.index_orders import order_fault
 from dblog.dialects.mysql.catalog.information_schema import read_databases
 from dblog.dialects.mysql.ddl.conditions import fault_of, probe
 from dblog.dialects.mysql.ddl.overrides import Overrides
@@ -252,13 +254,23 @@ class BinlogServer:
             session.close()
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
-        """A foreign key that the storage engine follows changes it without a row in the log, and what moves to the front of a frontier is not read."""
+        """A foreign key that the storage engine follows changes it without a row in the log, and what moves to the front of a frontier is not read. Of an
+        index the log shows the columns alone.
+        """
         session = self.dialect.connect(settings_of(self.settings), again=True)
         try:
             found = session.cascaded(column)
+            parts = session.index_parts([table.id for table in tables])
         finally:
             session.close()
         for table in tables:
+            key = keyed_by(table, column).key
+            if key != table.key and (fault := order_fault(table, key, parts[table.id])) is not None:
+                message = (
+                    f"{table.id} cannot be read in the order of {', '.join(key)}: {fault}; so the server would sort the table for each chunk. Create an index "
+                    f"on {key[0]} that is neither hidden nor descending"
+                )
+                raise DefiniteError(message)
             if (foreign_key := found.get(table.id)) is not None:
                 message = (
                     f"{table.id} cannot be read by its column {column}, which its foreign key {foreign_key} changes without a trace in the log; name another "

@@ -15,6 +15,7 @@ from typing import Any
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN, KnownLog, LogEnd, why_other_log
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
 from dblog.dialects.mysql.catalog import information_schema, sql
+from dblog.dialects.mysql.catalog.index_orders import Part, read_parts
 from dblog.dialects.mysql.wire import protocol
 from dblog.dialects.mysql.wire.connect import (
     ConnectSettings,
@@ -368,6 +369,15 @@ class Session:
             return {}
         rows = self.query(_CASCADED, (column,), doing="reading the foreign keys")
         return {TableId(db, table): name for db, table, name in rows}
+
+    def index_parts(self, tables: Sequence[TableId]) -> dict[TableId, list[Part]]:
+        """What the indexes of these tables are made of now."""
+        return read_parts(self.execute, tables, hidden=self._hidden_index)
+
+    @property
+    def _hidden_index(self) -> str:
+        """The expression that is YES for an index that the optimizer leaves alone; 5.7 has none."""
+        return "IF(IS_VISIBLE = 'NO', 'YES', 'NO')" if self.facts.version >= (8, 0, 0) else "'NO'"
 
     def versioned_tables(self) -> tuple[TableId, ...]:
         """System-versioned tables, which only MariaDB has."""
