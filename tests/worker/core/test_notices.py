@@ -7,7 +7,7 @@ from dataclasses import replace
 from dblog.core.dumprequests import DumpRequest, Mode, SignalOrigin, Wanted, with_table_wanted, with_wanted
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.notices import TABLES_NAMED_MAX, Notice, of_own, of_request
-from dblog.core.requested import RequestedDump, Requests
+from dblog.core.requested import End, RequestedDump, Requests
 from dblog.model import TableId
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
@@ -62,6 +62,19 @@ def test_pauses_and_stops_are_told_with_what_is_left() -> None:
     assert kinds(told) == ["PAUSED", "RESUMED", "ABORTED", "ABORTED"]
     assert [notice.data["data_collections"] for notice in told] == ["shop.a,shop.b", "shop.a,shop.b", "shop.a", "shop.b"]
     assert {notice.id for notice in told} == {"s"}
+
+
+def test_the_stop_of_one_table_after_the_other_is_told_once_for_each() -> None:
+    one = part = asked()
+    told = []
+    for name in ("shop.a", "shop.b"):
+        before, part = part, part.with_request(with_table_wanted(part.request, name, Wanted.STOPPED))
+        told += of_request(before, part)
+
+    assert part.end is End.STOPPED
+    assert [(notice.type, notice.data["data_collections"]) for notice in told] == [("ABORTED", "shop.a"), ("ABORTED", "shop.b")]
+    assert kinds(of_request(None, part)) == ["STARTED", "ABORTED"]
+    assert one.end is None
 
 
 def test_a_request_that_means_no_table_starts_and_ends_and_a_verification_is_no_snapshot() -> None:

@@ -125,6 +125,18 @@ def test_a_stop_ends_a_dump_and_a_stopped_table_ends_alone() -> None:
     assert (one.end, one.tables_failed) == (End.DONE, 1)
 
 
+def test_a_dump_whose_tables_are_all_stopped_by_their_names_is_stopped_unless_one_was_read() -> None:
+    request = asked()
+    requests, some = with_requests(request), read(with_requests(request), request.id, A)
+    for name in ("shop.a", "shop.b", "shop.c"):
+        assert [one.end for one in requests] == [None]
+        request = with_table_wanted(request, name, Wanted.STOPPED)
+        requests, some = requests.added(request, []), some.added(request, [])
+
+    assert [(one.end, one.reason, one.tables_failed) for one in requests] == [(End.STOPPED, "stopped by request", 3)]
+    assert [(one.end, one.reason, one.tables_failed) for one in some] == [(End.DONE, None, 2)]
+
+
 def test_a_table_that_takes_the_name_of_a_stopped_one_keeps_its_dump_from_no_end() -> None:
     request = asked()
     requests = with_requests(request).added(with_table_wanted(request, str(A), Wanted.STOPPED), [])
