@@ -53,6 +53,12 @@ class DummyDumps:
             case {"type": "dump_check", "call": int(call), "request": dict(request)}:
                 self._answer(call, request_from_json(request))
                 return
+            case {"type": "dump_table", "call": int(call), "table": str(name)}:
+                self._log(message)
+                if self._check != "deaf":
+                    found = [table for table in self._tables if table.lower() == name.lower()]
+                    self._send({"type": "dump_checked", "call": call, "error": None, "tables": found})
+                return
             case _:
                 return
         self.report()

@@ -78,6 +78,17 @@ def test_the_tables_of_a_dump_are_known_where_its_status_shows_all_of_them(held)
     assert held.dumps.tables_of("c", "d1") is None
 
 
+def test_the_task_is_asked_for_a_table_while_it_can_answer(held):
+    asked = held.dumps.find_table(request(), "SHOP.orders")
+
+    run, message = held.sent[-1]
+    assert (run, message["type"], message["table"], message["request"]) == (1, "dump_table", "SHOP.orders", request().to_json())
+    held.dumps.take(1, {"type": "dump_checked", "call": message["call"], "error": None, "tables": ["shop.orders"]})
+    assert asked.result(0) == ["shop.orders"]
+    held.dumps.ended(1)
+    assert held.dumps.find_table(request(), "shop.orders") is None
+
+
 def test_an_end_is_stored_before_the_task_may_forget_it(held):
     held.read(KnownDump(request()))
 

@@ -255,6 +255,24 @@ def test_a_table_is_steered_by_any_spelling_of_its_name_and_one_that_the_dump_do
     assert (unknown.status_code, "has no table shop.nothing" in unknown.json()["message"]) == (404, True)
 
 
+def test_a_name_is_looked_for_among_all_tables_of_a_dump_of_which_the_status_shows_200(worker, name, told):
+    many = ",".join(f"shop.t{n}" for n in range(203))
+    worker.create(name, dummy_dumps=str(told), dummy_tables=many).raise_for_status()
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    dump = requested(worker, name, tables=[r"shop\..*"])
+    becomes(worker, name, dump, "RUNNING")
+    path = f"/connectors/{name}/dumps/{dump}/tables"
+
+    paused, unknown = worker.client.post(f"{path}/Shop.T202/pause"), worker.client.post(f"{path}/shop.t203/pause")
+
+    assert len(detail(worker, name, dump)["status"]["tables"]) == 200
+    assert (paused.status_code, paused.json()["tables_wanted"]) == (202, {"shop.t202": "PAUSED"})
+    assert (unknown.status_code, "has no table shop.t203; GET /connectors" in unknown.json()["message"]) == (404, True)
+    worker.client.put(f"/connectors/{name}/stop")
+    worker.wait_for(name, "STOPPED")
+    assert worker.client.post(f"{path}/shop.t203/pause").status_code == 202, "nobody knows the tables now"
+
+
 def test_a_dump_that_is_being_stopped_goes_no_other_way(worker, running):
     dump = requested(worker, running)
     worker.client.put(f"/connectors/{running}/stop")

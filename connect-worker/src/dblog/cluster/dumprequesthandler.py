@@ -15,7 +15,18 @@ from dblog.cluster.dumpstore import OPEN_MAX, DumpStore
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.records import Target, TaskId
-from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SendSignal, SetDump, StartDump, bad_request, conflict, not_found
+from dblog.cluster.requests import (
+    ChangeDump,
+    CheckDump,
+    FindTable,
+    RequestError,
+    SendSignal,
+    SetDump,
+    StartDump,
+    bad_request,
+    conflict,
+    not_found,
+)
 from dblog.cluster.stores import ConfigStore
 from dblog.config.worker_options import DUMPS_TOPIC
 from dblog.core.dumprequests import (
@@ -43,8 +54,8 @@ class DumpRequests:
         self._configs = configs
         self._tasks = tasks
 
-    def answer(self, request: CheckDump | StartDump | ChangeDump | SetDump | SendSignal) -> object:
-        """A future of the tables for a check, else the request as it is stored now; a ``RequestError`` where it is refused."""
+    def answer(self, request: CheckDump | StartDump | ChangeDump | FindTable | SetDump | SendSignal) -> object:
+        """A future of the tables for what the task is asked, else the request as it is stored now; a ``RequestError`` where it is refused."""
         match request:
             case CheckDump(asked):
                 self._require_running(asked.connector)
@@ -71,11 +82,15 @@ class DumpRequests:
             case ChangeDump(name, dump, body):
                 before = self._open(name, dump)
                 return self._change(before, lambda: changed(before, body))
-            case SetDump(name, dump, wanted, table):
+            case FindTable(name, dump, table):
+                before = self._open(name, dump)
+                return self._dumps.find_table(before, table) if self._dumps.tables_of(name, dump) is None else None
+            case SetDump(name, dump, wanted, table, found):
                 before = self._open(name, dump)
                 if table is None:
                     return self._change(before, lambda: with_wanted(before, wanted))
-                tables = self._dumps.tables_of(name, dump)
+                shown = self._dumps.tables_of(name, dump)
+                tables = found if shown is None else shown
                 return self._change(before, lambda: with_table_wanted(before, table, wanted, tables=tables))
 
     def connector_deleted(self, name: str) -> None:

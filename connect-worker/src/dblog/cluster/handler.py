@@ -23,6 +23,7 @@ from dblog.cluster.requests import (
     ChangeDump,
     CheckDump,
     DeleteConnector,
+    FindTable,
     Ping,
     PutConnector,
     Request,
@@ -126,7 +127,7 @@ class RequestHandler:
                 _log.info("offsets reset by request", connector=name, partitions=len(former))
             case ResetTopics(name):
                 self._statuses.forget_topics(name, limit_s=WRITE_LIMIT_S)
-            case CheckDump() | StartDump() | ChangeDump() | SetDump() | SendSignal():
+            case CheckDump() | StartDump() | ChangeDump() | FindTable() | SetDump() | SendSignal():
                 if self._dumps is None:
                     raise not_offered(NO_DUMPS)
                 return self._dumps.answer(request)

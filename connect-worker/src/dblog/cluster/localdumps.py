@@ -140,10 +140,22 @@ class LocalDumps:
                 f"The task of connector {request.connector} still checks {len(checks)} other requests for dumps; try again later",
                 retry_after_s=5,
             )
-        call = next(self._calls)
-        checks[call] = future
-        self._send(run, {"type": "dump_check", "call": call, "request": request.to_json()})
+        self._call(run, future, {"type": "dump_check", "request": request.to_json()})
         return future
+
+    def find_table(self, request: DumpRequest, table: str) -> Future[list[str]] | None:
+        """Have the task find the names among a dump's tables that are like this one; None where no task could answer soon."""
+        run = self._run_of(request.connector)
+        if run is None or len(self._runs[run].checks) >= _CHECKS_MAX:
+            return None
+        future: Future[list[str]] = Future()
+        self._call(run, future, {"type": "dump_table", "request": request.to_json(), "table": table})
+        return future
+
+    def _call(self, run: int, future: Future[list[str]], message: Mapping[str, Any]) -> None:
+        call = next(self._calls)
+        self._runs[run].checks[call] = future
+        self._send(run, {**message, "call": call})
 
     def signal(self, connector: str, signal: Signal) -> None:
         """Hand a signal to the task; RequestError where none runs."""

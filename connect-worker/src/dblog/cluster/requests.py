@@ -142,13 +142,25 @@ class ChangeDump:
 
 
 @dataclass(frozen=True, slots=True)
+class FindTable:
+    """Have the connector's task find a table of a dump whose status does not show all of them; the answer is a future of the names that are like this one,
+    or None where nobody need or can be asked.
+    """
+
+    name: str
+    dump: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetDump:
-    """Pause, resume or stop a dump, or one table of it."""
+    """Pause, resume or stop a dump, or one table of it. ``found``: the names that ``FindTable`` has found; None where it was not asked."""
 
     name: str
     dump: str
     wanted: Wanted
     table: str | None = None
+    found: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +196,7 @@ Request = (
     | CheckDump
     | StartDump
     | ChangeDump
+    | FindTable
     | SetDump
     | SendSignal
     | SetClusterLevel

@@ -10,6 +10,7 @@ from dblog.cluster.requests import (
     ChangeDump,
     CheckDump,
     DeleteConnector,
+    FindTable,
     Ping,
     PutConnector,
     Request,
@@ -61,6 +62,8 @@ def describe(request: Request) -> str:
             return f"having a dump of connector {asked.connector} checked"
         case StartDump(asked):
             return f"storing the request of a dump of connector {asked.connector}"
+        case FindTable(name, dump):
+            return f"having a table of the dump {dump} of connector {name} found"
         case ChangeDump(name, dump) | SetDump(name, dump):
             return f"changing the dump {dump} of connector {name}"
         case SendSignal(name):

@@ -7,6 +7,7 @@ could still take back. # I1
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 from dblog.clock import Clock
@@ -84,6 +85,16 @@ class DumpDesk:
     def tables_of(self, request: DumpRequest) -> list[TableId]:
         """The captured tables that a request means, in its order."""
         return tables_of(request, self._captured(), rows_of=self._estimates())
+
+    def named(self, request: DumpRequest, name: str) -> list[TableId]:
+        """The tables of a request that have this name, in whatever case. Of one that goes on from an earlier run, the tables that were done then are looked
+        for among those that are captured now.
+        """
+        lowered, known = name.lower(), self._interleaver.requests.get(request.id)
+        found = {} if known is None else {table: None for table in chain(known.dump.left, known.dump.over) if str(table).lower() == lowered}
+        if known is None or known.dump.finished:
+            found |= {table: None for table in self.tables_of(request) if str(table).lower() == lowered}
+        return list(found)
 
     def check(self, request: DumpRequest) -> list[TableId]:
         """The tables that a request would dump. DefiniteError with what is wrong with it; the server is asked, nothing is changed there."""

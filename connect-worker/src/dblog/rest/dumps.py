@@ -21,7 +21,17 @@ from starlette.routing import Route
 
 from dblog.cluster.dumprequesthandler import NO_DUMPS
 from dblog.cluster.dumpview import DETAILS, DumpView, fresh_status
-from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SetDump, StartDump, bad_request, conflict, not_offered
+from dblog.cluster.requests import (
+    ChangeDump,
+    CheckDump,
+    FindTable,
+    RequestError,
+    SetDump,
+    StartDump,
+    bad_request,
+    conflict,
+    not_offered,
+)
 from dblog.cluster.role import REJOINS
 from dblog.cluster.validation import limit_of
 from dblog.config.roles import Role
@@ -36,6 +46,7 @@ ID_BYTES = 6
 _BLANKS_BYTES = 64 * 1024
 """A body may be written with blanks and line breaks, which the request is stored without."""
 _RETRY_S = 5
+_FIND_S = 5.0
 _TABLES_NOTED_MAX = 20
 _NOTED = ("chunk_rows", "delay_ms", "parallelism", "priority")
 
@@ -106,8 +117,21 @@ async def _set(request: HttpRequest, wanted: Wanted) -> Response:
     await ready(request)
     name, dump = segment(request, "connector"), segment(request, "dump")
     table = segment(request, "table") if "table" in request.path_params else None
-    await ask(request, SetDump(name, dump, wanted, table))
+    found = None if table is None else await _found(request, FindTable(name, dump, table))
+    await ask(request, SetDump(name, dump, wanted, table, found))
     return await _detail(request, HTTPStatus.ACCEPTED)
+
+
+async def _found(request: HttpRequest, asked: FindTable) -> tuple[str, ...] | None:
+    """The names of the dump's tables that are like this one; None where the task need not be asked, or does not answer: then the name stays as it is."""
+    future: Future[list[str]] | None = await ask(request, asked)
+    if future is None:
+        return None
+    try:
+        found: list[str] = await asyncio.wait_for(asyncio.wrap_future(future), _FIND_S)
+    except (TimeoutError, TransientError, RequestError):
+        return None
+    return tuple(found)
 
 
 def _request(body: object, name: str) -> DumpRequest:

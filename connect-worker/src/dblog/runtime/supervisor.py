@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
@@ -127,6 +128,9 @@ class Desk(Protocol):
 
     def check(self, request: DumpRequest) -> Sequence[TableId]:
         """The tables of a request; DefiniteError where it cannot be carried out, TransientError where that cannot be found out. Asked from any thread."""
+
+    def named(self, request: DumpRequest, name: str) -> Sequence[TableId]:
+        """The tables of a request that have this name, in whatever case."""
 
     def statuses(self) -> list[dict[str, Any]]:
         """How each dump comes on."""
@@ -542,6 +546,8 @@ class Supervisor:
                     desk.signal(Signal(identity, kind, data, source))
             case {"type": "dump_check", "call": call, "request": request}:
                 self._check_request(call, request, desk)
+            case {"type": "dump_table", "call": call, "request": request, "table": str(name)}:
+                self._find_table(call, request, name, desk)
             case _:
                 pass
 
@@ -558,12 +564,23 @@ class Supervisor:
         self._requests[request.id] = request
         return request
 
+    def _answer(self, call: object, error: tuple[int, str] | None, tables: Sequence[TableId] = ()) -> None:
+        told = None if error is None else {"status": error[0], "message": error[1].encode(errors="backslashreplace").decode()}
+        self._control.send({"type": "dump_checked", "call": call, "error": told, "tables": [str(table) for table in tables]})
+
+    def _find_table(self, call: object, given: object, name: str, desk: Desk | None) -> None:
+        """Answer which tables of a dump have a name."""
+        if desk is None:
+            self._answer(call, (503, "the task does not run now"))
+            return
+        try:
+            self._answer(call, None, desk.named(request_from_json(given), name))
+        except DefiniteError as e:
+            self._answer(call, (400, str(e)))
+
     def _check_request(self, call: object, given: object, desk: Desk | None) -> None:
         """Answer whether a request could be carried out, from a thread of its own: databases answer when they like."""
-
-        def answer(error: tuple[int, str] | None, tables: Sequence[TableId] = ()) -> None:
-            told = None if error is None else {"status": error[0], "message": error[1].encode(errors="backslashreplace").decode()}
-            self._control.send({"type": "dump_checked", "call": call, "error": told, "tables": [str(table) for table in tables]})
+        answer = partial(self._answer, call)
 
         def check() -> None:
             assert desk is not None, "looked at before"
