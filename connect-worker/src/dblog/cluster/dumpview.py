@@ -59,7 +59,7 @@ class DumpView:
         shown = {dump: _of_task(connector, _shown(reported.statuses[dump], reported.fresh, waits)) for dump in own}
         for dump, each in known.items():
             status = each.end or _current(each, reported.statuses.get(dump), reported.fresh, waits)
-            shown[dump] = {**each.request.to_json(), "status": _without_id(status)}
+            shown[dump] = {**each.request.to_json(), "status": _in_detail(status)}
         return shown
 
     def _waits(self, view: ConnectorView) -> str | None:
@@ -94,7 +94,7 @@ def fresh_status(request: DumpRequest, tables: list[str] | None = None) -> dict[
         "rows_per_s": None,
         "eta_s": None,
         "eta_error": None,
-        "started_ms": None,
+        "revision": None,
         "ended_ms": None,
         "reason": None,
         "governor": None,
@@ -137,12 +137,13 @@ def _of_task(connector: str, status: DumpStatus) -> dict[str, Any]:
         "connector": connector,
         "requested_by": by,
         "mode": status.get("mode", "rows"),
-        "status": _without_id(status),
+        "status": _in_detail(status),
     }
 
 
-def _without_id(status: DumpStatus) -> dict[str, Any]:
-    return {name: value for name, value in status.items() if name != "id"}
+def _in_detail(status: DumpStatus) -> dict[str, Any]:
+    """All that an answer has of it; a task does not tell when a dump ends."""
+    return {"ended_ms": None, **{name: value for name, value in status.items() if name != "id"}}
 
 
 def _in_short(detail: Mapping[str, Any]) -> dict[str, Any]:
