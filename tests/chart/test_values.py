@@ -280,12 +280,9 @@ def test_the_commands_of_the_readme_install_and_name_what_is_installed():
     readme = (CHART / "README.md").read_text()
     (install,) = re.findall(r"^    (helm install .*)$", readme, re.MULTILINE)
     done = helm(*[str(CHART) if word == "./helm" else word for word in shlex.split(install)[1:]], "--dry-run=client")
-    made = {
-        f"{item['kind'].lower()}/{item['metadata']['name']}"
-        for item in yaml.safe_load_all(done.stdout.split("MANIFEST:")[1].split("NOTES:")[0])
-        if item
-    }
+    items = [item for item in yaml.safe_load_all(done.stdout.split("MANIFEST:")[1].split("NOTES:")[0]) if item]
+    made = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in items}
 
-    assert set(re.findall(r"(?:statefulset|deployment)/[\w-]+", readme)) <= made
-    assert "secret/dblog-rest-login" in made
+    assert set(re.findall(r"(?:statefulset|deployment)/[\w-]+", readme)) <= set(made)
+    assert set(re.findall(r"\.data\.(\w+)", readme)) <= set(made["secret/dblog-rest-login"]["data"])
     assert "service/dblog-worker" in made

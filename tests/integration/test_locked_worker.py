@@ -1,12 +1,15 @@
 """A worker that asks for a login, with a real task: its schemas go to the worker's own registry, and the command line explains a statement with a login."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG
 from demo.pipeline import CONNECTOR_PASSWORD, CONNECTOR_USER, Worker, create_connector_user
+from docs.pages import ROOT
 from stack.process import wait_until
 from support.servers import execute
 from support.topicfold import records
@@ -20,6 +23,17 @@ def explained(url: str, login: str | None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, capture_output=True, text=True, env=environment | ({"DBLOG_REST_LOGIN": login} if login else {}), timeout=60, check=False
     )
+
+
+def started(url: str, login: str) -> subprocess.CompletedProcess[str]:
+    """A dump of the worker's table, by the command that the chart's README has for a pod."""
+    (script,) = re.findall(r"sh -c \\\n +'(.*)'$", (ROOT / "helm/README.md").read_text(), re.MULTILINE)
+    for written, meant in (("http://dblog-worker.dblog.svc:8083", url), ("shop", "locked"), ("inventory\\.orders", "locked\\.t")):
+        assert written in script
+        script = script.replace(written, meant)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    return subprocess.run(["sh", "-c", script], input=login, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 
 def test_tasks_and_command_line_work_with_a_worker_that_asks_for_a_login(kafka, mariadb, own_folder):  # number 8 of the worker's safety
@@ -56,6 +70,9 @@ def test_tasks_and_command_line_work_with_a_worker_that_asks_for_a_login(kafka, 
 
         assert "locked.locked.t-value" in client.get("/subjects").json()
         refused, wrong, right = (explained(worker.url, login) for login in (None, "ann:wrong", "ann:s3cret"))
+        unknown, dumped = (started(worker.url, login) for login in ("ann:wrong", "ann:s3cret"))
     assert [(each.returncode, "DBLOG_REST_LOGIN" in each.stderr) for each in (refused, wrong)] == [(1, True)] * 2
     assert (right.returncode, "+ c: INT" in right.stdout.upper().replace("+ C", "+ c")) == (0, True), right.stdout + right.stderr
+    assert (unknown.returncode, "DBLOG_REST_LOGIN" in unknown.stderr) == (1, True), unknown.stdout + unknown.stderr
+    assert (dumped.returncode, "DONE" in dumped.stdout) == (0, True), dumped.stdout + dumped.stderr
     assert "s3cret" not in worker.log.read_text()
