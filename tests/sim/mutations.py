@@ -99,31 +99,60 @@ MUTATIONS = (
         20_000,
     ),
     # ---- readers/interleaved.py
-    Mutation("rows pass by the windows", f"{READERS}interleaved:Interleaver.rows", "if self._windows.open_total:", "if False:"),
+    Mutation(
+        "rows pass by the windows", f"{READERS}interleaved:Interleaver.rows", "if self._windows.open_total or self._leaving:", "if False:"
+    ),
     Mutation(
         "a chunk of other columns is sent",
-        f"{READERS}interleaved:Interleaver._close",
+        f"{READERS}interleaved:Interleaver._begin",
         "encoder is None or encoder.plan.table != chunk.table",
         "encoder is None",
         20_000,
     ),
+    Mutation("noted keys are sent all the same", f"{READERS}interleaved:Interleaver._begin", "context, noted)", "context, frozenset())"),
     Mutation(
-        "noted keys are sent all the same", f"{READERS}interleaved:Interleaver._close", "context, closed.dropped)", "context, frozenset())"
+        "keys that come behind a window whose turn has not come are sent all the same",
+        f"{READERS}interleaved:Interleaver._begin",
+        "noted = closed.dropped | window.noted if window.noted else closed.dropped",
+        "noted = closed.dropped",
+        5000,
+    ),
+    Mutation(
+        "keys that come between the parts of a window are sent all the same",
+        f"{READERS}leaving:Encoded.part",
+        "if noted and not noted.isdisjoint(keys):",
+        "if False:",
+        5000,
+    ),
+    Mutation(
+        "rows leave part by part though no key tells them apart",
+        f"{READERS}interleaved:Interleaver.watermark",
+        "if any(not window.rows.by for window in closed):",
+        "if False:",
+        20_000,
+    ),
+    Mutation(
+        "what the log says of tables comes between the parts of a window",
+        f"{READERS}stream:LogStream._take",
+        "if not isinstance(item, _ROWS):",
+        "if False:",
+        20_000,
     ),
     Mutation(
         "a dump row has the high position",
-        f"{READERS}interleaved:Interleaver._close",
+        f"{READERS}interleaved:Interleaver._begin",
         "sequence_low=closed.low.sequence_low",
         "sequence_low=closed.high.sequence_low",
     ),
     Mutation(
         "the frontier moves ahead of the rows",
-        f"{READERS}interleaved:Interleaver._close",
-        "    for start in range(",
-        "    if self._dump is not None and self._dump.table(closed.table) is not None:\n"
-        "        early = self._dump.started(closed.table, key=chunk.table.key, upto=chunk.greatest) if chunk.begins else self._dump\n"
-        "        self._set_dump(early.advanced(closed.table, behind=chunk.after, after=chunk.upto, rows=0, done=chunk.final))\n"
-        "    for start in range(",
+        f"{READERS}interleaved:Interleaver._send_part",
+        "    while not records.is_out:",
+        "    chunk = window.closed.rows\n"
+        "    if self._dump is not None and self._dump.table(chunk.table.id) is not None and not records.at:\n"
+        "        early = self._dump.started(chunk.table.id, key=chunk.table.key, upto=chunk.greatest) if chunk.begins else self._dump\n"
+        "        self._set_dump(early.advanced(chunk.table.id, behind=chunk.after, after=chunk.upto, rows=0, done=chunk.final))\n"
+        "    while not records.is_out:",
         20_000,
     ),
     Mutation(
@@ -135,9 +164,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a window that has closed wakes nobody",
-        f"{READERS}interleaved:Interleaver.watermark",
-        "                self._closing.discard((window.table, window.lane))\n                self._changed.notify_all()",
-        "                self._closing.discard((window.table, window.lane))",
+        f"{READERS}interleaved:Interleaver._end",
+        "        self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))\n        self._changed.notify_all()",
+        "        self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))",
         20_000,
     ),
     Mutation(
@@ -150,7 +179,7 @@ MUTATIONS = (
     Mutation(
         "a range is read again while an older window closes",
         f"{READERS}interleaved:Interleaver._is_open",
-        "or (table, lane) in self._closing",
+        "or self._leaving.of(table, lane) > 0",
         "",
         20_000,
     ),
@@ -158,7 +187,7 @@ MUTATIONS = (
     Mutation(
         "windows have no bound",
         f"{READERS}interleaved:Interleaver.declare",
-        "or self._windows.open_of(table, lane) < windows_max",
+        "or self._windows.open_of(table, lane) + max(0, self._leaving.of(table, lane) - 1) < windows_max",
         "or True",
     ),
     Mutation(
@@ -219,8 +248,8 @@ MUTATIONS = (
     ),
     Mutation(
         "rows that changed inside a window have fingerprints",
-        f"{READERS}interleaved:Interleaver._close",
-        "encoder.fingerprint_chunk(chunk.rows, closed.dropped)",
+        f"{READERS}interleaved:Interleaver._begin",
+        "encoder.fingerprint_chunk(chunk.rows, noted)",
         "encoder.fingerprint_chunk(chunk.rows, frozenset())",
         20_000,
     ),
@@ -372,7 +401,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the end of a range counts as the table's",
-        f"{READERS}interleaved:Interleaver._close",
+        f"{READERS}interleaved:Interleaver._end",
         "chunk.final and not chunk.inside",
         "chunk.final",
         1000,

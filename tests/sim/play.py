@@ -57,6 +57,7 @@ class Silence:
 def install() -> None:
     """Have the reader layer run on simulated threads and time, for the rest of this process."""
     interleaved.CHUNK_BATCH_RECORDS = 2
+    interleaved.CHUNK_PARTS_AHEAD = 0
     sharing.CHUNKS_KEPT = (1,)
     chunk.CHUNKS_MIN = 1
     for name, module in list(sys.modules.items()):
@@ -291,6 +292,7 @@ class Play:
 
     def meet_statement(self) -> None:
         """The log comes to a rename, and nothing is dumped again for it: what had been dumped under its old name is not required under the new one."""
+        self.running.interleaver.send_all_chunk_rows()  # as the log thread does in front of the statement
         dump = self.running.interleaver.dump
         if dump is None or dump.finished or any(table.done and not table.cut_short for table in dump.over.values()):
             self.is_exempt = True

@@ -9,7 +9,14 @@ import pytest
 from dblog.core.retries import RetryPolicy
 from dblog.errors import DamagedLogError, DefiniteError, TransientError
 from dblog.readers.items import LogCounts
-from dblog.readers.stream import DAMAGED_TRIES_MAX, RECV_FULL_BYTES, LogStream, StreamOptions
+from dblog.readers.stream import (
+    CHUNK_ROOM_WAIT_S,
+    DAMAGED_TRIES_MAX,
+    RECV_FULL_BYTES,
+    RECV_TIMEOUT_S,
+    LogStream,
+    StreamOptions,
+)
 from support.fake_database.dialect import FakeProgress
 
 NOTHING: Any = iter(())
@@ -26,6 +33,9 @@ class ScriptedLog:
         self.wall_ahead_s = 0.0
         self.sent: list[str] = []
         self.dump_moved = True
+        self.chunk_rows_wait = False
+        self.has_room = False
+        self.waited_s: list[float] = []
         self.waits_for_end = False
         self.is_silent = False
         self.counts = LogCounts()
@@ -49,7 +59,8 @@ class ScriptedLog:
         self.connect()
         return self
 
-    def receive(self, _timeout_s: float) -> int:
+    def receive(self, timeout_s: float) -> int:
+        self.waited_s.append(timeout_s)
         step = next(self.steps, None)
         if step is None:
             self.stream.stop()
@@ -89,6 +100,9 @@ class ScriptedLog:
     def push(self) -> None:
         self.sent.append("position")
 
+    def send_chunk_rows(self, *, waited_max_s: float) -> bool:
+        return self.has_room
+
     def passed(self, at: object, *, between: bool, quiet: bool) -> None:
         pass
 
@@ -127,6 +141,21 @@ def test_a_log_that_has_more_to_read_is_not_pushed_for_each_read() -> None:
     log.run()
 
     assert log.sent == []
+
+
+def test_the_log_is_looked_at_after_each_part_of_a_chunk_and_often_while_the_sender_has_no_room_for_one() -> None:
+    def read(*, waits: bool, has_room: bool) -> Callable[[], int]:
+        def read() -> int:
+            log.chunk_rows_wait, log.has_room = waits, has_room
+            return 0
+
+        return read
+
+    log = ScriptedLog(iter([read(waits=True, has_room=True), read(waits=True, has_room=False), read(waits=False, has_room=False)]))
+
+    log.run()
+
+    assert log.waited_s == [RECV_TIMEOUT_S, 0.0, CHUNK_ROOM_WAIT_S, RECV_TIMEOUT_S]
 
 
 @pytest.mark.parametrize("ahead_s", [-7200, 0, 7200], ids=["clock behind", "clock right", "clock ahead"])

@@ -2,7 +2,8 @@
 
 The log thread submits what the log holds (``rows``, ``watermark``, ``table_changed``), chunk threads announce windows and submit what they have read
 (``declare``, ``submit``). Rules are core/watermark.py's; here are the lock, the waiting, and the batches. Chunk rows are encoded when their window
-closes, on the log thread: only then is the position of the low watermark known, which every dump row carries. # I2
+has closed, on the log thread: only then is the position of the low watermark known, which every dump row carries. They leave in parts, with rows of the
+log in between (``leaving.py``). # I2
 
 A chunk was read with one version of its table. If the log, on its way to the high watermark, has come to another version, the rows do not fit the
 columns any more: the window is discarded and read again.
@@ -34,13 +35,22 @@ from dblog.model import Batch, Segment, Table, TableId
 from dblog.observe.numbers import named
 from dblog.readers.chunknotes import ChunkNotes, Proof, Trouble
 from dblog.readers.extent import Extent
+from dblog.readers.leaving import Encoded, Leaving, LeavingWindow
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.tally import Tally
 
 log = structlog.get_logger(__name__)
 
 CHUNK_BATCH_RECORDS = 2000
-"""Chunk rows enter the queue in batches of this size: larger ones cost time in the producer (measured: 12 to 15 % at 20 000)."""
+"""Chunk rows enter the queue in batches of this size: larger ones cost time in the producer (measured: 12 to 15 % at 20 000), and a row of the log waits
+behind those that are in the queue. Of large rows there are fewer, as many as ``CHUNK_BATCH_BYTES`` have."""
+
+CHUNK_BATCH_BYTES = 512 * 1024
+
+CHUNK_PARTS_AHEAD = 2
+"""Parts of chunks enter the queue while it holds no more than so many: with one the sender waits for the log thread now and then (a third fewer records a
+second), with more a row of the log waits longer.
+"""
 
 COMING_MAX = 1000
 """Tables that are remembered as coming; the topic of one that is forgotten is made with its first record. # I6"""
@@ -136,6 +146,8 @@ class Interleaver:
         notify: Callable[[list[Notice]], list[Segment]] | None = None,
     ) -> None:
         """``notify`` makes the records of notices (log thread only); None: nobody is notified."""
+        self._leaving: Leaving[ChunkRead] = Leaving()
+        self._leaving_since_s = 0.0
         self._notify = notify
         self._notices: list[Notice] = []
         self.tally = tally or Tally(clock)
@@ -160,8 +172,6 @@ class Interleaver:
         self._held: frozenset[TableId] = frozenset()
         self._coming: deque[TableId] = deque(maxlen=COMING_MAX)
         self._notes = ChunkNotes()
-        self._closing: set[tuple[TableId, int]] = set()
-        """Whose windows have met their high watermark, and have not moved the frontier yet."""
         self._mixed_up: dict[tuple[TableId, int], tuple[Key | None, int]] = {}
         """Where each lane's chunks have got stuck, and how often: log rows had message keys of theirs, which do not distinguish rows."""
 
@@ -320,13 +330,17 @@ class Interleaver:
     # ---- chunk threads
 
     def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int, lane: int = 0) -> Ticket | None:
-        """Announce a window, waiting while ``windows_max`` of the lane are open. None: stopping, or the lane was reset since ``resets``, or is held."""
+        """Announce a window, waiting while ``windows_max`` of the lane are open, beside one whose rows leave. None: stopping, or the lane was reset since
+        ``resets``, or is held.
+        """
 
         def refused() -> bool:
             return self._stopping or self._resets_of(table, lane) != resets or table in self._held or self.is_paused(table)
 
         with self._changed:
-            self._changed.wait_for(lambda: refused() or self._windows.open_of(table, lane) < windows_max)
+            self._changed.wait_for(
+                lambda: refused() or self._windows.open_of(table, lane) + max(0, self._leaving.of(table, lane) - 1) < windows_max
+            )
             if refused():
                 return None
             return self._windows.declare(table, keyed=keyed, lane=lane)
@@ -445,12 +459,16 @@ class Interleaver:
 
     def rows(self, segments: list[Segment], *, records: int, size_bytes: int, source_ts_us: int | None) -> None:
         """Log rows, in log order: drop their keys from open windows, and send them."""
-        if self._windows.open_total:
+        if self._windows.open_total or self._leaving:
+            full = False
             with self._changed:
                 for segment in segments:
                     if segment.table is not None:
+                        full |= self._leaving.note(segment.table, segment.keys)
                         for spoilt in self._windows.note(segment.table, segment.keys):
                             self._discarded(spoilt)
+            if full:
+                self.send_all_chunk_rows()
         self._put(segments, records, size_bytes, source_ts_us)
 
     def table_changed(self, table: TableId, reason: str) -> None:
@@ -530,19 +548,47 @@ class Interleaver:
             self._changed.notify_all()
 
     def watermark(self, token: str, at: WatermarkPosition) -> None:
-        """A watermark, at the log's position; a high watermark sends the rows of its windows."""
+        """A watermark, at the log's position; behind a high watermark the rows of its windows leave, as the queue has room for them."""
         with self._changed:
             met = self._windows.watermark(token, at)
             for window in met:
                 if isinstance(window, Discarded):
                     self._discarded(window)
-            self._closing = {(window.table, window.lane) for window in met if isinstance(window, Closed)}
-        for window in met:
-            if isinstance(window, Closed):
-                self._close(window)
-                with self._changed:
-                    self._closing.discard((window.table, window.lane))
-                    self._changed.notify_all()
+            closed = [window for window in met if isinstance(window, Closed)]
+            if not self._leaving:
+                self._leaving_since_s = self._clock.monotonic_s()
+            self._leaving.add(closed)
+        if any(not window.rows.by for window in closed):
+            self.send_all_chunk_rows()  # without a key nothing tells whether the log has changed one of the rows
+        elif closed:
+            self.send_chunk_rows()
+
+    @property
+    def chunk_rows_wait(self) -> bool:
+        """Whether rows of closed windows are still to leave."""
+        return bool(self._leaving)
+
+    def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
+        """Have rows of closed windows leave while the queue holds few. ``waited_max_s``: where none has left for so long, one part leaves
+        whatever the queue holds. Whether some have left.
+        """
+        sent = False
+        if waited_max_s is not None and self._leaving and self._clock.monotonic_s() - self._leaving_since_s >= waited_max_s:
+            self._send_part()
+            sent = True
+        while self._leaving and self._has_room():
+            self._send_part()
+            sent = True
+        return sent
+
+    def _has_room(self) -> bool:
+        records, size_bytes = CHUNK_BATCH_RECORDS * CHUNK_PARTS_AHEAD, CHUNK_BATCH_BYTES * CHUNK_PARTS_AHEAD
+        return self._queue.records_total <= records and self._queue.bytes_total <= size_bytes
+
+    def send_all_chunk_rows(self) -> None:
+        """Have all rows of closed windows leave: what comes next may say something else of them."""
+        while self._leaving:
+            self._send_part()
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
         """Whether a window that was submitted before that moment still waits for its high watermark."""
@@ -563,18 +609,42 @@ class Interleaver:
         size_bytes = sum(len(k or b"") + len(v or b"") for s in segments for k, v in zip(s.keys, s.values, strict=True))
         self._put(segments, sum(len(s.values) for s in segments), size_bytes, None)
 
-    def _close(self, closed: Closed[ChunkRead]) -> None:
+    def _send_part(self) -> None:
+        """One part of the window whose turn it is; with the last one the dump moves on."""
+        self._leaving_since_s = self._clock.monotonic_s()
+        window = self._leaving.first
+        if window.records is None and not self._begin(window):
+            with self._changed:
+                self._leaving.end_first()
+                self._changed.notify_all()
+            return
+        records = window.records
+        assert records is not None, "it has begun"
+        while not records.is_out:
+            keys, values = records.part(window.noted, records_max=CHUNK_BATCH_RECORDS, bytes_max=CHUNK_BATCH_BYTES)
+            if keys:
+                segment = Segment(records.topic, keys, values, window.closed.table)
+                size_bytes = sum(len(k) for k in keys if k) + sum(len(v) for v in values if v)
+                self._put([segment], len(keys), size_bytes, None)
+            if not records.leaves_whole:
+                break
+        if records.is_out:
+            self._end(window, records)
+
+    def _begin(self, window: LeavingWindow[ChunkRead]) -> bool:
+        """Encode its rows. False: they are not to leave."""
+        closed = window.closed
         chunk = closed.rows
         encoder = self._encoder_of(closed.table)
         if encoder is None or encoder.plan.table != chunk.table:
             self._thrown_away(closed, f"the columns of {closed.table} changed between its SELECT and its high watermark")
-            return
+            return False
         if not self._goes_on(chunk):
             self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, since its SELECT")
-            return
+            return False
         if chunk.fault is not None:
             self.fail_dump(closed.table, chunk.fault)
-            return
+            return False
         now_us = self._clock.now_us()
         context = RowContext(
             file=closed.low.file,
@@ -586,47 +656,51 @@ class Interleaver:
             sequence_low=closed.low.sequence_low,
             snapshot="incremental",
         )
-        keys: list[bytes | None] = []
-        values: list[bytes | None] = []
-        fingerprints = None
+        noted = closed.dropped | window.noted if window.noted else closed.dropped
+        records = Encoded(encoder.plan.topic, [], [], 0, 0)
         if chunk.extent.mode is Mode.VERIFY:
-            fingerprints, dropped, digest = encoder.fingerprint_chunk(chunk.rows, closed.dropped)
+            records.fingerprints, records.dropped, records.digest = encoder.fingerprint_chunk(chunk.rows, noted)
+            records.schemas = verified_schemas(encoder.plan)
         else:
-            keys, values, dropped, digest = (chunk.encoder or encoder).encode_chunk(chunk.rows, context, closed.dropped)
-        if dropped and not distinguishes_rows(encoder.plan):
-            self._mixed_up_again(chunk, closed.lane)
-            return
+            records.keys, records.values, records.dropped, records.digest = (chunk.encoder or encoder).encode_chunk(
+                chunk.rows, context, noted
+            )
+        if not distinguishes_rows(encoder.plan):
+            if records.dropped:
+                self._mixed_up_again(chunk, closed.lane)
+                return False
+            records.leaves_whole = True
         self._mixed_up.pop((closed.table, closed.lane), None)
-        self.tally.chunk(dropped=dropped)
-        topic = encoder.plan.topic
+        window.records, window.noted = records, set()
+        return True
+
+    def _end(self, window: LeavingWindow[ChunkRead], records: Encoded) -> None:
+        """All its rows are out: the dump moves on, and the marker follows."""
+        closed, chunk = window.closed, window.closed.rows
+        self.tally.chunk(dropped=records.dropped)
         by_list = chunk.extent.keys is not None  # their range counts keys of the list
         made = ChunkMarker(
             chunk_id=f"{self._run}/{closed.number}",
             table=closed.table,
-            topic=topic,
+            topic=records.topic,
             after=None if by_list else chunk.after,
             upto=None if by_list else chunk.upto,
             final=chunk.final and not chunk.inside,
             low=closed.low,
             high=closed.high,
             rows_read=chunk.row_count,
-            rows_dropped=dropped,
-            digest=digest,
+            rows_dropped=records.dropped,
+            digest=records.digest,
             dump=chunk.extent.dump,
             mode=chunk.extent.mode.value,
             begins=chunk.begins or not chunk.by,
             scope=chunk.extent.scope.value,
-            fingerprints=fingerprints,
-            schemas=None if fingerprints is None else verified_schemas(encoder.plan),
+            fingerprints=records.fingerprints,
+            schemas=records.schemas,
         )
-        for start in range(0, len(keys), CHUNK_BATCH_RECORDS):
-            part_keys = keys[start : start + CHUNK_BATCH_RECORDS]
-            part_values = values[start : start + CHUNK_BATCH_RECORDS]
-            segment = Segment(topic, part_keys, part_values, closed.table)
-            size_bytes = sum(len(k) for k in part_keys if k) + sum(len(v) for v in part_values if v)
-            self._put([segment], len(part_keys), size_bytes, None)
         with self._changed:
-            proof = Proof(low=closed.low, high=closed.high, at_us=now_us, rows=chunk.row_count)
+            self._leaving.end_first()
+            proof = Proof(low=closed.low, high=closed.high, at_us=self._clock.now_us(), rows=chunk.row_count)
             self._notes.sent(chunk.extent.dump, closed.table, proof)
             self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))
             self._changed.notify_all()
@@ -759,7 +833,7 @@ class Interleaver:
 
     def _is_open(self, table: TableId, lane: int) -> bool:
         """Whether a window of the lane is open, or has not moved the frontier yet. The lock is held."""
-        return self._windows.open_of(table, lane) > 0 or (table, lane) in self._closing
+        return self._windows.open_of(table, lane) > 0 or self._leaving.of(table, lane) > 0
 
     def _is_done(self, table: TableId, upto: Key | None) -> bool:
         dump = self._dump_for(table)

@@ -79,6 +79,19 @@ class LogOutput:
         if name.startswith(f"{self._options.watermark_name}/"):
             self._interleaver.watermark(token, at)
 
+    @property
+    def chunk_rows_wait(self) -> bool:
+        """Whether rows of chunks are still to leave, whose windows have closed."""
+        return self._interleaver.chunk_rows_wait
+
+    def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
+        """Have some leave, as there is room for them, or when none has left for so long. Whether some have left."""
+        return self._interleaver.send_chunk_rows(waited_max_s=waited_max_s)
+
+    def send_all_chunk_rows(self) -> None:
+        """Have all leave."""
+        self._interleaver.send_all_chunk_rows()
+
     def signals(self, item: Signals) -> None:
         """Rows of a signal table; what they ask for goes out with their position."""
         if self._signals is not None:

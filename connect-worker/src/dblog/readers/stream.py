@@ -40,6 +40,12 @@ GATHER_S = 0.002
 """Rows are pushed out at most this often: the first of a quiet log at once, those of a busy one some at a time. At thousands of small transactions a second
 a push for each would cost more than all the rest, in this process and in the broker (runtime/sender.py pushes them on)."""
 
+CHUNK_ROOM_WAIT_S = 0.001
+"""While rows of chunks wait for the sender to take those in front of them, the log is waited for so long at a time."""
+
+CHUNK_ROWS_WAIT_MAX_S = 0.05
+"""Beside a log that fills the queue all the time, a part of a chunk leaves at least this often."""
+
 POSITION_INTERVAL_S = 1.0
 """A quiet log still moves the offset this often."""
 
@@ -58,6 +64,9 @@ UNHEARD_S = 5.0
 RECOVERED_S = 60.0
 """A connection over which the server was heard so long ends a series of failures, as does one that has moved on in the log."""
 BACKOFF = Backoff(first_s=0.2, max_s=15.0)
+
+
+_ROWS = (LogRows, Moved, Watermarks)
 
 
 class SchemaPort(Protocol):
@@ -92,6 +101,16 @@ class Output(Protocol):
 
     def watermark(self, name: str, token: str, at: WatermarkPosition) -> None:
         """A row of the watermark table."""
+
+    @property
+    def chunk_rows_wait(self) -> bool:
+        """Whether rows of chunks are still to leave, whose windows have closed."""
+
+    def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
+        """Have some leave, as there is room for them, or when none has left for so long. Whether some have left."""
+
+    def send_all_chunk_rows(self) -> None:
+        """Have all leave."""
 
     def signals(self, item: Signals) -> None:
         """Rows of a signal table; what they ask for goes out with their position."""
@@ -300,7 +319,7 @@ class LogStream:
             rest_s = pushed_at_s + GATHER_S - self._clock.monotonic_s()
             if rest_s > 0:
                 self._stop.wait(rest_s)
-            received_bytes = reader.receive(RECV_TIMEOUT_S)
+            received_bytes = reader.receive(self._wait_s())
             self._caught_up = not received_bytes
             if received_bytes or not reader.is_silent:
                 self._heard_at_s = self._clock.monotonic_s()
@@ -318,6 +337,14 @@ class LogStream:
                 self._duties()
                 if received_bytes:
                     pushed_at_s = self._clock.monotonic_s()
+
+    def _wait_s(self) -> float:
+        """How long to wait for bytes of the log. Rows of chunks leave ahead of them as far as the sender takes them; the log does not wait for it."""
+        if not self._output.chunk_rows_wait:
+            return RECV_TIMEOUT_S
+        if self._output.send_chunk_rows(waited_max_s=CHUNK_ROWS_WAIT_MAX_S):
+            return 0.0
+        return CHUNK_ROOM_WAIT_S
 
     def _count_damage(self, error: DamagedLogError) -> None:
         """When the log has been read again from the same position often enough: raise it, or leave the event out from now on if that is wanted and harms
@@ -341,6 +368,8 @@ class LogStream:
     def _take(self, reader: LogReader, items: Iterator[LogItem]) -> None:
         for item in items:
             self.event_at_us = self.heard_at_us
+            if not isinstance(item, _ROWS):
+                self._output.send_all_chunk_rows()  # what it says of tables is said behind their windows
             match item:
                 case LogRows():
                     self._move(reader, item.position, moves=item.moves)

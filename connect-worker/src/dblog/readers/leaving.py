@@ -1,0 +1,105 @@
+"""Windows that have closed and whose rows are not all sent: they leave part by part, and rows of the log go out between the parts.
+
+A closed window's rows may leave later than at its high watermark. Until the log changes a row, what the SELECT saw of it is what the log shows, so the
+rule of the window goes on to hold (``core/watermark.py``): a key that the log brings meanwhile is noted, and its row is left out if it has not left. The
+log never waits for more than one part. Where keys do not tell rows apart, or other things of the log than rows come, all that is left leaves first. # I2
+
+The interleaver holds its lock around each call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from dblog.core.watermark import Closed
+from dblog.model import TableId
+
+Rows = TypeVar("Rows")
+
+NOTED_MAX = 20_000
+"""Keys that are noted behind one window; with more, what is left of it leaves at once. # I6"""
+
+
+@dataclass(slots=True, eq=False)
+class Encoded:
+    """Records of a window whose turn it is; those in front of ``at`` have left."""
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    dropped: int
+    digest: int
+    fingerprints: bytes | None = None
+    schemas: tuple[str, str] | None = None
+    leaves_whole: bool = False
+    """A message key does not distinguish its rows: nothing of the log may come between them."""
+    at: int = 0
+    mean_bytes: int | None = None
+    """Of a record's value; None: no part has left."""
+
+    @property
+    def is_out(self) -> bool:
+        """Whether all have left."""
+        return self.at >= len(self.keys)
+
+    def part(self, noted: set[bytes], *, records_max: int, bytes_max: int) -> tuple[list[bytes | None], list[bytes | None]]:
+        """The next records to leave, without those whose key the log has had since: about so many bytes of them, and one at least."""
+        if self.mean_bytes is None:
+            self.mean_bytes = max(1, sum(len(value) for value in self.values if value is not None) // len(self.values))
+        stop = self.at + max(1, min(records_max, bytes_max // self.mean_bytes))
+        keys, values = self.keys[self.at : stop], self.values[self.at : stop]
+        self.at = stop
+        if noted and not noted.isdisjoint(keys):
+            stays = [key not in noted for key in keys]
+            self.dropped += stays.count(False)
+            keys = [key for key, stay in zip(keys, stays, strict=True) if stay]
+            values = [value for value, stay in zip(values, stays, strict=True) if stay]
+        return keys, values
+
+
+@dataclass(slots=True, eq=False)
+class LeavingWindow(Generic[Rows]):
+    """``noted``: keys of the log since the high watermark, or since its rows were encoded. ``records`` None: its turn has not come."""
+
+    closed: Closed[Rows]
+    noted: set[bytes] = field(default_factory=set)
+    records: Encoded | None = None
+
+
+class Leaving(Generic[Rows]):
+    """Those of one task, in the order in which they closed."""
+
+    def __init__(self) -> None:
+        self._windows: deque[LeavingWindow[Rows]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    @property
+    def first(self) -> LeavingWindow[Rows]:
+        """Whose turn it is."""
+        return self._windows[0]
+
+    def of(self, table: TableId, lane: int) -> int:
+        """How many there are of a lane."""
+        return sum(window.closed.table == table and window.closed.lane == lane for window in self._windows)
+
+    def add(self, closed: Iterable[Closed[Rows]]) -> None:
+        """Windows that the log has just closed."""
+        self._windows.extend(LeavingWindow(one) for one in closed)
+
+    def end_first(self) -> None:
+        """Its rows are out, or are not to leave."""
+        self._windows.popleft()
+
+    def note(self, table: TableId, keys: Iterable[bytes | None]) -> bool:
+        """Rows of the log have these keys. True: too many have come, and all that is left has to leave first."""
+        full = False
+        for window in self._windows:
+            if window.closed.table == table:
+                window.noted.update(key for key in keys if key is not None)
+                full |= len(window.noted) > NOTED_MAX
+        return full

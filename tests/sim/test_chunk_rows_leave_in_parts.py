@@ -1,0 +1,146 @@
+"""A large chunk does not stand in the way of the log: its rows leave in parts, and a row that the log changes in between is left out. # I2"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from dblog.core.dumps import dump_of
+from dblog.core.watermark import WatermarkPosition
+from dblog.model import Segment
+from dblog.readers import interleaved
+from dblog.readers.interleaved import ChunkRead
+from sim.test_dump_beside_log import ORDERS, FakeDumpConnection, World, fake_sql
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """Ten rows, which leave two at a time, each part when the queue is empty."""
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_RECORDS", 2)
+    monkeypatch.setattr(interleaved, "CHUNK_PARTS_AHEAD", 0)
+    return _world()
+
+
+def _world(*, keyed: bool = True) -> World:
+    world = World(queue_records_max=100, keyed=keyed)
+    world.interleaver.change_dump(lambda _: dump_of("d", [ORDERS]))
+    world.database.insert(ORDERS, *[(n, n) for n in range(10)])
+    return world
+
+
+def _close(world: World) -> None:
+    """A window over all ten rows, up to its high watermark."""
+    table = world.tables[ORDERS]
+    ticket = world.interleaver.declare(ORDERS, keyed=bool(table.key), resets=0, windows_max=2)
+    assert ticket is not None
+    text, parameters = fake_sql.chunk_select(table, None, None, 100)
+    found = FakeDumpConnection(world.database).select(text, parameters, key=(0,))
+    read = ChunkRead(
+        table=table,
+        rows=found.rows,
+        row_count=found.row_count,
+        after=None,
+        upto=(9,) if table.key else None,
+        final=True,
+        begins=True,
+        greatest=(9,),
+    )
+    assert world.interleaver.submit(ticket, read)
+    for at, token in enumerate((ticket.low_token, ticket.high_token), start=1):
+        world.interleaver.watermark(token, WatermarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at))
+
+
+def _taken(world: World) -> list[bytes | None]:
+    """The keys of what the sender takes now."""
+    batches = world.queue.poll(timeout_s=0, records_max=100, bytes_max=1 << 20)
+    return [key for batch in batches for segment in batch.segments for key in segment.keys]
+
+
+def _log(world: World, *keys: int) -> None:
+    """Rows of the log."""
+    segment = Segment("orders", [b"%d" % key for key in keys], [b"log"] * len(keys), ORDERS)
+    world.interleaver.rows([segment], records=len(keys), size_bytes=3, source_ts_us=None)
+
+
+def _done(world: World) -> bool:
+    progress = world.interleaver.table_dump(ORDERS)
+    assert progress is not None
+    return progress.done
+
+
+def test_a_row_of_the_log_waits_for_one_part_of_a_chunk_and_its_chunk_row_is_left_out(world: World) -> None:
+    _close(world)
+    assert world.queue.records_total == 2
+    _log(world, 0, 3, 9)  # 0 has left, in the right order
+
+    assert _taken(world) == [b"0", b"1", b"0", b"3", b"9"]
+    left: list[bytes | None] = []
+    while world.interleaver.chunk_rows_wait:
+        assert (_done(world), world.markers) == (False, [])
+        assert world.interleaver.send_chunk_rows()
+        assert not world.interleaver.send_chunk_rows()
+        left += _taken(world)
+
+    assert left == [b"2", b"4", b"5", b"6", b"7", b"8"]
+    assert [(marker.rows_read, marker.rows_dropped, marker.final) for marker in world.markers] == [(10, 2, True)]
+    assert _done(world)
+
+
+def test_windows_whose_rows_leave_count_as_open_but_for_one(world: World) -> None:
+    """Else a reader would be ahead of a slow sender by any number of chunks. # I6"""
+    interleaver = world.interleaver
+    _close(world)
+    _close(world)
+    opened: list[Any] = []
+
+    def declare() -> None:
+        opened.append(interleaver.declare(ORDERS, keyed=True, resets=0, windows_max=2))
+
+    declare()
+    waiting = threading.Thread(target=declare, daemon=True)
+    waiting.start()
+    waiting.join(timeout=0.2)
+    assert len(opened) == 1
+
+    while len(interleaver._leaving) > 1:  # noqa: SLF001
+        interleaver.send_chunk_rows(waited_max_s=0)
+    waiting.join(timeout=5)
+    assert len(opened) == 2
+
+
+def test_rows_that_no_key_tells_apart_leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_RECORDS", 2)
+    monkeypatch.setattr(interleaved, "CHUNK_PARTS_AHEAD", 0)
+    world = _world(keyed=False)
+
+    _close(world)
+
+    assert (world.queue.records_total, world.interleaver.chunk_rows_wait) == (10, False)
+
+
+def test_beside_a_log_that_fills_the_queue_a_part_leaves_all_the_same_after_a_while(world: World) -> None:
+    _close(world)
+    _log(world, 77)
+    assert not world.interleaver.send_chunk_rows(waited_max_s=60)
+
+    assert world.interleaver.send_chunk_rows(waited_max_s=0)
+
+    assert _taken(world) == [b"0", b"1", b"77", b"2", b"3"]
+
+
+def test_large_rows_leave_in_parts_of_so_many_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_BYTES", len(b"r 0 0 1"))
+
+    _close(world)
+
+    assert _taken(world) == [b"0"]
+
+
+def test_of_too_many_keys_behind_a_window_none_is_kept_and_all_its_rows_leave_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dblog.readers.leaving.NOTED_MAX", 2)
+    _close(world)
+
+    _log(world, 4, 5, 77)
+
+    assert _taken(world) == [b"0", b"1", b"2", b"3", b"6", b"7", b"8", b"9", b"4", b"5", b"77"]
