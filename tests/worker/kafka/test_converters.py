@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 from dblog.codecs import avro
-from dblog.codecs.envelope import struct
+from dblog.codecs.envelope import schema_change_key, schema_change_value, struct
 from dblog.codecs.schema import Kind, Schema
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError
@@ -57,6 +57,19 @@ def test_a_connector_that_names_no_converter_takes_the_workers_class_and_setting
     assert made.serialize("t", SCHEMA, {"a": 1}) == b'{"a":1}'
 
 
+def test_key_and_value_share_a_client_where_they_have_one_registry_and_login():
+    avro_by = {"key.converter": AVRO, "value.converter": AVRO}
+
+    def registries(**config):
+        return [made.registry for made in converters_of(avro_by, {**avro_by, **config}, own_registry=OWN)]
+
+    same, also = registries()
+    assert same is also
+    for different in ({"value.converter.schema.registry.url": "http://r:1"}, {"key.converter.bearer.auth.token": "t"}):
+        key, value = registries(**different)
+        assert key is not value
+
+
 def test_a_connector_that_names_a_class_gets_only_its_own_settings():
     worker = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
 
@@ -97,6 +110,19 @@ def test_the_subject_follows_the_name_strategy(strategy, subject):
     made.prefix("t", SCHEMA)
 
     assert calls[0].url.path == f"/subjects/{subject}/versions"
+
+
+def test_the_schema_of_schema_changes_is_written_once_however_many_there_are(monkeypatch):
+    texts = []
+    avro_text = avro.avro_text
+    monkeypatch.setattr(avro, "avro_text", lambda schema, **more: (texts.append(schema), avro_text(schema, **more))[1])
+    converter, _ = with_registry({"id": 7})
+
+    for _ in range(3):
+        converter.serialize("t", schema_change_key("mysql"), {"databaseName": "shop"})
+
+    assert len(texts) == 1
+    assert schema_change_value("mysql") is schema_change_value("mysql")
 
 
 def test_an_unknown_name_strategy_is_refused_at_start():

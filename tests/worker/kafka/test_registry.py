@@ -46,6 +46,56 @@ def test_a_schema_is_registered_once():
     assert calls[0].headers["content-type"] == "application/vnd.schemaregistry.v1+json"
 
 
+def registering(ids):
+    """Answers as the worker's own registry does; ``ids`` by subject, without those that are refused."""
+
+    def answer(request):
+        if request.url.path != "/schemas/together":
+            subject = request.url.path.split("/")[2]
+            return httpx.Response(200, json={"id": ids[subject]}) if subject in ids else httpx.Response(409, json={"error_code": 409})
+        asked = [each["subject"] for each in json.loads(request.content)]
+        return httpx.Response(200, json=[{"id": ids[one]} if one in ids else {"error_code": 409, "message": "no"} for one in asked])
+
+    return answer
+
+
+def test_schemas_are_registered_together_and_one_that_is_refused_says_why_when_it_is_asked_for_alone():
+    registry, calls = client(registering({"a": 7, "b": 8, "d": 9}), trusted=True)
+    registry.register("b", '"int"')
+
+    ids = registry.register_together([(subject, '"int"') for subject in "abcd"])
+
+    assert ids == [7, 8, None, 9]
+    assert [call.url.path for call in calls] == ["/subjects/b/versions", "/schemas/together"]
+    assert json.loads(calls[1].content) == [{"subject": subject, "schema": '"int"'} for subject in "acd"], "what is known is not asked"
+    assert [registry.register(subject, '"int"') for subject in "abd"] == [7, 8, 9]
+    assert len(calls) == 2, "an id is kept, however it was learned"
+    with pytest.raises(DefiniteError, match="subject c: not compatible"):
+        registry.register("c", '"int"')
+
+
+def test_one_request_holds_a_bounded_number_of_schemas_and_of_their_characters():
+    subjects = {f"s{n}": n for n in range(450)}
+    registry, calls = client(registering(subjects), trusted=True)
+
+    assert registry.register_together([(subject, '"int"') for subject in subjects]) == list(range(450))
+    assert [len(json.loads(call.content)) for call in calls] == [200, 200, 50]
+
+    large = '"' + "x" * 300_000 + '"'
+    assert registry.register_together([("s1", large), ("s2", large), ("s3", large)]) == [1, 2, 3]
+    assert [len(json.loads(call.content)) for call in calls[3:]] == [1, 1, 1]
+
+
+def test_a_registry_that_is_away_registers_none_of_several_and_all_when_it_is_back():
+    away = [True]
+    registry, _ = client(lambda request: httpx.Response(503) if away[0] else registering({"a": 7, "b": 8})(request), trusted=True)
+
+    with pytest.raises(TransientError, match="not available"):
+        registry.register_together([("a", '"int"'), ("b", '"int"')])
+    away[0] = False
+    assert registry.register_together([("a", '"int"'), ("b", '"int"')]) == [7, 8]
+
+
 def test_a_subject_is_one_path_segment():
     registry, calls = client(answering(200, {"id": 7}))
 
@@ -333,6 +383,7 @@ def test_a_registry_that_takes_a_while_for_every_version_is_left_in_time(monkeyp
 
 ASKED = {
     "register": lambda registry: registry.register("t", '"int"'),
+    "together": lambda registry: registry.register_together([("t", '"int"')]),
     "lookup": lambda registry: registry.lookup("t", '"int"'),
     "latest": lambda registry: registry.latest("t"),
     "versions": lambda registry: registry.versions("t"),

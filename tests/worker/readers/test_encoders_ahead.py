@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,13 +26,14 @@ class Registry:
     def __init__(self) -> None:
         self.open = threading.Event()
         self.asked: list[Table] = []
-        self.at_once = self.at_once_max = 0
+        self.at_once = self.at_once_max = self.together_max = 0
         self.fails = False
         self._lock = threading.Lock()
 
-    def build(self, table: Table) -> Any:
+    def build(self, tables: Sequence[Table]) -> list[Any]:
         with self._lock:
-            self.asked.append(table)
+            self.asked += tables
+            self.together_max = max(len(tables), self.together_max)
             self.at_once += 1
             self.at_once_max = max(self.at_once, self.at_once_max)
         assert self.open.wait(LIMIT_S)
@@ -40,7 +41,7 @@ class Registry:
             self.at_once -= 1
         if self.fails:
             raise TransientError("the registry is away")
-        return f"encoder of {table.comment}"
+        return [None if table.comment == "refused" else f"encoder of {table.comment}" for table in tables]
 
     def wait_asked(self, count: int) -> None:
         until(lambda: len(self.asked) >= count)
@@ -80,6 +81,23 @@ def test_several_are_asked_for_at_a_time_and_each_once(ahead: EncodersAhead, reg
     assert [ahead.take(table) for table in tables] == [f"encoder of {n}" for n in range(6)]
     assert registry.at_once_max == 3
     assert sorted(table.comment or "" for table in registry.asked) == [str(n) for n in range(6)]
+
+
+def test_many_are_asked_for_together_and_one_that_is_refused_harms_no_other(registry: Registry) -> None:
+    ahead = EncodersAhead(registry.build, together=True, threads=1)
+    tables = [version("refused" if n == 7 else str(n), TableId("shop", f"t{n}")) for n in range(21)]
+    ahead.begin(tables[0])
+    registry.wait_asked(1)
+    for table in tables[1:]:
+        ahead.begin(table)
+    ahead.forget(tables[3].id)
+    registry.open.set()
+
+    taken = [ahead.take(table) for table in (tables[n] for n in range(21) if n != 3)]
+    assert [encoder is None for encoder in taken].index(True) == 6, "the seventh of the others is the one that is refused"
+    assert taken.count(None) == 1
+    assert (registry.together_max, tables[3] in registry.asked) == (19, False)
+    ahead.stop()
 
 
 def test_one_that_has_not_begun_is_not_waited_for(ahead: EncodersAhead, registry: Registry) -> None:

@@ -33,7 +33,7 @@ WRITES = [
     ("PUT", "/connector-plugins/MySql/config/validate"), ("PUT", "/admin/loggers/root"), ("POST", "/subjects/s/versions"), ("POST", "/subjects/s"),
     ("DELETE", "/subjects/s"), ("PUT", "/config"), ("PUT", "/mode"), ("POST", "/compatibility/subjects/s/versions"), ("POST", "/connectors/a/tasks"),
     ("PUT", "/connectors/a/fence"), ("POST", "/connectors/a/dumps"), ("PATCH", "/connectors/a/dumps/x"), ("POST", "/connectors/a/dumps/x/stop"),
-    ("POST", "/connectors/a/dumps/x/tables/shop.orders/stop"),
+    ("POST", "/connectors/a/dumps/x/tables/shop.orders/stop"), ("POST", "/schemas/together"),
 ]  # fmt: skip
 SHOWING = [
     "/connectors/a",

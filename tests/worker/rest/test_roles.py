@@ -71,6 +71,7 @@ ASKED = [
     ("DELETE", "/connectors/nothing", {"root"}),
     ("PUT", "/admin/loggers/root", {"root"}),
     ("POST", "/subjects/s/versions", {"root"}),
+    ("POST", "/schemas/together", {"root"}),
     ("DELETE", "/subjects/s", {"root"}),
     ("PUT", "/config", {"root"}),
     ("PUT", "/connector-plugins/MySql/config/validate", {"root", "eve"}),

@@ -246,6 +246,50 @@ def test_many_clients_at_once_get_one_id_for_one_schema_and_rising_ids_for_many(
     assert len(set.union(*by_schema.values())) == 5
 
 
+def test_many_schemas_are_registered_with_one_request_and_one_that_is_refused_harms_no_other(registry, subject):
+    register(registry, subject, V1)
+    schemas = [{"subject": f"{subject}/{n}", "schema": record((f"{subject}{n}".replace("-", "_"), "int", {}))} for n in range(150)]
+    bad = [
+        {"subject": subject, "schema": V2_BAD},
+        {"subject": f"{subject}-x", "schema": "{}"},
+        {"subject": "", "schema": V1},
+        {"subject": f"{subject}-y"},
+        7,
+    ]
+
+    answer = registry.post("/schemas/together", json=[*schemas[:100], *bad, *schemas[100:], schemas[0]])
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, MEDIA_TYPE)
+    answers = answer.json()
+    assert [each.get("error_code") for each in answers[100:105]] == [409, 42201, 42200, 42201, 400]
+    assert answers[100]["message"] == register(registry, subject, V2_BAD).json()["message"]
+    ids = [each["id"] for each in [*answers[:100], *answers[105:]]]
+    assert len(set(ids)) == 150
+    assert ids[150] == ids[0]
+    assert registry.post("/schemas/together", json=schemas).json() == [{"id": schema_id} for schema_id in ids[:150]]
+    assert [register(registry, each["subject"].replace("/", "%2F"), each["schema"]).json()["id"] for each in schemas[::50]] == ids[:150:50]
+
+
+def test_versions_of_one_subject_keep_their_order_in_one_request(registry, subject):
+    schemas = [{"subject": subject, "schema": text} for text in (V1, V2_BAD, V2, V1)]
+
+    first, refused, second, again = registry.post("/schemas/together", json=schemas).json()
+
+    assert (refused["error_code"], again) == (409, first)
+    assert [registry.get(f"/subjects/{subject}/versions/{version}").json()["id"] for version in (1, 2)] == [first["id"], second["id"]]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ({"subject": "s", "schema": INT}, 400, "The request body must be a list of JSON objects"),
+        ([{"subject": "s", "schema": INT}] * 201, 42200, "The list has 201 schemas, and 200 can be registered together"),
+    ],
+)
+def test_a_list_of_schemas_that_is_none_is_refused(registry, body, code, message):
+    assert_error(registry.post("/schemas/together", json=body), code, message)
+
+
 def test_confluents_own_client_works_against_it(worker, subject):
     program = Path(__file__).parents[2] / "support" / "confluent_registry_client.py"
 

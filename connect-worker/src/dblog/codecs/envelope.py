@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import cache
 
 from dblog.codecs.schema import Field, Kind, Schema
 
@@ -95,6 +96,7 @@ SNAPSHOT_ENUM = Schema(
 )
 
 
+@cache
 def source_schema(connector: str) -> Schema:
     """The source block of ``mysql`` or ``mariadb`` (``io.debezium.connector.<connector>.Source``, version 1 since Debezium 3.1)."""
     return struct(
@@ -216,13 +218,18 @@ SCHEMA_CHANGE_ITEM = struct(
 )
 
 
+@cache
 def schema_change_key(connector: str) -> Schema:
     """Key of the schema-change topic: the database's name."""
     return struct(f"io.debezium.connector.{connector}.SchemaChangeKey", ("databaseName", STRING), version=1)
 
 
+@cache
 def schema_change_value(connector: str) -> Schema:
-    """Value of the schema-change topic: where, the statement, and the tables as they are after it."""
+    """Value of the schema-change topic: where, the statement, and the tables as they are after it.
+
+    One object for all records: converters know a schema by its identity, and would write its text anew for each of ten thousand tables.
+    """
     return struct(
         f"io.debezium.connector.{connector}.SchemaChangeValue",
         ("source", source_schema(connector)),

@@ -59,7 +59,10 @@ class AvroConverter:
 
     def prefix(self, topic: str, schema: Schema) -> bytes:
         """The frame with the schema's id."""
-        subject, text = self.described(topic, schema)
+        return self.frame(*self.described(topic, schema))
+
+    def frame(self, subject: str, text: str) -> bytes:
+        """The same, of a schema that has been described."""
         if self._auto_register:
             return avro.frame(self._registry.register(subject, text, normalize=self._normalize))
         if self._use_latest:
@@ -69,6 +72,16 @@ class AvroConverter:
     def described(self, topic: str, schema: Schema) -> tuple[str, str]:
         """The subject and the text that the schema is registered with; no request is made."""
         return self._subject(topic=topic, schema=schema), avro.avro_text(schema, subject=topic, connect_meta_data=self._meta_data)
+
+    @property
+    def registers(self) -> bool:
+        """Whether a schema that is new is registered, and not only looked up."""
+        return self._auto_register
+
+    @property
+    def normalize(self) -> bool:
+        """Whether a schema is registered in its normal form."""
+        return self._normalize
 
     @property
     def registry(self) -> RegistryClient:
@@ -211,15 +224,33 @@ class ByteArrayConverter:
 
 
 def converters_of(worker: Mapping[str, str], config: Mapping[str, str], *, own_registry: OwnRegistry | None) -> tuple[Converter, Converter]:
-    """The key and the value converter of a connector; ``worker`` and ``config`` are raw properties. Raises ConfigError."""
+    """The key and the value converter of a connector; ``worker`` and ``config`` are raw properties. Raises ConfigError.
+
+    They share a client where they have one registry and one login: its connections serve both, and one request may be for schemas of both.
+    """
+    clients: list[RegistryClient] = []
+
+    def client(access: RegistryAccess) -> RegistryClient:
+        known = next((made for made in clients if made.access == access), None)
+        if known is None:
+            clients.append(known := RegistryClient(access))
+        return known
+
     return (
-        converter_of(worker, config, is_key=True, own_registry=own_registry),
-        converter_of(worker, config, is_key=False, own_registry=own_registry),
+        converter_of(worker, config, is_key=True, own_registry=own_registry, client=client),
+        converter_of(worker, config, is_key=False, own_registry=own_registry, client=client),
     )
 
 
-def converter_of(worker: Mapping[str, str], config: Mapping[str, str], *, is_key: bool, own_registry: OwnRegistry | None) -> Converter:
-    """One of the two; no request is made yet."""
+def converter_of(
+    worker: Mapping[str, str],
+    config: Mapping[str, str],
+    *,
+    is_key: bool,
+    own_registry: OwnRegistry | None,
+    client: Callable[[RegistryAccess], RegistryClient] = RegistryClient,
+) -> Converter:
+    """One of the two; no request is made yet. ``client`` makes the one of a registry."""
     option = "key.converter" if is_key else "value.converter"
     source = config if config.get(option) else worker
     name = source.get(option)
@@ -229,7 +260,7 @@ def converter_of(worker: Mapping[str, str], config: Mapping[str, str], *, is_key
     match name.strip().rpartition(".")[2].removesuffix("Converter"):
         case "Avro":
             access = RegistryAccess.from_settings(settings, option_prefix=f"{option}.", own=own_registry)
-            return AvroConverter(settings, is_key=is_key, registry=RegistryClient(access))
+            return AvroConverter(settings, is_key=is_key, registry=client(access))
         case "Json":
             return JsonConverter(settings, option_prefix=f"{option}.")
         case "String":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,9 +27,12 @@ from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.kept_connections import KeptConnections
 from dblog.kafka.registry_answers import (
+    TOGETHER_MAX,
+    TOGETHER_PATH,
     NotARegistryError,
     error_code_of,
     id_of,
+    ids_of,
     level_of,
     message_of,
     parse_answer,
@@ -48,6 +51,10 @@ _VERSIONS_CHARS_MAX = 32 * 1024 * 1024
 VERSIONS_S = 30.0
 """How long reading all versions of a subject may take."""
 
+_TOGETHER_CHARS_MAX = 500_000
+"""Of the schemas of one request: their registry bounds a body, and the time that one may take."""
+
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Made = TypeVar("Made")
 
 
@@ -242,7 +249,29 @@ class RegistryClient:
 
     def register(self, subject: str, text: str, *, normalize: bool = False) -> int:
         """The id of the schema under ``subject``, registered if it is new. 409 (not compatible) and 422 (not valid) are DefiniteErrors."""
-        return self._id("POST", f"/subjects/{_segment(subject)}/versions", subject, text, normalize=normalize)
+        return self._id("POST", _versions_path(subject), subject, text, normalize=normalize)
+
+    @property
+    def registers_together(self) -> bool:
+        """Whether several schemas can be registered with one request: by the worker's own registry alone."""
+        return self._trusted
+
+    def register_together(self, schemas: Sequence[tuple[str, str]], *, normalize: bool = False) -> list[int | None]:
+        """The ids of several schemas, each with its subject, registered where they are new: None for one that is refused, ``register`` says why.
+
+        An error of the request is one of them all; what was registered before it stays, and ``register`` finds it.
+        """
+        ids = [self._ids.get((_versions_path(subject), text, normalize)) for subject, text in schemas]
+        wanted = [number for number, known in enumerate(ids) if known is None]
+        for some in _portions(wanted, [len(text) for _, text in schemas]):
+            body = [{"subject": schemas[number][0], "schema": schemas[number][1]} for number in some]
+            found = self._call("POST", TOGETHER_PATH, schemas[some[0]][0], partial(ids_of, count=len(some)), body=body)
+            for number, schema_id in zip(some, found, strict=True):
+                ids[number] = schema_id
+                if schema_id is not None:
+                    subject, text = schemas[number]
+                    self._ids[(_versions_path(subject), text, normalize)] = schema_id
+        return ids
 
     def lookup(self, subject: str, text: str, *, normalize: bool = False) -> int:
         """The id of a schema that must be registered under ``subject`` already."""
@@ -258,7 +287,7 @@ class RegistryClient:
         DefiniteError for more or larger ones than a subject has, TransientError when they take too long.
         """
         until_s = time.monotonic() + VERSIONS_S
-        path = f"/subjects/{_segment(subject)}/versions"
+        path = _versions_path(subject)
         numbers = self._call_or_none("GET", path, subject, versions_of) or []
         if len(numbers) > _VERSIONS_MAX:
             raise DefiniteError(f"subject {subject} has {len(numbers)} versions in the schema registry; {_VERSIONS_MAX} can be read")
@@ -298,7 +327,7 @@ class RegistryClient:
             self._ids[(path, text, normalize)] = cached
         return cached
 
-    def _call(self, method: str, path: str, subject: str, read: Callable[[Any], Made], *, body: Mapping[str, Any] | None = None) -> Made:
+    def _call(self, method: str, path: str, subject: str, read: Callable[[Any], Made], *, body: Body | None = None) -> Made:
         """What one request is answered, as ``read`` gives it. A 404 is an error."""
         made = self._call_or_none(method, path, subject, read, body=body, missing=False)
         if made is None:
@@ -312,7 +341,7 @@ class RegistryClient:
         subject: str,
         read: Callable[[Any], Made],
         *,
-        body: Mapping[str, Any] | None = None,
+        body: Body | None = None,
         missing: bool = True,
     ) -> Made | None:
         """One request; the next URL when one is away. The URL that answered stays first. ``missing``: a 404 is None and no error."""
@@ -343,9 +372,7 @@ class RegistryClient:
                 raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url") from None
         raise TransientError(f"schema registry not available for {subject} ({reason})") from failure
 
-    def _request(
-        self, method: str, url: str, body: Mapping[str, Any] | None = None, *, limit_s: float, with_body: bool = True
-    ) -> httpx.Response:
+    def _request(self, method: str, url: str, body: Body | None = None, *, limit_s: float, with_body: bool = True) -> httpx.Response:
         """An answer of bounded size, in bounded time. Redirects are not followed.
 
         A server may close a connection that was kept just as the request comes: it is asked once more then, for the same question may be asked twice.
@@ -368,7 +395,7 @@ class RegistryClient:
         raise AssertionError("the last try returns or raises")
 
     async def _answered(
-        self, client: httpx.AsyncClient, method: str, url: str, body: Mapping[str, Any] | None, *, limit_s: float, with_body: bool
+        self, client: httpx.AsyncClient, method: str, url: str, body: Body | None, *, limit_s: float, with_body: bool
     ) -> httpx.Response:
         data = bytearray()
         async with asyncio.timeout(limit_s), client.stream(method, url, json=body, timeout=limit_s) as response:
@@ -396,6 +423,24 @@ def _cancel(answer: Future[Any]) -> None:
 
 def _segment(subject: str) -> str:
     return quote(subject, safe="")
+
+
+def _versions_path(subject: str) -> str:
+    return f"/subjects/{_segment(subject)}/versions"
+
+
+def _portions(numbers: Iterable[int], chars: Sequence[int]) -> Iterator[list[int]]:
+    """Cut into what one request may hold; a schema that is larger has one of its own."""
+    some: list[int] = []
+    size = 0
+    for number in numbers:
+        if some and (len(some) >= TOGETHER_MAX or size + chars[number] > _TOGETHER_CHARS_MAX):
+            yield some
+            some, size = [], 0
+        some.append(number)
+        size += chars[number]
+    if some:
+        yield some
 
 
 def _refusal(status: int, reason: str, subject: str, url: str) -> DefiniteError:

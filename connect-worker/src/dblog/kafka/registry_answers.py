@@ -11,6 +11,11 @@ from typing import Any
 
 from dblog.codecs.compatibility import Level
 
+TOGETHER_PATH = "/schemas/together"
+"""Where the worker's own registry registers several schemas with one request; no other has it."""
+TOGETHER_MAX = 200
+"""Schemas of one such request."""
+
 _VALUES_MAX = 500_000
 """Commas of an answer, which bound its values: a schema of a megabyte has some 50 000."""
 _ID_MAX = 2**31 - 1
@@ -34,6 +39,13 @@ def parse_answer(data: bytes) -> Any:
 def id_of(answer: Any) -> int:
     """The id of a schema, as it fits into a record's frame."""
     return _number(_member(answer, "id"), _ID_MAX)
+
+
+def ids_of(answer: Any, count: int) -> list[int | None]:
+    """The ids of several schemas, in the order of the question; None for each that is refused."""
+    if not isinstance(answer, list) or len(answer) != count:
+        raise NotARegistryError
+    return [None if isinstance(one, dict) and "error_code" in one else id_of(one) for one in answer]
 
 
 def text_of(answer: Any) -> str:

@@ -14,10 +14,9 @@ import json
 import secrets
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -190,8 +189,7 @@ class RegistryStore:
         self._state = RegistryState()
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
-        # Each registration is compared with every version of its subject.
-        self._canonical_of = lru_cache(maxsize=_TEXTS_KEPT)(_canonical_or_self)
+        self._texts = _CanonicalTexts()
         self.requests: Counter[str] = Counter()
         """Answers of the REST interface: ok, client_error, server_error."""
         self.skipped = 0
@@ -337,36 +335,66 @@ class RegistryStore:
 
     def register(self, subject: str, text: str, references: Sequence[Reference] = (), type_name: str = "AVRO") -> Registered:
         """Register a schema under a subject; one that is there already keeps its id and version."""
-        references = self._resolved(references)
-        canonical = self._canonical(text, references, type_name)
-        known = self._known(self._held(subject), canonical, references)
-        if known is not None:
-            return known
+        outcome = self.register_all([Given(subject, text, references, type_name)])[0]
+        if isinstance(outcome, RegistryError):
+            raise outcome
+        return outcome
+
+    def register_all(self, given: Sequence[Given]) -> list[Registered | RegistryError]:
+        """Register several, those of one subject in their order; one that is refused harms no other. An error of the topic is an error of all."""
+        outcomes: dict[int, Registered | RegistryError] = {}
+        waiting: dict[int, _Wanted] = {}
+        for number, each in enumerate(given):
+            try:
+                wanted = self._wanted(each)
+            except RegistryError as e:
+                outcomes[number] = e
+                continue
+            known = self._known(self._held(wanted.subject), wanted.canonical, wanted.references)
+            if known is not None:
+                outcomes[number] = known
+            else:
+                waiting[number] = wanted
         for _ in range(_TURNS_MAX):
-            entry = self._register_in_turn(_Wanted(subject, canonical, references, type_name))
-            # Read back: a writer without the fence may have claimed the id or the version in between.
-            if self._known(self._held(subject), canonical, references) == entry:
-                return entry
+            if not waiting:
+                return [outcome for _, outcome in sorted(outcomes.items())]
+            self._register_in_turn(list(waiting.values()))
+            for number, wanted in list(waiting.items()):
+                outcome = wanted.outcome
+                if isinstance(outcome, RegistryError):
+                    outcomes[number] = outcome
+                elif not isinstance(outcome, Registered):
+                    raise outcome or AssertionError("whoever has the turn leaves an outcome")
+                # Read back: a writer without the fence may have claimed the id or the version in between.
+                elif self._known(self._held(wanted.subject), wanted.canonical, wanted.references) == outcome:
+                    outcomes[number] = outcome
+                else:
+                    waiting[number] = replace(wanted, outcome=None)
+                    continue
+                del waiting[number]
+        if not waiting:
+            return [outcome for _, outcome in sorted(outcomes.items())]
         raise TransientError(
-            f"what was written of subject {subject} is not in the topic as it was written, {_TURNS_MAX} times in a row; another program writes "
-            f"{self.log.topic} beside this worker"
+            f"what was written of subject {next(iter(waiting.values())).subject} is not in the topic as it was written, {_TURNS_MAX} times in a row; "
+            f"another program writes {self.log.topic} beside this worker"
         )
 
-    def _register_in_turn(self, wanted: _Wanted) -> Registered:
+    def _wanted(self, given: Given) -> _Wanted:
+        references = self._resolved(given.references)
+        return _Wanted(given.subject, self._canonical(given.text, references, given.type_name), references, given.type_name)
+
+    def _register_in_turn(self, wanted: Sequence[_Wanted]) -> None:
         """Who has the turn registers what others wait for as well: a transaction takes as long for a hundred records as for one."""
-        self._waiting.append(wanted)
+        self._waiting.extend(wanted)
         with self._turn():
-            if wanted.outcome is None:
-                some = self._next_registrations(wanted)
+            while (first := next((each for each in wanted if each.outcome is None), None)) is not None:
+                some = self._next_registrations(first)
                 try:
-                    for other, outcome in zip(some, self._written(lambda: self._decide_all(some)), strict=True):
+                    for other, outcome in zip(some, self._written(lambda: self._decide_all(some)), strict=True):  # noqa: B023  called at once
                         other.outcome = outcome
                 except DblogError as e:
-                    for other in some:
-                        other.outcome = e
-        if isinstance(wanted.outcome, Registered):
-            return wanted.outcome
-        raise wanted.outcome or AssertionError("whoever has the turn leaves an outcome")
+                    for other in (*some, *wanted):  # what is left of ours waits for no second limit
+                        other.outcome = other.outcome or e
 
     def _next_registrations(self, first: _Wanted) -> list[_Wanted]:
         """This one and others that wait, none of the same subject: what is decided of a subject depends on its versions."""
@@ -600,7 +628,7 @@ class RegistryStore:
     def _owns(self, entry: Registered, owner: Registered) -> bool:
         """Whether the id of a version is its schema's: the first record that has an id owns it."""
         return owner.references == entry.references and (
-            owner.schema == entry.schema or self._same(owner, self._canonical_of(entry.schema))
+            owner.schema == entry.schema or self._same(owner, self._texts.canonical(entry.schema))
         )
 
     def _is(self, entry: Registered, canonical: str, references: Sequence[Reference]) -> bool:
@@ -611,14 +639,14 @@ class RegistryStore:
         with self._lock:
             fresh = list(islice(self._state.by_id.values(), self._ids_noted, None))
         for entry in fresh:
-            texts = (entry.schema, self._canonical_of(entry.schema)) if entry.type == "AVRO" else (entry.schema,)
+            texts = (entry.schema, self._texts.canonical(entry.schema)) if entry.type == "AVRO" else (entry.schema,)
             for text in texts:
                 self._ids.setdefault((text, entry.references), entry.id)
         self._ids_noted += len(fresh)
         return self._ids.get((canonical, references))
 
     def _same(self, entry: Registered, canonical: str) -> bool:
-        return entry.schema == canonical or (entry.type == "AVRO" and self._canonical_of(entry.schema) == canonical)
+        return entry.schema == canonical or (entry.type == "AVRO" and self._texts.canonical(entry.schema) == canonical)
 
     def _require_writable(self, subject: str) -> None:
         mode = self._state.mode(subject)
@@ -643,9 +671,11 @@ class RegistryStore:
         if type_name != "AVRO":
             raise RegistryError(42201, f"Invalid schema type {type_name}: this registry keeps AVRO schemas")
         try:
-            return canonical_text(text, names=self._names(references))
+            canonical = canonical_text(text, names=self._names(references))
         except DefiniteError as e:
             raise RegistryError(42201, f"Input schema is an invalid Avro schema: {e}") from e
+        self._texts.note(canonical)
+        return canonical
 
     def _problems(self, canonical: str, references: Sequence[Reference], earlier: Sequence[Registered], level: Level) -> list[str]:
         """Each version is read with its own references: one name may mean another type by now."""
@@ -726,6 +756,16 @@ class _Held:
     next_version: int
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A schema to be registered, as its client wrote it."""
+
+    subject: str
+    text: str
+    references: Sequence[Reference] = ()
+    type_name: str = "AVRO"
+
+
 @dataclass(slots=True, eq=False)
 class _Wanted:
     """A registration, and what has become of it."""
@@ -789,10 +829,34 @@ def _version_number(version: str) -> int | None:
     )
 
 
-def _canonical_or_self(text: str) -> str:
-    """The text itself where it is canonical, so that what is kept is seldom held twice."""
-    try:
-        canonical = canonical_text(text)
-    except DefiniteError:
-        return text
-    return text if canonical == text else canonical
+class _CanonicalTexts:
+    """The canonical texts of the texts that were read last: each registration is compared with every version of its subject. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, str] = OrderedDict()
+
+    def canonical(self, text: str) -> str:
+        """The text itself where it is canonical, so that what is kept is seldom held twice, and where it is no schema."""
+        with self._lock:
+            kept = self._kept.get(text)
+            if kept is not None:
+                self._kept.move_to_end(text)
+                return kept
+        try:
+            canonical = canonical_text(text)
+        except DefiniteError:
+            canonical = text
+        self._keep(text, text if canonical == text else canonical)
+        return canonical
+
+    def note(self, canonical: str) -> None:
+        """This text is canonical: what has just been made of a client's text comes back from the topic, and need not be read again."""
+        self._keep(canonical, canonical)
+
+    def _keep(self, text: str, canonical: str) -> None:
+        with self._lock:
+            self._kept[text] = canonical
+            self._kept.move_to_end(text)
+            while len(self._kept) > _TEXTS_KEPT:
+                self._kept.popitem(last=False)

@@ -1,4 +1,5 @@
-"""Builds the encoders of tables before their rows have to be sent: each may cost the schema registry two answers, and several are asked for at a time.
+"""Builds the encoders of tables before their rows have to be sent: each may cost the schema registry two answers, so several are asked for at a time, or
+those of many tables with one request where the registry takes that.
 
 Dump threads say which tables they are about to read; the log thread, which sends the rows, takes what has been built. It builds what is not there itself, and
 what failed too: it alone knows how long to be patient, and how to say what is wrong.
@@ -10,14 +11,20 @@ import contextlib
 import contextvars
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dblog.codecs.rowplan import RowEncoder
 from dblog.model import Table, TableId
 
 THREADS = 8
-"""At the most."""
+"""At the most, where each asks for one table."""
+
+TOGETHER_THREADS = 2
+"""Where they ask for many: while one waits for an answer the other makes the next schemas."""
+
+TOGETHER_MAX = 32
+"""Tables of one request: whoever waits for the first waits for them all."""
 
 KEPT_MAX = 1024
 """Encoders that were asked for and not taken; the oldest go first. # I6"""
@@ -33,11 +40,16 @@ class _Ahead:
 
 
 class EncodersAhead:
-    """One task's. ``build`` asks the registry. Whoever calls ``begin`` and ``forget`` holds a lock, so that the version it names is the table's."""
+    """One task's. ``build`` asks the registry, ``together`` for many tables at a time. Whoever calls ``begin`` and ``forget`` holds a lock, so that the
+    version it names is the table's.
+    """
 
-    def __init__(self, build: Callable[[Table], RowEncoder], *, threads: int = THREADS) -> None:
+    def __init__(
+        self, build: Callable[[Sequence[Table]], Sequence[RowEncoder | None]], *, together: bool = False, threads: int | None = None
+    ) -> None:
         self._build = build
-        self._threads_max = threads
+        self._tables_max = TOGETHER_MAX if together else 1
+        self._threads_max = threads or (TOGETHER_THREADS if together else THREADS)
         self._threads = 0
         """That run now: each ends when nothing is left to be built."""
         self._todo: deque[_Ahead] = deque()
@@ -94,18 +106,22 @@ class EncodersAhead:
             self._todo.clear()
 
     def _work(self) -> None:
-        while (ahead := self._next()) is not None:
+        while some := self._next():
             # Whatever fails here fails again where it is taken, and is said there.
             with contextlib.suppress(Exception):
-                ahead.encoder = self._build(ahead.table)
-            ahead.ended.set()
+                for ahead, encoder in zip(some, self._build([ahead.table for ahead in some]), strict=True):
+                    ahead.encoder = encoder
+            for ahead in some:
+                ahead.ended.set()
 
-    def _next(self) -> _Ahead | None:
+    def _next(self) -> list[_Ahead]:
+        some: list[_Ahead] = []
         with self._lock:
-            while self._todo:
+            while self._todo and len(some) < self._tables_max:
                 ahead = self._todo.popleft()
                 if ahead.wanted:
                     ahead.begun = True
-                    return ahead
-            self._threads -= 1
-            return None
+                    some.append(ahead)
+            if not some:
+                self._threads -= 1
+            return some

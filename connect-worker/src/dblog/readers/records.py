@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 from dblog import __version__
@@ -32,10 +32,14 @@ from dblog.core.dumps import key_to_json
 from dblog.core.notices import Notice
 from dblog.core.selection import Selection, key_rules, message_key
 from dblog.core.watermark import WatermarkPosition
+from dblog.errors import DblogError
 from dblog.kafka.converters import Converter
+from dblog.kafka.frames import frames, registers_together
 from dblog.model import Headers, Segment, Table, TableId
 from dblog.readers.contract import Progress, RowPlans
 from dblog.readers.interleaved import ChunkMarker
+
+Made = TypeVar("Made")
 
 
 class Records:
@@ -93,6 +97,35 @@ class Records:
     def encoder(self, table: Table) -> RowEncoder:
         """The row encoder of a table version."""
         return self._encoder(self._plan(table, self._key.prefix, self._value.prefix), lambda topic, _: topic)
+
+    def encoders(self, tables: Sequence[Table]) -> list[RowEncoder | None]:
+        """Those of several table versions, whose schemas are registered together; None for one that cannot be built, and ``encoder`` says why.
+
+        TransientError where none can be.
+        """
+        plans = [_made(lambda table=table: self.schemas(table)) for table in tables]  # type: ignore[misc]
+        asked = [
+            (converter, plan.topic, schema)
+            for plan in plans
+            if plan is not None
+            for converter, schema in ((self._key, plan.key_schema), (self._value, plan.value_schema))
+            if schema is not None
+        ]
+        framed = iter(frames(asked))
+        return [None if plan is None else self._framed(plan, framed) for plan in plans]
+
+    def _framed(self, plan: TablePlan, framed: Iterator[bytes | None]) -> RowEncoder | None:
+        """With the next frames."""
+        key, value = b"" if plan.key_schema is None else next(framed), next(framed)
+        if key is None or value is None:
+            return None
+        whole = replace(plan, key_prefix=key, value_prefix=value)
+        return _made(lambda: self._encoder(whole, lambda topic, _: topic))
+
+    @property
+    def registered_together(self) -> bool:
+        """Whether the schemas of several tables are registered with one request."""
+        return registers_together(self._key) or registers_together(self._value)
 
     def partial_encoder(self, table: Table, columns: Collection[str]) -> RowEncoder:
         """The encoder of rows that have the key and these columns alone, by the names that the server has for them.
@@ -271,6 +304,14 @@ class Records:
             partition=partition,
             context_headers=context_headers,
         )
+
+
+def _made(make: Callable[[], Made]) -> Made | None:
+    """None where it cannot be made."""
+    try:
+        return make()
+    except DblogError:
+        return None
 
 
 def _run_id(now_ms: int) -> str:

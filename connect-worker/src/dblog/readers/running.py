@@ -114,7 +114,7 @@ class Running:
             clock=clock,
         )
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
-        self._ahead = EncodersAhead(records.encoder)
+        self._ahead = EncodersAhead(records.encoders, together=records.registered_together)
         self._records = records
         modes = Modes(records)
         self.schemas = Schemas(

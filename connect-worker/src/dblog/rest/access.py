@@ -18,6 +18,7 @@ from dblog.config.plugins import find_connector
 from dblog.config.providers import placeholders_in
 from dblog.config.roles import Role
 from dblog.config.secret_values import secret_keys, shown_name, shown_value
+from dblog.kafka.registry_answers import TOGETHER_PATH
 from dblog.rest.api import PROBE_PATHS, error
 from dblog.rest.identity import PRINCIPAL, Principal, may, principal_of
 
@@ -43,7 +44,7 @@ _OPERATING = re.compile(
 _CONFIGURATIONS = ("", "/config", "/tasks")
 _LOOKING_UP = re.compile(r"/subjects/[^/]+|/compatibility/.*")
 """POST requests of a registry that only ask."""
-_REGISTERING = re.compile(r"/subjects/[^/]+/versions")
+_REGISTERING = re.compile(rf"/subjects/[^/]+/versions|{re.escape(TOGETHER_PATH)}")
 
 
 def need(method: str, path: str, query: str = "") -> Need:

@@ -1,0 +1,42 @@
+"""The frames of many schemas at once, with as few requests to the registry as it takes: a dump of a thousand small tables has two thousand schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from dblog.codecs.avro import frame
+from dblog.codecs.schema import Schema
+from dblog.errors import DblogError
+from dblog.kafka.converters import AvroConverter, Converter
+from dblog.kafka.registry import RegistryClient
+
+Asked = tuple[Converter, str, Schema]
+"""Whose frame, for which topic, of which schema."""
+
+
+def frames(asked: Sequence[Asked]) -> list[bytes | None]:
+    """What stands before the records of each schema (``Converter.prefix``); None where that is an error, which whoever asks for it alone is told.
+
+    TransientError where a request for several has failed.
+    """
+    made: list[bytes | None] = [None] * len(asked)
+    together: dict[tuple[RegistryClient, bool], list[tuple[int, str, str]]] = {}
+    for number, (converter, topic, schema) in enumerate(asked):
+        try:
+            if registers_together(converter):
+                together.setdefault((converter.registry, converter.normalize), []).append((number, *converter.described(topic, schema)))
+            else:
+                made[number] = converter.prefix(topic, schema)
+        except DblogError:
+            continue
+    for (registry, normalize), those in together.items():
+        ids = registry.register_together([(subject, text) for _, subject, text in those], normalize=normalize)
+        for (number, _, _), schema_id in zip(those, ids, strict=True):
+            made[number] = None if schema_id is None else frame(schema_id)
+    return made
+
+
+def registers_together(converter: Converter) -> TypeGuard[AvroConverter]:
+    """Whether it registers its schemas with a registry that takes several at a time."""
+    return isinstance(converter, AvroConverter) and converter.registers and converter.registry.registers_together
