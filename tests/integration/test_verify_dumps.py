@@ -41,6 +41,7 @@ class Auditor(Follower):
         else:
             assert marker["fingerprints"] is None
             assert marker["schemas"] is None
+        assert marker["ts_ms"] - 3_600_000 < marker["low_ts_ms"] <= marker["ts_ms"]
         self.markers.append(marker)
 
     def chain(self, identity: str, table: str) -> list[Row]:

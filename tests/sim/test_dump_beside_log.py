@@ -248,6 +248,28 @@ def test_the_output_is_the_source_though_reads_fail_and_windows_overflow(seed: i
         assert (proof.low, proof.high, proof.rows) == (marker.low, marker.high, marker.rows_read)
 
 
+def test_a_marker_tells_when_the_log_thread_met_the_low_watermark() -> None:
+    world = World()
+    world.database.insert(ORDERS, (1, 1))
+    met_ms: list[tuple[str, int, int]] = []
+    step = world.step
+
+    def noting(at: int) -> None:
+        before_ms = time.time_ns() // 1_000_000
+        step(at)
+        if str(world.log[at][1]).endswith("/low"):
+            met_ms.append((world.log[at][1], before_ms, time.time_ns() // 1_000_000))
+
+    world.step = noting  # type: ignore[method-assign]
+    play_to_the_end(world)
+
+    times = {token.split("/")[1]: (first, last) for token, first, last in met_ms}
+    assert world.markers
+    for marker in world.markers:
+        first, last = times[marker.chunk_id.split("/")[1]]
+        assert first <= marker.opened_ms <= last
+
+
 def test_markers_count_every_row_read_and_tile_the_key_range() -> None:
     world = World(rows_max=4)
     for id_ in range(10):

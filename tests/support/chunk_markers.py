@@ -33,6 +33,7 @@ def chunk_marker(
     ts_ms: int = 1_700_000_000_000,
     fingerprints: bytes | None = None,
     schemas: dict[str, str] | None = None,
+    low_ts_ms: int | None = None,
 ) -> dict[str, Any]:
     """What the worker writes of a chunk of ``read`` rows between the low watermark and a high one."""
     database, table = topic.split(".")[-2:]
@@ -61,6 +62,7 @@ def chunk_marker(
         "scope": scope,
         "fingerprints": fingerprints,
         "schemas": schemas,
+        "low_ts_ms": low_ts_ms,
     }
 
 

@@ -280,6 +280,27 @@ def test_records_that_were_lost_while_the_first_window_of_a_dump_was_open_make_i
     assert reasons(decided(chains)) == [LOST]
 
 
+@pytest.mark.parametrize(
+    ("lost_s", "outcome"), [(201.0, [LOST]), (139.0, [])], ids=["behind the low watermark", "longer in front of it than clocks differ"]
+)
+def test_records_that_were_lost_in_a_first_window_of_any_length_make_a_dump_doubtful(lost_s: float, outcome: list[str]) -> None:
+    """The window was open from 200 to 900."""
+    chains = chained(
+        replace(FIRST, ts_ms=900_000, low_ts_ms=200_000), *(replace(one, ts_ms=910_000, low_ts_ms=905_000) for one in (SECOND, LAST))
+    )
+    chains.lose(TOPIC, lost_s)
+
+    assert reasons(decided(chains)) == outcome
+
+
+def test_a_whole_dump_began_when_its_low_watermark_was_met() -> None:
+    for low_ts_ms, began_ms in ((200, 200), (None, 50_000)):
+        (found,) = decided(chained(replace(FIRST, low_ts_ms=low_ts_ms), SECOND, LAST))
+
+        assert isinstance(found, Dump)
+        assert found.ts_ms == began_ms
+
+
 def test_a_worker_whose_clock_is_ahead_does_not_make_a_dump_later_than_a_loss() -> None:
     """The sink met the last chunk at 1000 by its own clock, the worker wrote it at 1300 by another: the first was closed at 900, not at 1200."""
     links = [replace(FIRST, ts_ms=1_200_000), replace(SECOND, ts_ms=1_250_000), replace(LAST, ts_ms=1_300_000)]

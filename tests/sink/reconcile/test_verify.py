@@ -207,6 +207,22 @@ def test_what_cannot_be_compared_is_unknown_and_says_why(counting: Sink, registr
 
 
 @pytest.mark.long
+def test_a_dump_that_the_version_before_met_the_beginning_of_is_compared(counting: Sink, registry: RegistryServer) -> None:
+    sink, items = counting, table(registry, "items")
+    first, last = whole(items, [row(1), row(2)])
+    sink.batch(*logged(items, 1, 2), first)
+    sink.restarted()
+    path = f"{sink.base}/_dblog/fingerprints"
+    earlier = sink.spark.read.format("delta").load(path).drop("low_ts_ms")
+    earlier.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+
+    sink.batch(last)
+    looked(sink, items)
+
+    assert verdicts(sink) == [("shop.items", "equal", "")]
+
+
+@pytest.mark.long
 def test_kills_a_second_sink_and_a_parked_table_change_no_verdict(counting: Sink, registry: RegistryServer) -> None:
     sink, items, parked = counting, table(registry, "items"), table(registry, "parked")
     sink.settings |= {"trigger.interval.s": "0", "merge.rows.min": "1000000"}  # all of it lands, and waits for its merge

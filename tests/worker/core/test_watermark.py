@@ -171,6 +171,18 @@ def test_windows_that_overlap_in_the_log_drop_each_their_own_rows() -> None:
     assert closed_first.low.pos == 1
 
 
+def test_a_closed_window_tells_when_its_low_watermark_was_met() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    ticket = windows.declare(TABLE, keyed=True)
+
+    windows.watermark(ticket.low_token, position(1), now_ms=1_000)
+    windows.submit(ticket.number, "rows")
+    (closed,) = windows.watermark(ticket.high_token, position(2), now_ms=900_000)
+
+    assert isinstance(closed, Closed)
+    assert closed.opened_ms == 1_000
+
+
 def test_changes_of_another_table_drop_nothing() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=100)
     ticket = windows.declare(TABLE, keyed=True)

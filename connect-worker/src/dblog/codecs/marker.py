@@ -6,7 +6,7 @@ schemas/chunk_marker.avsc is its Avro text, and schemas/README.md explains each 
 
 from __future__ import annotations
 
-from dblog.codecs.envelope import INT32, INT64, OPTIONAL_STRING, STRING, struct
+from dblog.codecs.envelope import INT32, INT64, OPTIONAL_INT64, OPTIONAL_STRING, STRING, struct
 from dblog.codecs.schema import Kind, Schema
 
 LOG_POSITION = struct(
@@ -56,6 +56,7 @@ MARKER_VALUE = struct(
     ("scope", OPTIONAL_STRING),
     ("fingerprints", Schema(kind=Kind.BYTES, optional=True)),
     ("schemas", VERIFIED_SCHEMAS.as_optional()),
+    ("low_ts_ms", OPTIONAL_INT64),
     version=1,
 )
 """New fields go to the end, with a default: who reads the schema of before reads on, and a registry takes the new one for compatible."""

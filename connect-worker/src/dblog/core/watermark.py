@@ -89,6 +89,8 @@ class Closed(Generic[Rows]):
     high: WatermarkPosition
     dropped: frozenset[bytes]
     lane: int = 0
+    opened_ms: int | None = None
+    """When its low watermark was met, by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,7 @@ class _Window(Generic[Rows]):
     keys_max: int
     lane: int = 0
     low: WatermarkPosition | None = None
+    opened_ms: int | None = None
     rows: Rows | None = None
     submitted_s: float = 0.0
     dropped: set[bytes] = field(default_factory=set)
@@ -208,9 +211,9 @@ class Windows(Generic[Rows]):
                 spoilt.append(self._discard(window, f"more than {window.keys_max} keys changed inside the window", Why.KEYS, smaller=True))
         return spoilt
 
-    def watermark(self, token: str, position: WatermarkPosition) -> list[Closed[Rows] | Discarded]:
+    def watermark(self, token: str, position: WatermarkPosition, *, now_ms: int | None = None) -> list[Closed[Rows] | Discarded]:
         """A watermark has shown up in the log: what becomes of the windows between it and its counterpart, in their order. Watermarks of other runs, and of
-        windows discarded since, mean nothing.
+        windows discarded since, mean nothing. ``now_ms``: the wall clock's time.
 
         A high watermark that shows another one to be lost closes no window of that table: the range of the older one would be passed over.
         """
@@ -220,7 +223,7 @@ class Windows(Generic[Rows]):
         windows = self._pairs.get(int(rest), [])
         if token.endswith("/low"):
             for window in windows:
-                window.low = position
+                window.low, window.opened_ms = position, now_ms
             return []
         return [self._met_high(window, position) for window in tuple(windows)]
 
@@ -243,6 +246,7 @@ class Windows(Generic[Rows]):
             high=position,
             dropped=frozenset(window.dropped),
             lane=window.lane,
+            opened_ms=window.opened_ms,
         )
 
     def discard(self, number: int, reason: str, *, why: Why = Why.ERROR, smaller: bool = False) -> Discarded | None:

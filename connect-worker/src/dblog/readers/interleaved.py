@@ -128,6 +128,8 @@ class ChunkMarker:
     """Of the rows of a dump that sends none."""
     schemas: tuple[str, str] | None = None
     """With which those are made: of keys, and of rows."""
+    opened_ms: int | None = None
+    """When the log thread met the low watermark: what changes inside the window was sent since."""
 
 
 class Interleaver:
@@ -550,7 +552,7 @@ class Interleaver:
     def watermark(self, token: str, at: WatermarkPosition) -> None:
         """A watermark, at the log's position; behind a high watermark the rows of its windows leave, as the queue has room for them."""
         with self._changed:
-            met = self._windows.watermark(token, at)
+            met = self._windows.watermark(token, at, now_ms=self._clock.now_us() // 1000)
             for window in met:
                 if isinstance(window, Discarded):
                     self._discarded(window)
@@ -697,6 +699,7 @@ class Interleaver:
             scope=chunk.extent.scope.value,
             fingerprints=records.fingerprints,
             schemas=records.schemas,
+            opened_ms=closed.opened_ms,
         )
         with self._changed:
             self._leaving.end_first()

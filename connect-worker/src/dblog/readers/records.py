@@ -213,6 +213,7 @@ class Records:
             "scope": made.scope,
             "fingerprints": made.fingerprints,
             "schemas": None if made.schemas is None else dict(zip(("key", "row"), made.schemas, strict=True)),
+            "low_ts_ms": made.opened_ms,
         }
         return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
 

@@ -91,6 +91,7 @@ _SCHEMA = t.StructType(
             (t.StringType(), ("dump", "scope", "server", "source", "after", "upto")),
             (t.LongType(), ("high", "dropped", "ts_ms")),
             (t.BooleanType(), ("begins", "final")),
+            (t.LongType(), ("low_ts_ms",)),
         )
         for name in names
     ]
@@ -114,6 +115,7 @@ _MARKER_FIELDS = {
     "mode": "STRING",
     "begins": "BOOLEAN",
     "scope": "STRING",
+    "low_ts_ms": "BIGINT",
 }
 """What is read of a marker; what an older worker does not write is NULL."""
 _MARKS = {"fingerprints": "BINARY", "schemas": "STRUCT<key: STRING, row: STRING>"}
@@ -469,8 +471,8 @@ class Arrivals:
         self._commits += 1
 
     def _follow_columns(self) -> None:
-        """Add the columns that a table of an earlier version lacks. That version did not record what a repair dump confirms (``tables/modes/history.py``), so
-        all that it counted is taken for not counted.
+        """Add the columns that a table of an earlier version lacks. One without ``dump`` is of a version that did not record what a repair dump confirms
+        (``tables/modes/history.py``), so all that it counted is taken for not counted.
         """
         if not self._exists:
             return
@@ -478,7 +480,8 @@ class Arrivals:
         missing = [f"{quote(field.name)} {field.dataType.simpleString()}" for field in _SCHEMA.fields if field.name not in table.columns]
         if not missing:
             return
-        counted = table.where("seq1 IS NOT NULL").groupBy("topic").agg(F.max(F.struct("seq1", "seq2")).alias("last")).collect()
+        old = table if "dump" not in table.columns else table.where("false")
+        counted = old.where("seq1 IS NOT NULL").groupBy("topic").agg(F.max(F.struct("seq1", "seq2")).alias("last")).collect()
         if counted:
             floors = [{"kind": _FLOOR, "topic": row["topic"], "seq1": row["last"][0], "seq2": row["last"][1]} for row in counted]
             self._append(floors, None, columns=table.columns)
@@ -685,6 +688,7 @@ def _link_facts(row: Row) -> Entry:
         "high": row["high"]["sequence_high"],
         "dropped": row["rows_dropped"],
         "ts_ms": row["ts_ms"],
+        "low_ts_ms": row["low_ts_ms"],
     }
 
 
@@ -702,6 +706,7 @@ def _link(marker: Marker, given: Mapping[str, Any]) -> Link:
         high=given["high"],
         dropped=given["dropped"],
         ts_ms=given["ts_ms"],
+        low_ts_ms=given["low_ts_ms"],
     )
 
 

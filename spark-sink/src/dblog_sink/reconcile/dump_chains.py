@@ -64,6 +64,8 @@ class Link:
     dropped: int
     """Rows that were not sent, for a change of the log replaced them."""
     ts_ms: int
+    low_ts_ms: int | None = None
+    """When the worker met the low watermark; None: an older one, which does not tell."""
 
     @property
     def low(self) -> Position:
@@ -73,7 +75,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """A dump of a table that came to its end. ``table`` is the name in the lake, ``ts_ms`` the worker's time of the low watermark, about."""
+    """A dump of a table that came to its end. ``table`` is the name in the lake, ``ts_ms`` the worker's time of the low watermark; of an older worker that of
+    the first window's end.
+    """
 
     topic: str
     dump: str
@@ -241,11 +245,13 @@ def is_alone(topic: str, server: str, source: str) -> bool:
 
 
 def _opened_s(attempt: list[Link], window_s: float) -> float:
-    """When the first window of a dump opened, by the sink's clock, or earlier. Markers tell when windows closed, by the worker's: it is ahead at least as far
-    as one of them came before it was written, and behind only what makes the dump seem older.
+    """When the first window of a dump opened, by the sink's clock, or earlier. Markers tell it by the worker's: that is ahead at least as far as one of them
+    came before it was written, and behind only what makes the dump seem older. Those of older workers tell when windows closed, and ``window_s`` is taken for
+    how long one is open.
     """
     ahead_s = max(0.0, *(link.ts_ms / 1000 - link.marker.met_s for link in attempt))
-    return attempt[0].ts_ms / 1000 - ahead_s - window_s
+    opened_ms = min(link.ts_ms if link.low_ts_ms is None else link.low_ts_ms for link in attempt)
+    return opened_ms / 1000 - ahead_s - window_s
 
 
 def _attempts(links: Iterable[Link]) -> list[list[Link]]:
@@ -306,7 +312,7 @@ def _dump_of(links: Iterable[Link], mode: str) -> Dump:
         dump=first.dump,
         table=marker.table,
         low=marker.position,
-        ts_ms=first.ts_ms,
+        ts_ms=first.ts_ms if first.low_ts_ms is None else first.low_ts_ms,
         upto=last.low,
         scope=scope,
         mode=mode,

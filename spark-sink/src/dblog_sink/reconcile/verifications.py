@@ -27,6 +27,7 @@ from dblog_sink.delta.merge import Txn
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import Marker, ReadTo
 from dblog_sink.reconcile.dump_chains import VERIFY, ChainKey, Chains, Dump, Kept, Link
+from dblog_sink.schema.types import quote
 from dblog_sink.tables.verify import COUNTS, DIFFERING, MARKS, UNKNOWN, Verdict, unknown
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ _FACTS: tuple[tuple[str, t.DataType], ...] = tuple(
     (name, kind)
     for kind, names in (
         (t.StringType(), ("topic", "name", "chunk_id", "dump", "scope", "server", "source", "after", "upto", "ends")),
-        (t.LongType(), ("seq1", "seq2", "high", "dropped", "ts_ms")),
+        (t.LongType(), ("seq1", "seq2", "high", "dropped", "ts_ms", "low_ts_ms")),
         (t.BooleanType(), ("exact", "begins", "final")),
     )
     for name in names
@@ -159,6 +160,13 @@ class Verifications:
 
     # -- the tables ---------------------------------------------------------------------------------------------------------------------------
 
+    def _follow_columns(self) -> None:
+        """Add the columns that a table of fingerprints of an earlier version lacks."""
+        there = self._session.read.format("delta").load(self.path).columns
+        missing = [f"{quote(name)} {kind.simpleString()}" for name, kind in _FACTS if name not in there]
+        if missing:
+            self._session.sql(f"ALTER TABLE delta.{quote(self.path)} ADD COLUMNS ({', '.join(missing)})")
+
     def _read(self, other: Chains) -> Chains:
         """The dumps that have no verdict yet; what was found wrong before is counted from the start."""
         chains = Chains(mode=VERIFY, sources=other.sources, lost_s=other.lost_s)
@@ -174,6 +182,7 @@ class Verifications:
             self._progress.count("verified_before", table=row["table"], at_s=row["at"].timestamp(), **counts)
         if not DeltaTable.isDeltaTable(self._session, self.path):
             return chains
+        self._follow_columns()
         at = F.unix_timestamp("at").cast("double").alias("at_s")
         kept = self._session.read.format("delta").load(self.path).select(*(name for name, _ in _FACTS), at)
         for row in sorted(kept.toLocalIterator(), key=lambda row: (row["seq1"], row["seq2"])):
@@ -238,4 +247,5 @@ def _link(given: dict[str, Any], met_s: float) -> Link:
         high=given["high"],
         dropped=given["dropped"],
         ts_ms=given["ts_ms"],
+        low_ts_ms=given.get("low_ts_ms"),
     )
