@@ -226,8 +226,13 @@ class SimRecords:
         self.shown = BEHIND_ALL
         """The snapshot of the rows that were encoded last."""
 
+    registered_together = True
+
     def encoder(self, table: Table) -> SimEncoder:
         return SimEncoder(table, self)
+
+    def encoders(self, tables: Sequence[Table]) -> list[SimEncoder]:
+        return [self.encoder(table) for table in tables]
 
     def schemas(self, table: Table) -> SimpleNamespace:
         return SimEncoder(table, self).plan
