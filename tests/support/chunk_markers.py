@@ -34,6 +34,7 @@ def chunk_marker(
     fingerprints: bytes | None = None,
     schemas: dict[str, str] | None = None,
     low_ts_ms: int | None = None,
+    own_left: bool | None = None,
 ) -> dict[str, Any]:
     """What the worker writes of a chunk of ``read`` rows between the low watermark and a high one."""
     database, table = topic.split(".")[-2:]
@@ -63,6 +64,7 @@ def chunk_marker(
         "fingerprints": fingerprints,
         "schemas": schemas,
         "low_ts_ms": low_ts_ms,
+        "own_left": own_left,
     }
 
 

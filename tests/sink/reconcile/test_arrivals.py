@@ -156,6 +156,22 @@ def test_a_dump_of_one_key_leaves_the_first_state_of_its_table_as_it_was_also_af
     assert incomplete(300) == []
 
 
+@pytest.mark.long
+def test_a_dump_of_one_key_ahead_of_the_first_dump_tells_that_this_one_is_still_to_come(sink: Sink, items: TableSchema) -> None:
+    def incomplete(upto: int) -> list[str]:
+        return list(sink.pipeline.arrivals.dumps_incomplete((1, upto << 23)).values())
+
+    by_key = {"dump": "d1", "scope": "keys", "begins": True, "final": True}
+    sink.batch(*dumped(items, 1, at=100), marker(items, "a", at=100, read=1, own_left=True, **by_key))
+
+    for restarted in (False, True):
+        if restarted:
+            sink.killed()
+        assert incomplete(400) == ["its first dump has not ended"]
+    sink.batch(marker(items, "first", at=200, read=0, final=True), marker(items, "b", at=300, read=0, own_left=False, **by_key))
+    assert (incomplete(199), incomplete(200)) == (["its first dump has not ended"], [])
+
+
 def test_counting_that_begins_in_the_middle_reports_no_chunk_as_short_that_began_before(sink: Sink, items: TableSchema) -> None:
     sink.settings["topics.start"] = "latest"
 

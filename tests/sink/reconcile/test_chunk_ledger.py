@@ -265,6 +265,18 @@ def test_a_requested_dump_of_a_table_that_was_never_dumped_leaves_its_first_stat
     assert book.dumps_incomplete((1, 99)) == {}
 
 
+def test_a_first_dump_that_a_requested_one_goes_ahead_of_has_not_ended_before_its_last_chunk() -> None:
+    book = Book()
+    book.expect(marker("one key", 0, low=1, of=PART))
+    assert book.dumps_incomplete((1, 99)) == {}
+
+    book.owe(TOPIC)
+
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ENDED}
+    book.end(TOPIC, (1, 7))
+    assert (book.dumps_incomplete((1, 6)), book.dumps_incomplete((1, 7))) == ({TOPIC: NOT_ENDED}, {})
+
+
 def test_rows_whose_marker_is_still_to_come_are_of_a_first_dump_where_no_dump_was_requested() -> None:
     book = Book()
     book.expect(marker("elsewhere", 0, topic="p.shop.other", of=PART))

@@ -57,6 +57,7 @@ MARKER_VALUE = struct(
     ("fingerprints", Schema(kind=Kind.BYTES, optional=True)),
     ("schemas", VERIFIED_SCHEMAS.as_optional()),
     ("low_ts_ms", OPTIONAL_INT64),
+    ("own_left", Schema(kind=Kind.BOOLEAN, optional=True)),
     version=1,
 )
 """New fields go to the end, with a default: who reads the schema of before reads on, and a registry takes the new one for compatible."""

@@ -130,6 +130,8 @@ class ChunkMarker:
     """With which those are made: of keys, and of rows."""
     opened_ms: int | None = None
     """When the log thread met the low watermark: what changes inside the window was sent since."""
+    own_left: bool | None = None
+    """Of a dump that was asked for: whether the connector's own one has the table's rows still to read."""
 
 
 class Interleaver:
@@ -700,6 +702,7 @@ class Interleaver:
             fingerprints=records.fingerprints,
             schemas=records.schemas,
             opened_ms=closed.opened_ms,
+            own_left=None if chunk.extent.dump == INITIAL else self._is_left(closed.table),
         )
         with self._changed:
             self._leaving.end_first()
@@ -709,6 +712,11 @@ class Interleaver:
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
+
+    def _is_left(self, table: TableId) -> bool:
+        """Whether the connector's own dump has rows of the table still to read."""
+        dump = self.dump
+        return dump is not None and table in dump.left
 
     def _thrown_away(self, closed: Closed[ChunkRead], reason: str) -> None:
         """A window whose rows may not be sent is forgotten already, so the reset is counted here."""

@@ -214,6 +214,7 @@ class Records:
             "fingerprints": made.fingerprints,
             "schemas": None if made.schemas is None else dict(zip(("key", "row"), made.schemas, strict=True)),
             "low_ts_ms": made.opened_ms,
+            "own_left": made.own_left,
         }
         return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
 

@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 _GROUPS_MAX = 200_000
 """Chunks that wait for rows or for a marker: some hundred bytes each."""
 _COMPACT_EVERY = 50
-_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _LOST, GHOSTS = (
+_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _OWED, _LOST, GHOSTS = (
     "arrived",
     "marker",
     "unreadable",
@@ -74,6 +74,7 @@ _ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _LOST, G
     "floor",
     "begin",
     "final",
+    "owed",
     "lost",
     "ghosts",
 )
@@ -116,6 +117,7 @@ _MARKER_FIELDS = {
     "begins": "BOOLEAN",
     "scope": "STRING",
     "low_ts_ms": "BIGINT",
+    "own_left": "BOOLEAN",
 }
 """What is read of a marker; what an older worker does not write is NULL."""
 _MARKS = {"fingerprints": "BINARY", "schemas": "STRUCT<key: STRING, row: STRING>"}
@@ -255,6 +257,10 @@ class Arrivals:
             with self._turn:
                 self.verifications.take(reduce(DataFrame.unionByName, marks), facts, txn.of("fingerprints"))
             self._reached("fingerprints_kept")
+        # The table's first dump is still to come, though it has no chunk yet.
+        first = {row["topic"]: {"kind": _OWED, "topic": row["topic"]} for row in found if row["own_left"]}
+        with self._turn:
+            owed: list[Entry] = [entry for topic, entry in first.items() if topic not in self.book.begun]
         markers = [row for row in found if row["mode"] != VERIFY]
         borders = [
             {
@@ -272,12 +278,16 @@ class Arrivals:
             if _of(row) != PART
             and (row["final"] if kind == _FINAL or row["dump"] is None else row["begins"] and row["scope"] == WHOLE_TABLE)
         ]
-        return borders + [
-            {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"], "result": _of(row)}
-            | self._marker_facts(row, ends_of)
-            | (_link_facts(row) if row["mode"] == REPAIR and row["dump"] is not None else {})
-            for row in markers
-        ]
+        return (
+            owed
+            + borders
+            + [
+                {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"], "result": _of(row)}
+                | self._marker_facts(row, ends_of)
+                | (_link_facts(row) if row["mode"] == REPAIR and row["dump"] is not None else {})
+                for row in markers
+            ]
+        )
 
     def _ends_of(self, markers: Iterable[Row]) -> Callable[[Row], str]:
         """Gives the offsets before which all that a marker counts lies, as JSON by partition."""
@@ -548,6 +558,7 @@ class Arrivals:
             ),
             F.max(F.col("kind") == _FLOOR).alias("floor"),
             F.max(F.col("kind") == _FINAL).alias("final"),
+            F.max(F.col("kind") == _OWED).alias("owed"),
             F.collect_set(F.when(F.col("kind") == _BEGIN, F.struct("dump", "ts_ms"))).alias("begins"),
             F.collect_set(F.when(F.col("kind") == _FINAL, F.col("dump"))).alias("ends"),
             F.collect_list(
@@ -567,6 +578,8 @@ class Arrivals:
                 used[topic] = used.get(topic, 0) + one["unreadable"]
             if row[_UNREADABLE]:
                 book.cannot_read(topic, row[_UNREADABLE])
+            if row["owed"]:
+                book.owe(topic)
             if row["seq1"] is None:
                 continue
             position = (row["seq1"], row["seq2"])
@@ -597,7 +610,7 @@ class Arrivals:
         self._commits = 0
         table = DeltaTable.forPath(self._session, self.path)
         table.delete(
-            ~F.col("kind").isin(_FLOOR, _BEGIN, _FINAL, GHOSTS)
+            ~F.col("kind").isin(_FLOOR, _BEGIN, _FINAL, _OWED, GHOSTS)
             & (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s)))
         )
         table.optimize().executeCompaction()
@@ -640,6 +653,8 @@ def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) ->
         match entry["kind"]:
             case "arrived":
                 book.arrive(topic, position, entry["rows"])
+            case "owed":
+                book.owe(topic)
             case "unreadable":
                 book.cannot_read(topic, entry["rows"])
             case "floor":

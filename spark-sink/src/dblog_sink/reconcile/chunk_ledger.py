@@ -82,7 +82,7 @@ class Book:
     sequence: int = -1
     """The last batch that was counted."""
     begun: set[str] = field(default_factory=set)
-    """Topics of which a marker of the source's own dump came."""
+    """Topics of which a marker of the source's own dump came, or one that says that this dump has rows still to read."""
     requested: set[str] = field(default_factory=set)
     """Topics of which a marker of a requested dump came."""
     dumped: set[str] = field(default_factory=set)
@@ -149,6 +149,11 @@ class Book:
     def know(self, topic: str, of: str) -> None:
         """A dump of this kind has chunks of the topic's table."""
         (self.begun if of == FIRST else self.requested).add(topic)
+
+    def owe(self, topic: str) -> None:
+        """A marker of a requested dump came, and the source's own dump of the topic's table has rows still to read."""
+        self.begun.add(topic)
+        self.has_markers = True
 
     def judge(
         self, read_to: ReadTo, *, now_s: float, wait_s: float, doubt: Callable[[str], str | None], midway: bool = False
