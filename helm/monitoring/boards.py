@@ -364,7 +364,7 @@ DUMP = Board(
         _rates("Chunks", "Chunks finished, each second.", "dump_chunks_total", unit="cps", alert="DblogDumpStuck"),
         _task("Open windows", "Stretches of the log in which a chunk is read.", "windows_open"),
         _task("Keys in windows", "Keys that the log has changed since low watermarks.", "window_keys"),
-        _rates("Windows closed", "Windows whose rows were sent.", "windows_closed_total", unit="cps"),
+        _rates("Windows closed", "Windows that have met their high watermark.", "windows_closed_total", unit="cps"),
         _rates("Windows read again", "By the reason.", "windows_discarded_total", "reason", unit="cps", alert="DblogDumpStuck"),
         _rates(
             "Rows dropped for newer changes", "Rows of chunks that the log had changed meanwhile.", "window_rows_dropped_total", unit="cps"

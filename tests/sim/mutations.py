@@ -134,7 +134,7 @@ MUTATIONS = (
     Mutation(
         "what the log says of tables comes between the parts of a window",
         f"{READERS}stream:LogStream._take",
-        "if not isinstance(item, _ROWS):",
+        "if not isinstance(item, _BETWEEN_PARTS):",
         "if False:",
         20_000,
     ),

@@ -18,8 +18,8 @@ from typing import Any
 from dblog.config.connector import MYSQL_OPTIONS, parse_connector
 from dblog.config.options import Settings
 from dblog.core.changes import tables_of
+from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import INITIAL, DumpRequest, Mode, Wanted, selects
-from dblog.core.governor import ChunkLimits
 from dblog.core.ledger import Entry, Ledger
 from dblog.core.requested import End, RequestedDump, requests_from_text
 from dblog.core.timeline import Database, Position, Timeline

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 from dblog.clock import SystemClock
+from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import DumpRequest, Mode, Wanted, with_wanted
 from dblog.core.dumps import Dump, dump_of
-from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import WatermarkPosition, Windows
 from dblog.dialects.mysql.catalog import sql as mysql_sql
 from dblog.errors import TransientError

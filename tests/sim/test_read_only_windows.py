@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from dblog.clock import SystemClock
+from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumps import dump_of
-from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import Windows
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dblog.core.backoff import Backoff
-from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
+from dblog.core.chunk_size import ChunkLimits, rows_after_overflow, rows_next
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from dblog.core.governor import ChunkLimits
+from dblog.core.chunk_size import ChunkLimits
 from dblog.core.pressure import EASIER_EVERY_S, FREE, HELD, SLOWER_EVERY_S, SLOWEST, Governor, Limit, Pace
 from dblog.core.quantiles import p95_between
 

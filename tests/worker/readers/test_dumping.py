@@ -10,9 +10,9 @@ from unittest.mock import Mock
 import pytest
 from dblog.clock import SystemClock
 from dblog.core.changes import TruncateTable
+from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import INITIAL, parse_request
 from dblog.core.dumps import Dump, dump_of
-from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import Windows
 from dblog.model import TableId
 from dblog.readers.dumping import Dumping

@@ -152,6 +152,10 @@ class Windows(Generic[Rows]):
         """The same of one lane of a table."""
         return sum(window.lane == lane for window in self._by_table.get(table, ()))
 
+    def open_in(self, table: TableId) -> int:
+        """The same of all its lanes."""
+        return len(self._by_table.get(table, ()))
+
     def declare(self, table: TableId, *, keyed: bool, lane: int = 0) -> Ticket:
         """Announce a window, before its low watermark is written. ``keyed`` False: any event of the table spoils the window."""
         return self._declare([table], keyed=keyed, lane=lane)[0]

@@ -251,7 +251,7 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("dump_table_eta_seconds", "Time to its end at the speed that it has had.", "table"),
         _metric("windows_open", "Windows that are open."),
         _metric("window_keys", "Keys noted in them."),
-        _metric("windows_closed_total", "Windows whose rows were sent."),
+        _metric("windows_closed_total", "Windows that have met their high watermark."),
         _metric(
             "windows_discarded_total",
             "Windows that are read again: keys (too many noted), table (DDL, another columns' version, its rows rewritten), held (a prepared XA "

@@ -212,7 +212,7 @@ class Interleaver:
         """Of a table in a dump: chunks that are open, chunks that were read again, and the last one that was sent."""
         with self._changed:
             is_read = self._read_for.get(table, INITIAL) == identity
-            open_now = self._windows.open_of(table) if is_read else 0
+            open_now = self._windows.open_in(table) + self._leaving.of(table) if is_read else 0
             return open_now, self._notes.read_again(identity, table), self._notes.proof(identity, table)
 
     def waits(self, table: TableId, reason: str) -> None:
@@ -334,8 +334,8 @@ class Interleaver:
     # ---- chunk threads
 
     def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int, lane: int = 0) -> Ticket | None:
-        """Announce a window, waiting while ``windows_max`` of the lane are open, beside one whose rows leave. None: stopping, or the lane was reset since
-        ``resets``, or is held.
+        """Announce a window. Waits while ``windows_max`` of the lane are open, where the first one whose rows leave is not counted. None: stopping, or the
+        lane was reset since ``resets``, or is held.
         """
 
         def refused() -> bool:
@@ -681,6 +681,11 @@ class Interleaver:
     def _end(self, window: LeavingWindow[ChunkRead], records: Encoded) -> None:
         """All its rows are out: the dump moves on, and the marker follows."""
         closed, chunk = window.closed, window.closed.rows
+        if not self._goes_on(chunk):  # another reader of the table may have begun it again while the rows left
+            with self._changed:
+                self._leaving.end_first()
+            self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, while its rows left")
+            return
         self.tally.chunk(dropped=records.dropped)
         by_list = chunk.extent.keys is not None  # their range counts keys of the list
         made = ChunkMarker(

@@ -2,9 +2,9 @@
 
 A closed window's rows may leave later than at its high watermark. Until the log changes a row, what the SELECT saw of it is what the log shows, so the
 rule of the window goes on to hold (``core/watermark.py``): a key that the log brings meanwhile is noted, and its row is left out if it has not left. The
-log never waits for more than one part. Where keys do not tell rows apart, or other things of the log than rows come, all that is left leaves first. # I2
+log waits for one part at most. Where keys do not tell rows apart, or the log brings other things than rows, all that is left leaves first. # I2
 
-The interleaver holds its lock around each call.
+The interleaver changes it under its lock; the log thread, which alone changes it, reads without.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Leaving(Generic[Rows]):
         """Whose turn it is."""
         return self._windows[0]
 
-    def of(self, table: TableId, lane: int) -> int:
-        """How many there are of a lane."""
-        return sum(window.closed.table == table and window.closed.lane == lane for window in self._windows)
+    def of(self, table: TableId, lane: int | None = None) -> int:
+        """How many there are of a lane; None: of all its lanes."""
+        return sum(window.closed.table == table and lane in (None, window.closed.lane) for window in self._windows)
 
     def add(self, closed: Iterable[Closed[Rows]]) -> None:
         """Windows that the log has just closed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dblog.config.options import Settings
-from dblog.core.governor import ChunkLimits
+from dblog.core.chunk_size import ChunkLimits
 from dblog.core.pressure import OF_SERVER, Limit
 from dblog.core.retries import RetryPolicy
 from dblog.core.selection import Parts, Selection, name_matcher, named_parts

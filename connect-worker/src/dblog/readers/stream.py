@@ -66,7 +66,8 @@ RECOVERED_S = 60.0
 BACKOFF = Backoff(first_s=0.2, max_s=15.0)
 
 
-_ROWS = (LogRows, Moved, Watermarks)
+_BETWEEN_PARTS = (LogRows, Moved, Watermarks, Held)
+"""Items between which rows of one chunk may leave."""
 
 
 class SchemaPort(Protocol):
@@ -368,8 +369,8 @@ class LogStream:
     def _take(self, reader: LogReader, items: Iterator[LogItem]) -> None:
         for item in items:
             self.event_at_us = self.heard_at_us
-            if not isinstance(item, _ROWS):
-                self._output.send_all_chunk_rows()  # what it says of tables is said behind their windows
+            if not isinstance(item, _BETWEEN_PARTS):
+                self._output.send_all_chunk_rows()  # it may change what their windows are of
             match item:
                 case LogRows():
                     self._move(reader, item.position, moves=item.moves)
@@ -402,6 +403,7 @@ class LogStream:
         Then the position is taken, unless nothing can go back to it.
         """
         if self._schemas.waits_for_end:
+            self._output.send_all_chunk_rows()
             ended = self._schemas.take_ended(self._at.sequence_of(position))
             if ended:
                 reader.forget_tables()

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import structlog
 
-from dblog.core.governor import ChunkLimits
+from dblog.core.chunk_size import ChunkLimits
 from dblog.core.watermark import Ticket
 from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError
 from dblog.model import Table, TableId
