@@ -17,6 +17,7 @@ from dblog.readers.contract import LoadWatch
 from stack.database import Database
 from support.follower import Follower
 from support.servers import connected, execute, new_database
+from support.under_writes import under_writes
 
 ROWS = 2_000
 SLEEPERS = 12
@@ -107,6 +108,11 @@ def test_threads_old_transactions_history_and_statements_are_measured_as_they_ar
             until(lambda: 0 < measured(load).get(Limit.STATEMENT_P95, 0) < 600_000)
 
 
+def statements(n: int) -> tuple[str, ...]:
+    """What is written beside a dump; the rows stay as many."""
+    return (f"UPDATE t SET v = v + 1 WHERE id % 97 = {n % 97}",)
+
+
 def measured(load: LoadWatch) -> dict[Limit, float]:
     return dict(load.measure(OF_SERVER).measured)
 
@@ -134,7 +140,8 @@ def test_a_source_with_many_threads_holds_its_dump_without_a_snapshot_and_lets_i
     assert status["measured"] >= SLEEPERS
     assert "dblog.dump.limit.threads.running" in status["reason"]
     follower.tell(follower.requests[request.id])
-    done = follower.until_state(request, "DONE")
+    with under_writes(follower, statements, pause_s=0.01):
+        done = follower.until_state(request, "DONE")
     follower.until_equal("t")
     assert done["governor"] is None
     assert follower.task.metrics()["dump_governor_seconds_total|held"] > 0
@@ -176,10 +183,11 @@ def test_a_dump_shows_how_far_each_table_is_how_fast_what_proved_its_last_chunk_
     request = follower.ask(rf"{follower.database}\.t", delay_ms=200)
     follower.until(lambda: (shown(follower, request) or {}).get("eta_s"))
     early = shown(follower, request)
-    follower.restart()
-    follower.until(lambda: (shown(follower, request) or {}).get("rows", 0) > early["rows"] and shown(follower, request)["proof"])
-    late = shown(follower, request)
-    done = follower.until_state(request, "DONE")
+    with under_writes(follower, statements, pause_s=0.01):
+        follower.restart()
+        follower.until(lambda: (shown(follower, request) or {}).get("rows", 0) > early["rows"] and shown(follower, request)["proof"])
+        late = shown(follower, request)
+        done = follower.until_state(request, "DONE")
 
     assert early["rows_per_s"] > 0
     assert early["chunks"] * early["chunk_rows"] == early["rows"], "each chunk is as long as the others"

@@ -393,12 +393,17 @@ def test_a_surrogate_key_bounds_the_chunks_of_tables_with_a_key_and_without_one_
     follower = shop()
     with_shades(follower)
 
+    def statements(n: int) -> tuple[str, ...]:
+        return (f"UPDATE moved SET shade = (shade + 3) % 7 WHERE id = {n * 7 + 1}", f"INSERT INTO moved VALUES ({1000 + n}, {n % 7})")
+
     request = follower.ask(rf"{follower.database}\.moved", surrogate_key="shade", chunk_rows=40, parallelism=2)
-    for rows in (80, 300):
-        follower.until(lambda rows=rows: len(dumped(follower, "moved")) >= rows)
-        follower.sql(f"UPDATE moved SET shade = (shade + 3) % 7 WHERE id % 5 = {rows % 3}", f"DELETE FROM moved WHERE id = {rows}")
-        follower.restart()
-    follower.until_state(request, "DONE")
+    follower.until(lambda: len(dumped(follower, "moved")) >= 40)
+    with under_writes(follower, statements, pause_s=0.005):
+        for rows in (80, 300):
+            follower.until(lambda rows=rows: len(dumped(follower, "moved")) >= rows)
+            follower.sql(f"UPDATE moved SET shade = (shade + 3) % 7 WHERE id % 5 = {rows % 3}", f"DELETE FROM moved WHERE id = {rows}")
+            follower.restart()
+        follower.until_state(request, "DONE")
     by_word = follower.until_state(follower.ask(rf"{follower.database}\.notes", surrogate_key="word", chunk_rows=10), "DONE")
 
     follower.until_equal("moved")
@@ -489,10 +494,19 @@ def test_an_incremental_snapshot_that_debezium_had_not_finished_goes_on_behind_t
     }
     follower.sql("UPDATE orders SET status = 'later' WHERE id = 700", "DELETE FROM orders WHERE id = 701")
 
+    def statements(n: int) -> tuple[str, ...]:
+        return (
+            f"UPDATE orders SET v = v + 1000 WHERE id % 300 = {n % 300} AND id NOT BETWEEN 601 AND 890",
+            f"UPDATE items SET v = v + 1000 WHERE line % 90 = {n % 90}",
+            f"DELETE FROM items WHERE line = {n * 7 % 900}",
+        )
+
     follower.task = follower.new_task()
     follower.start()
-    follower.until_dumped()
+    with under_writes(follower, statements, pause_s=0.005):
+        follower.until_dumped()
 
     assert sorted(dumped(follower)) == sorted({*range(601, 891)} - {701})
     follower.until_equal("items")
+    follower.until_part("orders")
     assert not [key for key in follower.offset if key.startswith("incremental_snapshot_")]

@@ -15,6 +15,7 @@ from dblog.errors import ConfigError
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
+from support.under_writes import under_writes
 
 
 @pytest.fixture
@@ -60,11 +61,22 @@ def test_the_first_dump_brings_the_chosen_rows_and_the_log_every_change(shop: An
         notes="SELECT * FROM {d}.notes WHERE v = 1",
     )
     follower.marked = lambda value: markers.append(json.loads(value))
-    follower.start()
-    follower.until(lambda: len(ids(follower, "orders")) >= 20)
-    follower.restart()
-    follower.until_dumped()
 
+    def statements(n: int) -> tuple[str, ...]:
+        return (
+            f"UPDATE orders SET v = v + 1000 WHERE id = {n * 4 % 400}",
+            f"UPDATE items SET v = v + 1000 WHERE id % 40 = {n % 40}",
+            f"DELETE FROM items WHERE id = {n * 7 % 400}",
+            f"INSERT INTO items VALUES ({1000 + n}, {n})",
+        )
+
+    follower.start()
+    with under_writes(follower, statements, pause_s=0.01):
+        follower.until(lambda: len(ids(follower, "orders")) >= 20)
+        follower.restart()
+        follower.until_dumped()
+
+    follower.until_part("orders")
     assert ids(follower, "orders") == set(range(4, 401, 4))
     assert ids(follower, "few") == {2, 3}
     assert [row["t"] for row in follower.rows["notes"].values()] == ["a"]

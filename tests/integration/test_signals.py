@@ -65,6 +65,14 @@ def send(follower: Follower, *signals: tuple[str, str] | tuple[str, str, Any]) -
     follower.sql(f"INSERT INTO debezium_signal VALUES {', '.join(row(*signal) for signal in signals)}")
 
 
+def statements(n: int) -> tuple[str, ...]:
+    """What is written beside the dumps."""
+    return (
+        f"UPDATE orders SET v = v + 1 WHERE id % 50 = {n % 50}",
+        f"INSERT INTO orders VALUES ({1000 + n}, 0)",
+    )
+
+
 def dumped(follower: Follower, table: str = "orders") -> list[int]:
     return [record["after"]["id"] for name, record in follower.values if name == table and record is not None and record["op"] == "r"]
 
@@ -207,12 +215,6 @@ def test_signals_survive_kills_and_each_is_carried_out_once(shop: Any) -> None:
     follower = shop(**{"incremental.snapshot.chunk.size": "20"})
     orders = f"{follower.database}.orders"
 
-    def statements(n: int) -> tuple[str, ...]:
-        return (
-            f"UPDATE orders SET v = v + 1 WHERE id % 50 = {n % 50}",
-            f"INSERT INTO orders VALUES ({1000 + n}, 0)",
-        )
-
     with under_writes(follower, statements):
         for kill in range(4):
             send(follower, (f"s{kill}", "execute-snapshot", {"data-collections": [orders]}))
@@ -279,14 +281,15 @@ def test_signals_of_a_topic_are_carried_out_once_over_kills_and_begin_where_a_gr
         put("other", "execute-snapshot", orders, name="another connector")
         producer.produce(topic, b"{nonsense", key.encode(), partition=0)
         put("log", "log", {"message": "from a topic"})
-        follower.until(lambda: "IN_PROGRESS" in told(follower, "old2"))
-        follower.restart()
-        follower.until(lambda: "COMPLETED" in told(follower, "old2"))
-        for number in range(3):
-            put(f"new{number}", "execute-snapshot", orders)
-            follower.until(lambda number=number: "STARTED" in told(follower, f"new{number}"))
+        with under_writes(follower, statements, pause_s=0.01):
+            follower.until(lambda: "IN_PROGRESS" in told(follower, "old2"))
             follower.restart()
-        follower.until(lambda: "COMPLETED" in told(follower, "new2"))
+            follower.until(lambda: "COMPLETED" in told(follower, "old2"))
+            for number in range(3):
+                put(f"new{number}", "execute-snapshot", orders)
+                follower.until(lambda number=number: "STARTED" in told(follower, f"new{number}"))
+                follower.restart()
+            follower.until(lambda: "COMPLETED" in told(follower, "new2"))
 
         follower.until_equal("orders")
         assert [told(follower, f"new{number}").count("STARTED") for number in range(3)] == [1] * 3
@@ -317,15 +320,16 @@ def test_lines_of_a_file_are_signals_once_over_kills_and_it_is_emptied_behind_th
         return json.dumps({"id": identity, "type": "execute-snapshot", "data": {"data-collections": [f"{follower.database}.orders"]}})
 
     path.write_text(f"nonsense\n\n{line('f0')}\n{line('f1')}")  # the last one without a line's end
-    for number in range(2):
-        follower.until(lambda number=number: "STARTED" in told(follower, f"f{number}"))
-        follower.restart()
-    follower.until(lambda: path.read_text() == "")
-    for number in range(2, 5):
-        with path.open("a") as file:
-            file.write(f"{line(f'f{number}')}\n")
-        follower.until(lambda number=number: "STARTED" in told(follower, f"f{number}"))
-        follower.restart()
+    with under_writes(follower, statements, pause_s=0.01):
+        for number in range(2):
+            follower.until(lambda number=number: "STARTED" in told(follower, f"f{number}"))
+            follower.restart()
+        follower.until(lambda: path.read_text() == "")
+        for number in range(2, 5):
+            with path.open("a") as file:
+                file.write(f"{line(f'f{number}')}\n")
+            follower.until(lambda number=number: "STARTED" in told(follower, f"f{number}"))
+            follower.restart()
     path.with_name("kept").write_text(f"{line('linked')}\n")
     follower.until(lambda: path.read_text() == "")
     path.unlink()

@@ -1,4 +1,4 @@
-"""A signal in the source's table, with a real worker over Kafka: its dump is listed, steered by REST, survives kills, and ends once."""
+"""A signal in the source's table, with a real worker over Kafka, under writes: its dump is listed, steered by REST, survives kills, and ends once."""
 
 from __future__ import annotations
 
@@ -9,26 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from demo.pipeline import Connector, Worker, create_connector_user, task_pids
+import pytest
+from demo.pipeline import Connector, Worker, task_pids
 from demo.rest import NO_TLS
-from stack import Kafka, MariaDb
+from stack import Kafka
+from stack.database import Database
 from stack.process import wait_until
-from support.servers import connected, execute, new_database
+from support.servers import connected, execute
 from support.topicfold import fold, records
+from support.written_table import filled, rows_of, writing
 
 ROWS = 3_000
 
 
-def test_a_dump_that_a_signal_asked_for_is_steered_like_any_other_and_ends_once(kafka: Kafka, mariadb: MariaDb, own_folder: Path) -> None:
-    database, name = new_database(mariadb, "signalled"), "signalled"
-    execute(
-        mariadb,
-        "CREATE TABLE t (id INT PRIMARY KEY, v BIGINT)",
-        f"INSERT INTO t SELECT seq, seq FROM seq_1_to_{ROWS}",
-        "CREATE TABLE debezium_signal (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32), data VARCHAR(2048))",
-        database=database,
-    )
-    create_connector_user(mariadb)
+@pytest.mark.either_server
+def test_a_dump_that_a_signal_asked_for_is_steered_like_any_other_and_ends_once(kafka: Kafka, source: Database, own_folder: Path) -> None:
+    database, name = filled(source, "signalled", ROWS), f"signalled_{source.flavor}"
+    execute(source, "CREATE TABLE debezium_signal (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32), data VARCHAR(2048))", database=database)
     worker = Worker(
         kafka, own_folder / "worker", name=name, options={"offset.flush.interval.ms": "200", "dblog.dumps.storage.replication.factor": "1"}
     )
@@ -39,7 +36,7 @@ def test_a_dump_that_a_signal_asked_for_is_steered_like_any_other_and_ends_once(
         "notification.enabled.channels": "sink",
         "notification.sink.topic.name": f"{name}.told",
     }
-    connector = Connector(name=name, prefix=name, source=mariadb, kafka=kafka, database=database, options=options)
+    connector = Connector(name=name, prefix=name, source=source, kafka=kafka, database=database, options=options)
     url = f"/connectors/{name}/dumps"
 
     def rest(method: str, path: str, body: Any = None) -> httpx.Response:
@@ -47,7 +44,7 @@ def test_a_dump_that_a_signal_asked_for_is_steered_like_any_other_and_ends_once(
 
     def send(identity: str, kind: str, data: Any) -> None:
         text = json.dumps(data).replace("\\", "\\\\")
-        execute(mariadb, f"INSERT INTO debezium_signal VALUES ('{identity}', '{kind}', '{text}')", database=database)
+        execute(source, f"INSERT INTO debezium_signal VALUES ('{identity}', '{kind}', '{text}')", database=database)
 
     def listed() -> dict[str, Any]:
         """The one dump that a signal asked for, as REST shows it."""
@@ -61,25 +58,31 @@ def test_a_dump_that_a_signal_asked_for_is_steered_like_any_other_and_ends_once(
     try:
         worker.rest.create(name, connector.config)
         wait_until(lambda: worker.rest.state(name) == "RUNNING", timeout_s=60, what="the task")
-        with connected(mariadb, database=database) as locking, locking.cursor() as cursor:
-            cursor.execute("LOCK TABLES t WRITE")  # no row is read until the pause is asked for
-            send("mine", "execute-snapshot", {"data-collections": [rf"{database}\.t"]})
-            wait_until(lambda: "revision" in listed(), timeout_s=60, what="the signal's dump to be stored")
-            assert rest("POST", f"{url}/{listed()['id']}/pause").status_code == 202
-        becomes("PAUSED")
-        for pid in task_pids(worker.pid):
-            os.kill(pid, signal.SIGKILL)
-        worker.kill()
-        worker.start()
-        becomes("PAUSED")
-        assert rest("POST", f"/connectors/{name}/signals", {"type": "resume-snapshot"}).status_code == 202
-        becomes("DONE")
+        with writing(source, database, ROWS):
+            with connected(source, database=database) as locking, locking.cursor() as cursor:
+                cursor.execute("LOCK TABLES t WRITE")  # no row is read until the pause is asked for
+                send("mine", "execute-snapshot", {"data-collections": [rf"{database}\.t"]})
+                wait_until(lambda: "revision" in listed(), timeout_s=60, what="the signal's dump to be stored")
+                assert rest("POST", f"{url}/{listed()['id']}/pause").status_code == 202
+            becomes("PAUSED")
+            for pid in task_pids(worker.pid):
+                os.kill(pid, signal.SIGKILL)
+            worker.kill()
+            worker.start()
+            becomes("PAUSED")
+            assert rest("POST", f"/connectors/{name}/signals", {"type": "resume-snapshot"}).status_code == 202
+            becomes("DONE")
 
         assert listed()["status"]["rows"] == ROWS
         told = list(records(kafka.bootstrap, f"{name}.told"))
-        folded = fold(kafka.bootstrap, worker.url, f"{name}.{database}.t")
-        assert {key[0]: row["v"] for key, row in folded.rows.items()} == {n: n for n in range(1, ROWS + 1)}
-        assert folded.violations == []
+        expected = rows_of(source, database)
+
+        def is_equal() -> bool:
+            folded = fold(kafka.bootstrap, worker.url, f"{name}.{database}.t")
+            assert folded.violations == []
+            return {key[0]: row["v"] for key, row in folded.rows.items()} == expected
+
+        wait_until(is_equal, timeout_s=60, what="the folded topic to be the source", pause_s=0.5)
         assert len(told) > 4
 
         def forgotten() -> bool:
@@ -90,4 +93,4 @@ def test_a_dump_that_a_signal_asked_for_is_steered_like_any_other_and_ends_once(
         assert len([each for each in rest("GET", url).json()["dumps"] if each["requested_by"] == "signal"]) == 1
     finally:
         worker.stop()
-        execute(mariadb, f"DROP DATABASE {database}")
+        execute(source, f"DROP DATABASE {database}")

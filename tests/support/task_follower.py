@@ -207,6 +207,10 @@ class TaskFollower:
         """Until the fold of the output is what SELECT gives. # I3"""
         self.until(lambda: _sorted(self.rows.get(table, {}).values()) == _sorted(self.selected(table)))
 
+    def until_part(self, table: str) -> None:
+        """Until every row of the fold is one that SELECT gives; not all of them were asked for."""
+        self.until(lambda: not set(_sorted(self.rows.get(table, {}).values())) - set(_sorted(self.selected(table))))
+
     def until_equal_by_name(self, table: str) -> None:
         """The same for a table whose columns have changed: a reader sees NULL where a row of before has no such column, and passes over those that are gone."""
 

@@ -36,12 +36,17 @@ class Registry:
 
     def decode(self, data: bytes) -> Any:
         """A value in Confluent's wire format."""
+        return self.decode_with_schema(data)[0]
+
+    def decode_with_schema(self, data: bytes) -> tuple[Any, Any]:
+        """The same, and the parsed schema that it was written with."""
         magic, schema_id = WIRE_HEADER.unpack_from(data)
         assert magic == 0, "not Confluent's wire format"
         if schema_id not in self._schemas:
             answer = httpx.get(f"{self._url}/schemas/ids/{schema_id}", timeout=10, verify=NO_TLS).raise_for_status().json()
             self._schemas[schema_id] = fastavro.parse_schema(json.loads(answer["schema"]))
-        return fastavro.schemaless_reader(io.BytesIO(data[WIRE_HEADER.size :]), self._schemas[schema_id])
+        schema = self._schemas[schema_id]
+        return fastavro.schemaless_reader(io.BytesIO(data[WIRE_HEADER.size :]), schema), schema
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from support.follower import Follower
 
 
 @contextmanager
-def under_writes(follower: Follower, statements: Callable[[int], Sequence[str]]) -> Iterator[None]:
-    """The statements of round 1, 2, ... until the end of the block; what fails there fails the test."""
+def under_writes(follower: Follower, statements: Callable[[int], Sequence[str]], *, pause_s: float = 0.0) -> Iterator[None]:
+    """The statements of round 1, 2, ... until the end of the block, with a pause behind each round; what fails there fails the test."""
     stop, failures = threading.Event(), []
 
     def write() -> None:
@@ -20,6 +20,7 @@ def under_writes(follower: Follower, statements: Callable[[int], Sequence[str]])
             while not stop.is_set():
                 n += 1
                 follower.sql(*statements(n))
+                stop.wait(pause_s)
         except BaseException as e:  # noqa: BLE001 - raised below
             failures.append(e)
 

@@ -1,0 +1,57 @@
+"""A table of many rows that are older than any connector, and what writes it while a test goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from demo.pipeline import create_connector_user
+from stack.database import Database
+from support.servers import connected, execute, new_database
+
+
+def filled(source: Database, name: str, rows: int) -> str:
+    """A new database with the table ``t`` and a connector's account."""
+    database = new_database(source, name)
+    values = ", ".join(f"({n}, {n})" for n in range(1, rows + 1))
+    execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v BIGINT)", f"INSERT INTO t VALUES {values}", database=database)
+    create_connector_user(source)
+    return database
+
+
+@contextmanager
+def writing(source: Database, database: str, rows: int) -> Iterator[None]:
+    """Updates, deletes and inserts until the end of the block; the number of rows stays. What fails there fails the test."""
+    stop, failures = threading.Event(), []
+
+    def write() -> None:
+        try:
+            with connected(source, database=database) as connection, connection.cursor() as cursor:
+                n = 0
+                while not stop.wait(0.1):
+                    n += 1
+                    id_ = n * 7 % rows + 1
+                    cursor.execute("BEGIN")
+                    cursor.execute("UPDATE t SET v = v + 1000000 WHERE MOD(id, 997) = %s", (n % 997,))
+                    cursor.execute("DELETE FROM t WHERE id = %s", (id_,))
+                    cursor.execute("INSERT INTO t VALUES (%s, %s)", (id_, -n))
+                    cursor.execute("COMMIT")
+        except BaseException as e:  # noqa: BLE001 - raised below
+            failures.append(e)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def rows_of(source: Database, database: str) -> dict[Any, Any]:
+    """The table's rows by their key."""
+    return dict(execute(source, "SELECT id, v FROM t", database=database))  # type: ignore[arg-type]
