@@ -10,6 +10,7 @@ from dblog.core.retries import RetryPolicy
 from dblog.errors import DamagedLogError, DefiniteError, TransientError
 from dblog.readers.items import LogCounts
 from dblog.readers.stream import (
+    CHUNK_ROOM_WAIT_MAX_S,
     CHUNK_ROOM_WAIT_S,
     DAMAGED_TRIES_MAX,
     RECV_FULL_BYTES,
@@ -151,11 +152,13 @@ def test_the_log_is_looked_at_after_each_part_of_a_chunk_and_often_while_the_sen
 
         return read
 
-    log = ScriptedLog(iter([read(waits=True, has_room=True), read(waits=True, has_room=False), read(waits=False, has_room=False)]))
+    room, none = read(waits=True, has_room=True), read(waits=True, has_room=False)
+    log = ScriptedLog(iter([room, *[none] * 5, room, none, read(waits=False, has_room=False)]))
 
     log.run()
 
-    assert log.waited_s == [RECV_TIMEOUT_S, 0.0, CHUNK_ROOM_WAIT_S, RECV_TIMEOUT_S]
+    longer_s = [CHUNK_ROOM_WAIT_S, 2 * CHUNK_ROOM_WAIT_S, *[CHUNK_ROOM_WAIT_MAX_S] * 3]
+    assert log.waited_s == [RECV_TIMEOUT_S, 0.0, *longer_s, 0.0, CHUNK_ROOM_WAIT_S, RECV_TIMEOUT_S]
 
 
 @pytest.mark.parametrize("ahead_s", [-7200, 0, 7200], ids=["clock behind", "clock right", "clock ahead"])

@@ -19,6 +19,7 @@ DEFAULTS: dict[str, Any] = {
     "batch.size": 1000000,
     "compression.codec": "lz4",
     "delivery.timeout.ms": 0,
+    "topic.metadata.refresh.fast.interval.ms": 10,
     "queue.buffering.max.messages": 200000,
     "queue.buffering.max.kbytes": 65536,
     "partitioner": "murmur2_random",
@@ -26,7 +27,8 @@ DEFAULTS: dict[str, Any] = {
 }
 """``delivery.timeout.ms`` 0 is for ever: a broker that is away delays records, it never drops them. murmur2 is the Java client's partitioner,
 so a key keeps its partition when a connector moves over. Kafka Connect's producer keeps order with one request in flight; idempotence keeps it
-with five. What is handed over is pushed out, or waits for the one before it (runtime/sender.py)."""
+with five. What is handed over is pushed out, or waits for the one before it (runtime/sender.py). Where a new topic's partitions are is asked after the fast
+interval: a dump of many tables meets new topics all the time, and would wait 100 ms for each batch of them."""
 
 
 def record_producer(client_id: str, settings: Mapping[str, Any], headers: Sequence[tuple[str, bytes | None]] = ()) -> BatchProducer:

@@ -40,8 +40,10 @@ GATHER_S = 0.002
 """Rows are pushed out at most this often: the first of a quiet log at once, those of a busy one some at a time. At thousands of small transactions a second
 a push for each would cost more than all the rest, in this process and in the broker (runtime/sender.py pushes them on)."""
 
-CHUNK_ROOM_WAIT_S = 0.001
-"""While rows of chunks wait for the sender to take those in front of them, the log is waited for so long at a time."""
+CHUNK_ROOM_WAIT_S, CHUNK_ROOM_WAIT_MAX_S = 0.001, 0.004
+"""While rows of chunks wait for the sender to take those in front of them, the log is waited for so long at a time; the longer the sender takes (a broker
+may need seconds for new topics), the longer, up to the second, in which it takes less than two parts.
+"""
 
 CHUNK_ROWS_WAIT_MAX_S = 0.05
 """Beside a log that fills the queue all the time, a part of a chunk leaves at least this often."""
@@ -188,6 +190,7 @@ class LogStream:
         self._moved_at_s = 0.0
         self._beat_at_s = 0.0
         self._unsent = False
+        self._room_wait_s = CHUNK_ROOM_WAIT_S
         self._caught_up = False
         self._caught_up_at_s = clock.monotonic_s()
         self._heard_at_s = clock.monotonic_s()
@@ -344,8 +347,10 @@ class LogStream:
         if not self._output.chunk_rows_wait:
             return RECV_TIMEOUT_S
         if self._output.send_chunk_rows(waited_max_s=CHUNK_ROWS_WAIT_MAX_S):
+            self._room_wait_s = CHUNK_ROOM_WAIT_S
             return 0.0
-        return CHUNK_ROOM_WAIT_S
+        wait_s, self._room_wait_s = self._room_wait_s, min(2 * self._room_wait_s, CHUNK_ROOM_WAIT_MAX_S)
+        return wait_s
 
     def _count_damage(self, error: DamagedLogError) -> None:
         """When the log has been read again from the same position often enough: raise it, or leave the event out from now on if that is wanted and harms
