@@ -69,7 +69,7 @@ class Scenario:
     alter_at_dump_share: float | None = 0.08
     chunk_rows: int = 2000
     dump_timeout_s: float = 180.0
-    catch_up_timeout_s: float = 900.0
+    catch_up_timeout_s: float = 1800.0
     standstill_timeout_s: float = 300.0
     """A slow machine is given time as long as something still arrives; 300 s is the first batch of half a million rows on a very busy one."""
 
@@ -205,8 +205,9 @@ class Run:
         else:
             self._wait(lambda: worker.task_pid() is not None, worker, None, what="the task's process")
             pid = worker.kill_task()
-        during = "log" if dump.done else "dump"
-        self._killed(kill, pid, f"during the {during}", f"{kill.target} ({during})")
+        during, when = ("log", "while the log is followed") if dump.done else ("dump", "in the middle of the dump")
+        again = "started again with its file" if kill.target == "worker" else "the worker starts another"
+        self._killed(kill, pid, f"{when}; {again}", f"{kill.target} ({during})")
 
     def _killed(self, kill: Kill, pid: int | None, when: str, short: str) -> None:
         self.outcome.kills.append(short)
@@ -224,14 +225,19 @@ class Run:
         commits = self.destination.moved()
         if commits >= (left[0].commits or 0):
             self.sink_kills += 1
-            self._killed(left[0], self.destination.kill(), f"after {commits} commits of its tables", f"sink ({commits} commits)")
+            self._killed(
+                left[0],
+                self.destination.kill(),
+                f"after {commits} commits of its tables; submitted again, it goes on from its checkpoint",
+                f"sink ({commits} commits)",
+            )
 
     def _alter(self, load: Load) -> None:
         load.add_column()
         self.progress.event("ALTER TABLE orders ADD COLUMN, under the dump and the writes")
 
     def _catch_up(self, worker: Worker) -> None:
-        self.progress.phase("waiting until everything has arrived")
+        self.progress.phase("waiting until everything has arrived; the sink's first batches take longest")
 
         seen, seen_at_s = -1, time.monotonic()
 

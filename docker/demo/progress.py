@@ -118,9 +118,10 @@ class Progress:
         n = self.numbers
         return [
             ("phase", self._phase),
-            ("rows dumped", f"{_count(n.rows_dumped)} of {_count(n.rows_to_dump)}"),
+            # New rows are dumped too, so it may become more than there were.
+            ("rows dumped", "-" if n.rows_dumped is None else f"{n.rows_dumped:,} ({n.rows_to_dump:,} at the start)"),
             ("changes", f"{_count(n.changes)} ({self._changes_per_s:,.0f}/s)"),
-            ("records in Kafka", f"{_count(n.records)} ({self._records_per_s:,.0f}/s)"),
+            ("records in Kafka", "-" if n.records is None else f"{n.records:,} ({self._records_per_s:,.0f}/s)"),
             ("rows in the lake", _count(n.rows_lake)),
             ("lag", "-" if n.lag_s is None else f"{n.lag_s:.0f} s"),
             ("task", n.task),

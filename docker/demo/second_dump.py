@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -72,15 +73,22 @@ def dump_again(operator: Operator, pattern: str, wait: Wait) -> None:
     """Ask for the tables of ``pattern`` once more, and steer their dump."""
     dump = operator.start(pattern, *SLOW)
     operator.progress.dump = lambda: bar(operator.status(dump))
+    operator.until(dump, "RUNNING", wait)
+    began_s = time.monotonic()
     wait(lambda: (operator.status(dump).get("rows") or 0) >= ROWS_BEFORE_PAUSE, "the first rows of the second dump")
     operator.ask("pause", dump)
     operator.until(dump, "PAUSED", wait)
-    operator.progress.event(f"  {bar(operator.status(dump))}")
+    slow_s, slow = time.monotonic() - began_s, operator.status(dump)
+    operator.progress.event(f"  {bar(slow)}")
     operator.ask("resume", dump)
     operator.until(dump, "RUNNING", wait)
+    began_s = time.monotonic()
     operator.ask("set", dump, *FAST)
     operator.until(dump, "DONE", wait)
-    operator.progress.event(f"  {bar(operator.status(dump))}")
+    fast_s, fast = time.monotonic() - began_s, operator.status(dump)
+    operator.progress.event(f"  {bar(fast)}")
+    slowly, all_rows = slow.get("rows") or 0, fast.get("rows") or 0
+    operator.progress.event(f"  {slowly:,} rows in {slow_s:.0f} s up to the pause, {all_rows - slowly:,} more in {fast_s:.0f} s behind it")
     operator.progress.dump = None
 
 
