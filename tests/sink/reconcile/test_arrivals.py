@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dblog_sink.observe.metrics import Metrics
+from dblog_sink.reconcile import arrivals
+from dblog_sink.reconcile.chunk_ledger import Loss
 from pyspark.sql import SparkSession
 from sink.harness import Record, Sink, change
 from sink.job import Job
@@ -138,22 +142,93 @@ def test_a_dump_of_one_key_leaves_the_first_state_of_its_table_as_it_was_also_af
         return list(sink.pipeline.arrivals.dumps_incomplete((1, upto << 23)).values())
 
     def repaired(since: int) -> list[str]:
-        return list(sink.pipeline.arrivals.dumped_since({items.topic: since}, (1, 400 << 23)) or ())
+        return list(sink.pipeline.arrivals.dumped_since({items.topic: Loss(since, (1, 349 << 23))}, (1, 400 << 23)) or ())
 
     sink.batch(
         *dumped(items, 1, at=100),
         marker(items, "a", at=100, read=1, dump="d1", scope="keys", begins=True, final=True),
-        marker(items, "whole", at=350, read=0, dump="d2", ts_ms=7, begins=True, final=True),
+        marker(items, "whole", at=350, read=0, dump="d2", low_ts_ms=7, begins=True, final=True),
     )
+    assert repaired(6) == [], "it is not judged yet"
+    outcome(sink)
 
     for restarted in (False, True):
         if restarted:
             sink.killed()
         assert (incomplete(400), repaired(6), repaired(7)) == ([], [items.topic], [])
     own = {"read": 0, "dump": "initial", "scope": "predicate"}  # of a table whose SELECT is overridden
-    sink.batch(marker(items, "b", at=200, **own), marker(items, "c", at=300, final=True, **own))
+    sink.batch(
+        marker(items, "b", at=200, begins=True, upto="[3]", **own),
+        marker(items, "d", at=250, after="[6]", final=True, **own),  # of another reader
+        marker(items, "c", at=300, after="[3]", upto="[6]", **own),
+    )
     assert incomplete(299) == ["its first dump has not ended"]
     assert incomplete(300) == []
+    sink.killed()
+    assert incomplete(299) == ["its first dump has not ended"]
+    assert incomplete(300) == []
+
+
+@pytest.mark.long
+def test_what_is_not_settled_outlives_the_counts_and_what_was_found_does_too(
+    sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All counts are too old as soon as they are judged."""
+    monkeypatch.setattr(arrivals, "_COMPACT_EVERY", 0)
+    sink.settings["chunks.keep.h"] = "0"
+    path = f"{sink.base}/_dblog/chunks"
+
+    def incomplete() -> list[str]:
+        return list(sink.pipeline.arrivals.dumps_incomplete((1, 400 << 23)).values())
+
+    def kept() -> list[str]:
+        rows = sink.spark.read.format("delta").load(path).where("kind IN ('marker', 'judged', 'arrived', 'late')")
+        return sorted({row["chunk_id"] or f"at {row['seq2'] >> 23}" for row in rows.collect()})
+
+    sink.batch(
+        *dumped(items, 1, at=100),
+        marker(items, "a", at=100, read=1, begins=True, upto="[1]"),
+        *dumped(items, 2, at=200),
+        marker(items, "b", at=200, read=2, after="[1]", upto="[5]"),
+    )
+    assert outcome(sink) == [("a", "complete", 0), ("b", "short", 1)]
+    assert kept() == ["a", "at 100", "at 200", "b"], "the dump does not cover its table yet"
+
+    sink.killed()
+    sink.batch(marker(items, "c", at=300, read=0, after="[5]", final=True))
+    assert outcome(sink) == [("c", "complete", 0)]
+    for _ in range(2):
+        assert kept() == ["at 200", "b"]
+        assert incomplete() == ["rows of a dump did not arrive; dump the table again"]
+        sink.killed()
+    assert list(sink.pipeline.arrivals.dumped_since({items.topic: Loss(0)}, (1, 400 << 23)) or ()) == []
+
+    sink.batch(marker(items, "again", at=350, read=0, dump="d2", begins=True, final=True))
+    assert outcome(sink) == [("again", "complete", 0)]
+    sink.killed()
+    sink.batch(marker(items, "more", at=360, read=0, dump="d3", scope="keys"))
+    assert outcome(sink) == [("more", "complete", 0)]
+
+    assert kept() == []
+    assert incomplete() == []
+    assert list(sink.pipeline.arrivals.dumped_since({items.topic: Loss(0)}, (1, 400 << 23)) or ()) == [items.topic]
+
+
+@pytest.mark.long
+def test_a_dump_of_which_a_record_is_in_quarantine_repairs_nothing_until_it_is_gone(sink: Sink, items: TableSchema) -> None:
+    def repaired() -> list[str]:
+        return list(sink.pipeline.arrivals.dumped_since({items.topic: Loss(0)}, (1, 400 << 23)) or ())
+
+    good, broken = dumped(items, 1, 2, at=100)
+    broken = replace(broken, key=b"junk!")  # its position can be read nevertheless
+    now_ms = round(time.time() * 1000)
+    facts = {"begins": True, "final": True, "low_ts_ms": now_ms, "ts_ms": now_ms}
+    sink.batch(good, replace(broken, at=datetime.now(UTC)), marker(items, "a", at=100, read=2, **facts))
+
+    assert outcome(sink) == [("a", "complete", 0)]
+    assert repaired() == []
+    sink.spark.sql(f"DELETE FROM delta.`{sink.base}/_dblog/quarantine`")
+    assert repaired() == [items.topic]
 
 
 @pytest.mark.long

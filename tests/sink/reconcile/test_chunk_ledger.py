@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations, product
 
 import pytest
@@ -13,15 +14,18 @@ from dblog_sink.reconcile.chunk_ledger import (
     NOT_COUNTED,
     NOT_ENDED,
     NOT_YET,
+    OWN,
     PART,
     SHORT,
     TOO_MANY,
     UNPROVEN,
     WHOLE,
     Book,
+    Loss,
     Marker,
     Verdict,
 )
+from dblog_sink.reconcile.dump_coverage import Range
 
 TOPIC = "p.shop.t"
 
@@ -302,8 +306,9 @@ def test_rows_that_never_came_are_missing_until_a_whole_dump_ends_beside_their_o
 # -- what repairs records that never came -----------------------------------------------------------------------------------------------------
 
 
-def repaired(book: Book, *, since: int = 500, upto: int = 99) -> bool:
-    found = book.dumped_since({TOPIC: since, "p.shop.other": since}, (1, upto))
+def repaired(book: Book, *, since: int = 500, position: int | None = None, upto: int = 99) -> bool:
+    loss = Loss(since, None if position is None else (1, position))
+    found = book.dumped_since({TOPIC: loss, "p.shop.other": loss}, (1, upto))
     assert found is not None
     assert "p.shop.other" not in found
     return TOPIC in found
@@ -311,7 +316,7 @@ def repaired(book: Book, *, since: int = 500, upto: int = 99) -> bool:
 
 def test_no_row_of_a_dump_repairs_a_table_before_the_whole_dump_is_there() -> None:
     book = Book()
-    assert book.dumped_since({TOPIC: 500}, (1, 99)) is None, "a source that writes no markers"
+    assert book.dumped_since({TOPIC: Loss(500)}, (1, 99)) is None, "a source that writes no markers"
 
     book.arrive(TOPIC, (1, 7), 1)
     book.expect(marker("one key", 1, low=7, of=PART))
@@ -355,4 +360,166 @@ def test_a_dump_that_began_before_records_were_missing_repairs_nothing_unless_it
     book.begin(TOPIC, (1, 11), "d1", 600)
     assert not repaired(book), "the end is that of the earlier attempt"
     book.end(TOPIC, (1, 12), "d1")
+    assert repaired(book)
+
+
+# -- dumps whose ranges are kept --------------------------------------------------------------------------------------------------------------
+
+
+def ranged(book: Book, chunk_id: str, low: int, after: int | None, upto: int, *, rows: int = 0, of: str = FIRST, dump: str = OWN) -> None:
+    """The marker of a chunk of a table whose keys end at 9, as the worker of now writes it."""
+    bounds = [None if bound is None else f"[{bound}]" for bound in (after, upto)]
+    begins, final = after is None, upto == 9
+    book.expect(marker(chunk_id, rows, low=low, of=of))
+    if begins:
+        book.begin(TOPIC, (1, low), dump, low * 100, ranged=True)
+    if final:
+        book.end(TOPIC, (1, low), dump)
+    one = Range(
+        chunk_id=chunk_id,
+        low=(1, low),
+        after=bounds[0],
+        upto=bounds[1],
+        begins=begins,
+        final=final,
+        opened_ms=low * 100,
+        ts_ms=low * 100 + 50,
+    )
+    book.coverage.add((TOPIC, "shop.t", dump), one)
+    book.coverage.decide()
+
+
+def test_a_first_dump_whose_last_range_is_read_first_is_there_when_the_ranges_in_front_of_it_are() -> None:
+    book = Book()
+    ranged(book, "a", 10, None, 3)
+    ranged(book, "c", 20, 6, 9)  # another reader's
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ENDED}
+
+    ranged(book, "b", 30, 3, 6, rows=2)
+
+    assert book.dumps_incomplete((1, 29)) == {TOPIC: NOT_ENDED}
+    assert book.dumps_incomplete((1, 30)) == {TOPIC: NOT_YET}
+    book.arrive(TOPIC, (1, 30), 2)
+    assert book.dumps_incomplete((1, 30)) == {}
+
+
+def test_a_table_is_repaired_when_the_ranges_in_front_of_the_last_one_have_come_too() -> None:
+    book = Book()
+    ranged(book, "a", 10, None, 3, of=WHOLE, dump="d1")
+    ranged(book, "c", 20, 6, 9, of=WHOLE, dump="d1")
+    judged(book)
+    assert not repaired(book)
+
+    ranged(book, "b", 30, 3, 6, rows=2, of=WHOLE, dump="d1")
+    assert not repaired(book), "rows of it are still to come"
+    book.arrive(TOPIC, (1, 30), 2)
+    judged(book)
+    book.coverage.decide()
+
+    assert repaired(book)
+    assert not repaired(book, upto=29)
+
+
+def short(book: Book) -> None:
+    judged(book)
+
+
+def unproven(book: Book) -> None:
+    judged(book, why="the topic is compacted")
+
+
+def quarantined(book: Book) -> None:
+    book.cannot_read(TOPIC, 1)
+    judged(book)
+
+
+def in_quarantine_and_late(book: Book) -> None:
+    book.cannot_read(TOPIC, 1)
+    judged(book)
+    book.arrive(TOPIC, (1, 12), 1)
+    judged(book)
+
+
+def forgotten(book: Book) -> None:
+    book.forget(0)
+
+
+@pytest.mark.parametrize("what", [short, unproven, quarantined, in_quarantine_and_late, forgotten], ids=lambda what: what.__name__)
+def test_a_dump_some_rows_of_which_are_not_known_to_be_in_the_table_repairs_nothing(what: Callable[[Book], None]) -> None:
+    book = Book()
+    ranged(book, "a", 11, None, 3, of=WHOLE, dump="d1")
+    ranged(book, "b", 12, 3, 9, rows=2 if what is in_quarantine_and_late else 1, of=WHOLE, dump="d1")
+
+    what(book)
+    book.coverage.decide()
+
+    assert not repaired(book)
+
+
+def test_a_missing_marker_in_the_middle_of_a_dump_repairs_nothing() -> None:
+    book = Book()
+    ranged(book, "a", 11, None, 3, of=WHOLE, dump="d1")
+    ranged(book, "c", 13, 6, 9, of=WHOLE, dump="d1")
+    judged(book)
+    book.coverage.decide()
+
+    assert not repaired(book)
+
+
+@pytest.mark.parametrize(
+    ("began_at", "since", "is_repaired"),
+    [(11, 1_099, True), (11, 1_100, False), (10, 500, False), (10, 5_000, False)],
+    ids=["behind both", "the clock says before", "the log says before", "both say before"],
+)
+def test_a_dump_repairs_what_was_lost_in_front_of_it_by_the_log_and_by_the_clock(began_at: int, since: int, is_repaired: bool) -> None:
+    """The loss is up to position 10; the dump began at its low watermark, and not when its window closed."""
+    book = Book()
+    ranged(book, "a", began_at, None, 9, of=WHOLE, dump="d1")
+    judged(book)
+    book.coverage.decide()
+
+    assert repaired(book, since=since, position=10) == is_repaired
+
+
+def test_rows_that_never_came_are_missing_until_a_dump_that_began_behind_them_is_there() -> None:
+    book = Book()
+    ranged(book, "a", 10, None, 3)
+    ranged(book, "b", 11, 3, 9, rows=1)
+    judged(book)
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ARRIVED}
+    assert book.unsettled() == {(TOPIC, (1, 11))}
+
+    ranged(book, "again a", 20, None, 3, of=WHOLE, dump="d1")
+    ranged(book, "again c", 21, 6, 9, of=WHOLE, dump="d1")
+    judged(book)
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ARRIVED}, "its last range was read before the one in front of it"
+    ranged(book, "again b", 22, 3, 6, of=WHOLE, dump="d1")
+    judged(book)
+    book.coverage.decide()
+
+    assert book.dumps_incomplete((1, 21)) == {TOPIC: NOT_ARRIVED}
+    assert book.dumps_incomplete((1, 22)) == {}
+    assert book.unsettled() == set()
+
+
+def test_the_chunks_of_a_first_dump_are_kept_until_it_covers_its_table_and_those_of_others_are_not() -> None:
+    book = Book()
+    ranged(book, "a", 10, None, 3)
+    ranged(book, "x", 12, None, 3, of=WHOLE, dump="d1")
+    assert book.unsettled() == {(TOPIC, (1, 10))}
+
+    ranged(book, "b", 11, 3, 9)
+
+    assert book.unsettled() == set()
+
+
+def test_a_dump_that_an_earlier_version_of_the_sink_met_the_beginning_of_counts_by_its_end() -> None:
+    book = Book()
+    book.expect(marker("a", 0, low=7))
+    book.begin(TOPIC, (1, 7), OWN, 600)
+    ranged(book, "b", 9, 3, 9)
+    judged(book)
+
+    assert book.dumps_incomplete((1, 8)) == {TOPIC: NOT_ENDED}
+    assert book.dumps_incomplete((1, 9)) == {}
     assert repaired(book)

@@ -224,6 +224,23 @@ def test_what_an_earlier_version_of_the_sink_merged_of_a_dump_makes_it_doubtful(
 
 
 @pytest.mark.long
+def test_a_repair_dump_that_the_version_before_met_the_beginning_of_is_whole(counting: Sink, registry: RegistryServer) -> None:
+    sink, items = counting, table(registry, "items")
+    records = repaired(items, 1, 2)
+    sink.batch(*logged(items, 1, 2, 3), *records[:2])
+    sink.restarted()
+    path = f"{sink.base}/_dblog/chunks"
+    earlier = sink.spark.read.format("delta").load(path).drop("low_ts_ms", "low1", "low2", "mode")
+    earlier.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+
+    sink.batch(*records[2:])
+    looked(sink, items)
+
+    assert keys(sink, items) == [1, 2]
+    assert [result for _, result, _, _ in outcomes(sink)] == ["removed"]
+
+
+@pytest.mark.long
 def test_in_a_lake_of_snapshots_the_snapshot_after_the_removal_has_the_sources_rows(counting: Sink, registry: RegistryServer) -> None:
     sink, items = counting, table(registry, "items")
     sink.settings |= {"rewrite.rows.max": "0"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from dblog_sink.reconcile.chunk_ledger import Loss
 from dblog_sink.snapshots.entries import incomplete, missing_since
 from dblog_sink.state.notes import RecordsMissing, State
 from dblog_sink.state.snapshot import Frontier, Snapshot
@@ -38,8 +39,8 @@ def test_the_latest_time_at_which_records_were_missing_counts_noted_or_not() -> 
     state.take(RecordsMissing("p.a", 5))
     state.take(RecordsMissing("p.b", 9))
 
-    assert missing_since(state, [RecordsMissing("p.a", 7), RecordsMissing("p.b", 8), RecordsMissing("p.c", 1)]) == {
-        "p.a": 7,
-        "p.b": 9,
-        "p.c": 1,
+    assert missing_since(state, [RecordsMissing("p.a", 7), RecordsMissing("p.b", 8, (1, 3)), RecordsMissing("p.c", 1, (1, 4))]) == {
+        "p.a": Loss(7),  # of a sink that did not note the position
+        "p.b": Loss(9, (1, 3)),
+        "p.c": Loss(1, (1, 4)),
     }

@@ -263,6 +263,10 @@ def test_a_transaction_that_stays_incomplete_is_reported_and_only_a_person_lets_
     newest = as_of(sink.spark, state_path(sink))
     assert newest.transaction == gtid(3)
     assert newest.tables["bank.right"].reason == "manifest.pass names the transaction"
+    snapshot = sink.control.state.snapshot
+    assert snapshot is not None
+    noted = sink.control.state.missing[source.right.topic]
+    assert (noted.position, noted.kafka_ms) == (snapshot.frontier.position, snapshot.ended_ms)
     assert {row["id"]: row["v"] for row in newest.frame("bank.left").collect()} == source.states[gtid(3)].left
 
 

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
-from dblog_sink.snapshots.rule import Facts, Incomplete, judge, prefix_of, topic_of, transaction_id
+from dblog_sink.snapshots.rule import (
+    Extent,
+    Facts,
+    Incomplete,
+    LastTransaction,
+    Previous,
+    behind,
+    judge,
+    prefix_of,
+    topic_of,
+    transaction_id,
+)
 from dblog_sink.state.notes import APPLIED, EXPIRED, decode_snapshot, encode_snapshot
 from dblog_sink.state.snapshot import NOWHERE, Frontier, Snapshot
 
@@ -54,6 +66,17 @@ def test_a_parked_table_blocks_nothing_and_a_transaction_that_a_person_named_doe
     assert judge([short(1, a=1, b=1)], Facts(parked={"a"})).blocker == short(1, b=1)
     assert judge([short(1, a=1), short(2, ended=False)], Facts(passed={"1", "2"})).barrier is None
     assert judge([short(1, ended=False)], Facts(parked={"a"}, late={"a": EXPIRED}, read_to={"a": (9, 9)})).barrier == (0, 10)
+
+
+def test_a_snapshot_knows_when_its_last_transaction_ended_though_no_row_of_that_came() -> None:
+    last = LastTransaction(id="7", ts_ms=1, kafka_ms=500, file="binlog.1", pos=4, lsn=None)
+    extent = Extent(transactions_to=(3, 4), position=(1, 7), last=last, interleaved=False, ended_ms=900)
+
+    snapshot = behind(extent, Previous(snapshot=None, number=0), sequences={}, missing={"a": EXPIRED})
+    later = behind(replace(extent, last=None, ended_ms=1_000), Previous(snapshot=snapshot, number=1), sequences={}, missing={})
+
+    assert (snapshot.kafka_ms, snapshot.ended_ms) == (500, 900)
+    assert (later.kafka_ms, later.ended_ms) == (500, 1_000)
 
 
 def test_a_snapshot_is_the_same_after_it_was_recorded() -> None:

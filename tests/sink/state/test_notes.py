@@ -36,6 +36,7 @@ EXAMPLES: tuple[Note, ...] = (
     notes.DumpMerged("p.a", 1_700_000_000_000),
     notes.KnownLate("p.a", notes.EXPIRED),
     notes.RecordsMissing("p.a", 5),
+    notes.RecordsMissing("p.b", 5, (1, 7)),
 )
 
 

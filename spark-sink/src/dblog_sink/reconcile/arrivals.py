@@ -25,7 +25,7 @@ from functools import reduce
 from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
@@ -37,18 +37,20 @@ from dblog_sink.reconcile.chunk_ledger import (
     COMPLETE,
     FIRST,
     LATE,
+    OWN,
     PART,
     SHORT,
     UNPROVEN,
     WHOLE,
     Book,
     Group,
+    Loss,
     Marker,
-    Position,
     ReadTo,
     Verdict,
 )
 from dblog_sink.reconcile.dump_chains import IN_QUARANTINE, REPAIR, VERIFY, WHOLE_TABLE, ChainKey, Chains, Dump, Kept, Link
+from dblog_sink.reconcile.dump_coverage import Covered, Position, Range, TableDump
 from dblog_sink.reconcile.verifications import Verifications
 from dblog_sink.records.decode import quoted_part
 from dblog_sink.schema.avro import read_avro
@@ -65,7 +67,7 @@ log = logging.getLogger(__name__)
 _GROUPS_MAX = 200_000
 """Chunks that wait for rows or for a marker: some hundred bytes each."""
 _COMPACT_EVERY = 50
-_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _OWED, _LOST, GHOSTS = (
+_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _OWED, _COVERED, _LOST, GHOSTS = (
     "arrived",
     "marker",
     "unreadable",
@@ -75,11 +77,12 @@ _ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _OWED, _
     "begin",
     "final",
     "owed",
+    "covered",
     "lost",
     "ghosts",
 )
-_OWN = "initial"
-"""What the source's own dump is called in markers (schemas/README.md)."""
+_FOREVER = (_FLOOR, _BEGIN, _FINAL, _OWED, _COVERED, GHOSTS)
+"""Facts that nothing brings again."""
 REMOVED, KEPT, WAITS = "removed", "kept", "waits"
 """What became of a repair dump's ghosts; ``waits`` is reported, and not the end."""
 _SCHEMA = t.StructType(
@@ -92,7 +95,8 @@ _SCHEMA = t.StructType(
             (t.StringType(), ("dump", "scope", "server", "source", "after", "upto")),
             (t.LongType(), ("high", "dropped", "ts_ms")),
             (t.BooleanType(), ("begins", "final")),
-            (t.LongType(), ("low_ts_ms",)),
+            (t.LongType(), ("low_ts_ms", "low1", "low2")),
+            (t.StringType(), ("mode",)),
         )
         for name in names
     ]
@@ -168,6 +172,8 @@ class Arrivals:
         self.chains = self._read_chains()
         self.whole: dict[ChainKey, Dump] = {}
         """Repair dumps that are whole and whose ghosts are not removed yet. Read by other threads."""
+        self._repaired: dict[str, Loss] = {}
+        """By topic, the loss that was last found to be repaired."""
         self.verifications = Verifications(session, settings, progress, self.chains, now_s=now_s)
 
     # -- what a batch asks ----------------------------------------------------------------------------------------------------------
@@ -197,6 +203,8 @@ class Arrivals:
             for verdict in self.book.forget(_GROUPS_MAX):
                 self._report_one(verdict)
                 self._judge_link(verdict)
+            if covered := self.book.coverage.decide():
+                self._append([_covered_entry(one) for one in covered], None)
             self._keep(self.chains.forget(_GROUPS_MAX))
         self._reached("counted")
 
@@ -269,25 +277,21 @@ class Arrivals:
                 "source": row["table"],
                 "seq1": row["low"]["sequence_high"],
                 "seq2": row["low"]["sequence_low"],
-                "ts_ms": row["ts_ms"],
+                "ts_ms": row["ts_ms"] if kind == _FINAL or row["low_ts_ms"] is None else row["low_ts_ms"],
                 # A worker that names no dump tells no beginning either: its dumps count from their ends.
-                "dump": (row["dump"] or "") if row["scope"] in (None, WHOLE_TABLE) else None,
+                "dump": row["dump"] or "",
+                "exact": kind == _BEGIN and row["dump"] is not None,
             }
             for row in markers
             for kind in (_BEGIN, _FINAL)
-            if _of(row) != PART
-            and (row["final"] if kind == _FINAL or row["dump"] is None else row["begins"] and row["scope"] == WHOLE_TABLE)
+            if _of(row["dump"], row["scope"]) != PART and (row["final"] if kind == _FINAL or row["dump"] is None else row["begins"])
         ]
-        return (
-            owed
-            + borders
-            + [
-                {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"], "result": _of(row)}
-                | self._marker_facts(row, ends_of)
-                | (_link_facts(row) if row["mode"] == REPAIR and row["dump"] is not None else {})
-                for row in markers
-            ]
-        )
+        return [*owed, *borders] + [
+            {"kind": _MARKER, "rows": row["rows_read"] - row["rows_dropped"], "result": _of(row["dump"], row["scope"])}
+            | self._marker_facts(row, ends_of)
+            | (_link_facts(row) if row["dump"] is not None and (row["mode"] == REPAIR or _of(row["dump"], row["scope"]) != PART) else {})
+            for row in markers
+        ]
 
     def _ends_of(self, markers: Iterable[Row]) -> Callable[[Row], str]:
         """Gives the offsets before which all that a marker counts lies, as JSON by partition."""
@@ -328,10 +332,17 @@ class Arrivals:
         with self._turn:
             return self.book.dumps_incomplete(upto)
 
-    def dumped_since(self, since: Mapping[str, int], upto: Position) -> Collection[str] | None:
-        """Topics whose tables were dumped wholly again behind a time and up to a position, as far as markers show; None: the source writes none."""
+    def dumped_since(self, since: Mapping[str, Loss], upto: Position) -> Collection[str] | None:
+        """Topics whose tables were dumped wholly again behind a loss and up to a position, as far as markers show; None: the source writes none."""
         with self._turn:
-            return self.book.dumped_since(since, upto)
+            found = self.book.dumped_since(since, upto)
+        if found is None:
+            return None
+        asked = {topic: times for topic, times in found.items() if self._repaired.get(topic) != since[topic]}
+        # A row in quarantine has arrived, and its table does not have it.
+        bad = self._applier.topics_in_quarantine(asked) if asked else set()
+        self._repaired |= {topic: since[topic] for topic in asked.keys() - bad}
+        return found.keys() - bad
 
     # -- between batches ------------------------------------------------------------------------------------------------------------
 
@@ -343,8 +354,10 @@ class Arrivals:
                 # The book may have met a marker for the second time, long after it was judged: the table knows.
                 self.book = self._read()
                 found = self._judged(read_to)
+            covered = self.book.coverage.decide()
+            if found or covered:
+                self._append([_judged_entry(one) for one in found] + [_covered_entry(one) for one in covered], None)
             if found:
-                self._append([_judged_entry(one) for one in found], None)
                 self._report(found)
                 for verdict in found:
                     self._judge_link(verdict)
@@ -505,7 +518,8 @@ class Arrivals:
         table = self._session.read.format("delta").load(self.path)
         at = F.unix_timestamp("at").cast("double").alias("at_s")
         kinds = F.col("kind")
-        rows = table.where(kinds.isin(_FINAL, _LOST, GHOSTS) | ((kinds == _MARKER) & F.col("dump").isNotNull())).select("*", at).collect()
+        links = (kinds == _MARKER) & F.col("dump").isNotNull() & (F.coalesce("mode", F.lit(REPAIR)) == REPAIR)
+        rows = table.where(kinds.isin(_FINAL, _LOST, GHOSTS) | links).select("*", at).collect()
         ended: dict[ChainKey, list[Row]] = {}
         for row in sorted(rows, key=lambda row: row["at_s"]):
             match row["kind"]:
@@ -521,15 +535,14 @@ class Arrivals:
             done = [(row["seq1"], row["seq2"]) for row in found if row["exact"]]
             if done:
                 chains.done[key] = max(done)
-        links = [row for row in rows if row["kind"] == _MARKER]
-        for row in sorted(links, key=lambda row: (row["seq1"], row["seq2"])):
+        for row in sorted((row for row in rows if row["kind"] == _MARKER), key=lambda row: (row["seq1"], row["seq2"])):
             given = row.asDict()
             chains.link(_link(_marker(row["topic"], (row["seq1"], row["seq2"]), given, row["at_s"]), given))
         if not chains.open:
             return chains
         for key, chain in chains.open.items():
             chain.reported = ended[key][-1]["why"] if key in ended else ""
-        own = table.where((kinds == _MARKER) & F.col("dump").isNotNull()).select("topic", "chunk_id")
+        own = table.where(links).select("topic", "chunk_id")
         judged = table.where(kinds.isin(_JUDGED, _LATE)).join(own, ["topic", "chunk_id"], "left_semi")
         late: dict[tuple[str, str], int] = {}
         verdicts = judged.select("kind", "topic", "chunk_id", "rows", "missing", "unreadable", "result", "why").collect()
@@ -559,12 +572,15 @@ class Arrivals:
             F.max(F.col("kind") == _FLOOR).alias("floor"),
             F.max(F.col("kind") == _FINAL).alias("final"),
             F.max(F.col("kind") == _OWED).alias("owed"),
-            F.collect_set(F.when(F.col("kind") == _BEGIN, F.struct("dump", "ts_ms"))).alias("begins"),
+            F.collect_set(F.when(F.col("kind") == _BEGIN, F.struct("dump", "ts_ms", "exact"))).alias("begins"),
+            F.collect_set(
+                F.when(F.col("kind") == _COVERED, F.struct("source", "dump", "low1", "low2", "low_ts_ms", "ts_ms", "exact"))
+            ).alias("covered"),
             F.collect_set(F.when(F.col("kind") == _FINAL, F.col("dump"))).alias("ends"),
             F.collect_list(
                 F.when(
                     F.col("kind") == _MARKER,
-                    F.struct("chunk_id", "name", "rows", "ends", "exact", "result", F.unix_timestamp("at").alias("met")),
+                    F.struct("chunk_id", "name", "rows", "ends", "exact", "result", F.unix_timestamp("at").alias("met"), *_RANGE),
                 )
             ).alias("markers"),
             F.collect_list(F.when(F.col("kind") == _JUDGED, F.struct("chunk_id", "rows", "missing", "unreadable", "result"))).alias(
@@ -572,6 +588,8 @@ class Arrivals:
             ),
         )
         used: dict[str, int] = {}
+        ranges: list[tuple[TableDump, Range]] = []
+        proven: list[tuple[str, str]] = []
         for row in grouped.toLocalIterator():
             topic = row["topic"]
             for one in row["judged"]:
@@ -589,16 +607,26 @@ class Arrivals:
                 book.know(topic, one["result"] or FIRST)
             book.has_markers |= bool(row["markers"]) or row["final"]
             for one in row["begins"]:
-                book.begin(topic, position, one["dump"], one["ts_ms"])
-            if row["final"]:
+                book.begin(topic, position, one["dump"], one["ts_ms"], ranged=bool(one["exact"]))
+            if row["final"] and not row["ends"]:
                 book.end(topic, position)
             for dump in row["ends"]:
                 book.end(topic, position, dump)
+            for one in row["covered"]:
+                book.coverage.take(_covered(topic, position, one.asDict()))
+            ranges += [_range(topic, position, one.asDict()) for one in row["markers"] if _is_range(one.asDict())]
             if row["floor"]:
                 book.floors[topic] = max(position, book.floors.get(topic, position))
             group = _group(topic, position, row)
+            # A record in quarantine has arrived, but not in its table.
+            whole = [one for one in row["judged"] if one["result"] in (COMPLETE, SHORT) and not one["unreadable"]]
+            proven += [(topic, one["chunk_id"]) for one in whole if one["chunk_id"] not in group.missing_rows]
             if group.arrived or group.markers or group.missing_rows:
                 book.groups[topic, position] = group
+        for of, one in sorted(ranges, key=lambda given: given[1].low):
+            book.coverage.add(of, one)
+        for chunk in proven:
+            book.coverage.prove(*chunk)
         for topic, rows in used.items():
             book.unreadable[topic] = max(0, book.unreadable.get(topic, 0) - rows)
         return book
@@ -608,12 +636,18 @@ class Arrivals:
         if self._commits < _COMPACT_EVERY:
             return
         self._commits = 0
-        table = DeltaTable.forPath(self._session, self.path)
-        table.delete(
-            ~F.col("kind").isin(_FLOOR, _BEGIN, _FINAL, _OWED, GHOSTS)
-            & (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s)))
-        )
-        table.optimize().executeCompaction()
+        table = self._session.read.format("delta").load(self.path)
+        position = ["topic", "seq1", "seq2"]
+        # What belongs to one low watermark goes together, or what is left of it would count more, or less, than came.
+        newest = F.max("at").over(Window.partitionBy(*position))
+        age_of = F.when(F.col("seq1").isNull(), F.col("at")).otherwise(F.col("newest"))
+        young = age_of >= F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s))
+        unsettled = [dict(zip(position, (topic, *at), strict=True)) for topic, at in sorted(self.book.unsettled())]
+        kind = t.ArrayType(t.StructType([field for field in _SCHEMA.fields if field.name in position]))
+        kept = self._session.range(1).select(F.explode(F.from_json(F.lit(json.dumps(unsettled)), kind)).alias("one")).select("one.*")
+        rows = table.withColumn("newest", newest).join(kept.withColumn("unsettled", F.lit(True)), position, "left")
+        rows = rows.where(F.col("kind").isin(*_FOREVER) | young | F.col("unsettled"))
+        rows.select(*table.columns).write.format("delta").mode("overwrite").save(self.path)
         sequence = self.book.sequence
         self.book = self._read()
         self.book.sequence = max(sequence, self.book.sequence)
@@ -660,15 +694,17 @@ def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) ->
             case "floor":
                 book.floors[topic] = position
             case "begin":
-                book.begin(topic, position, entry["dump"], entry["ts_ms"])
+                book.begin(topic, position, entry["dump"], entry["ts_ms"], ranged=entry["exact"])
             case "final":
                 book.end(topic, position, entry["dump"])
                 chains.name(topic, entry["source"])
             case _:
                 marker = _marker(topic, position, entry, now_s)
                 book.expect(marker)
-                if "dump" in entry:
+                if entry.get("mode") == REPAIR:
                     chains.link(_link(marker, entry))
+                if _is_range(entry):
+                    book.coverage.add(*_range(topic, position, entry))
         book.sequence = entry["sequence"]
 
 
@@ -682,17 +718,18 @@ def _marks(known: Collection[str]) -> list[Column]:
     ]
 
 
-def _of(row: Row) -> str:
+def _of(dump: str | None, scope: str | None) -> str:
     """What a marker's chunk is of. The source's own dump is all that it dumps of a table, also where its options leave out some rows."""
-    if row["dump"] in (None, _OWN):
+    if dump in (None, OWN):
         return FIRST
-    return WHOLE if row["scope"] == WHOLE_TABLE else PART
+    return WHOLE if scope == WHOLE_TABLE else PART
 
 
 def _link_facts(row: Row) -> Entry:
     """What the chain of a dump must know of a marker."""
     return {
         "dump": row["dump"],
+        "mode": row["mode"],
         "scope": row["scope"] or "",
         "server": row["server"],
         "source": row["table"],
@@ -705,6 +742,47 @@ def _link_facts(row: Row) -> Entry:
         "ts_ms": row["ts_ms"],
         "low_ts_ms": row["low_ts_ms"],
     }
+
+
+_RANGE = ("dump", "scope", "source", "after", "upto", "begins", "final", "ts_ms", "low_ts_ms")
+"""What a marker tells of the range of its chunk, in the table."""
+
+
+def _is_range(given: Mapping[str, Any]) -> bool:
+    """Whether the chunk is of a dump whose ranges are kept."""
+    return given.get("dump") is not None and given["result"] != PART
+
+
+def _range(topic: str, position: Position, given: Mapping[str, Any]) -> tuple[TableDump, Range]:
+    """The dump that a chunk is of, and its range."""
+    return (topic, given["source"], given["dump"]), Range(
+        chunk_id=given["chunk_id"],
+        low=position,
+        after=given["after"],
+        upto=given["upto"],
+        begins=given["begins"],
+        final=given["final"],
+        opened_ms=given["ts_ms"] if given["low_ts_ms"] is None else given["low_ts_ms"],
+        ts_ms=given["ts_ms"],
+        repairs=given["scope"] == WHOLE_TABLE,
+    )
+
+
+def _covered_entry(one: Covered) -> Entry:
+    topic, source, dump = one.of
+    facts = {"low1": one.low[0], "low2": one.low[1], "low_ts_ms": one.began_ms, "ts_ms": one.ended_ms, "exact": one.proven}
+    return {"kind": _COVERED, "topic": topic, "source": source, "dump": dump, "seq1": one.upto[0], "seq2": one.upto[1]} | facts
+
+
+def _covered(topic: str, position: Position, given: Mapping[str, Any]) -> Covered:
+    return Covered(
+        of=(topic, given["source"], given["dump"]),
+        low=(given["low1"], given["low2"]),
+        upto=position,
+        began_ms=given["low_ts_ms"],
+        ended_ms=given["ts_ms"],
+        proven=given["exact"],
+    )
 
 
 def _link(marker: Marker, given: Mapping[str, Any]) -> Link:
@@ -757,6 +835,8 @@ def _group(topic: str, position: Position, row: Row) -> Group:
         group.arrived -= one["rows"] - one["missing"] - one["unreadable"]
         marker = markers.pop(one["chunk_id"], None)
         if one["result"] == SHORT and marker is not None:
+            if one["unreadable"]:
+                group.unreadable.add(one["chunk_id"])
             missing = max(0, one["missing"] - came)
             came -= one["missing"] - missing
             if missing:

@@ -13,10 +13,11 @@ after all are reported as late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-Position = tuple[int, int]
+from dblog_sink.reconcile.dump_coverage import Coverage, Covered, Position
+
 ChunkKey = tuple[str, Position]
 """A topic, and the low watermark's position."""
 ReadTo = Mapping[str, Mapping[int, int]]
@@ -30,6 +31,8 @@ TOO_MANY = "too many chunks wait to be judged"
 NOT_ENDED = "its first dump has not ended"
 NOT_YET = "rows of its first dump are still to come"
 NOT_ARRIVED = "rows of a dump did not arrive; dump the table again"
+OWN = "initial"
+"""What the source's own dump is called in markers (schemas/README.md)."""
 _NEVER = (1 << 63, 0)
 
 
@@ -47,6 +50,20 @@ class Marker:
     """The worker gives the ends; else they are the brokers' at the time the sink met the marker."""
     met_s: float
     of: str = FIRST
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records that never came: up to this time of Kafka's, and this position of the log. None: a sink of before has not noted it."""
+
+    ms: int
+    position: Position | None = None
+
+    def is_before(self, low: Position, began_ms: int) -> bool:
+        """Whether a dump that began at this low watermark, and at this time of the worker's, reads what was lost. Both must show it: the last of the records
+        may be of a transaction that no row came of, so that its position is not known, and clocks differ.
+        """
+        return began_ms > self.ms and (self.position is None or low > self.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +85,8 @@ class Group:
     arrived: int = 0
     markers: dict[str, Marker] = field(default_factory=dict)
     missing_rows: dict[str, tuple[Marker, int]] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    """Of those judged ones, the chunks of which rows are in quarantine."""
 
 
 @dataclass(slots=True)
@@ -87,12 +106,12 @@ class Book:
     """Topics of which a marker of a requested dump came."""
     dumped: set[str] = field(default_factory=set)
     """Topics of which rows of a dump came."""
-    finals: dict[str, set[Position]] = field(default_factory=dict)
-    """By topic, the low watermarks of the last chunks of the source's own dumps, and of others of the whole table."""
-    begins: dict[str, set[tuple[str, Position, int]]] = field(default_factory=dict)
-    """By topic, where dumps of the whole table began: the dump, the low watermark, and the worker's time when its window closed."""
-    ends: dict[str, set[tuple[str, Position]]] = field(default_factory=dict)
-    """By topic, where they ended: the dump, and the low watermark of its last chunk."""
+    coverage: Coverage = field(default_factory=Coverage)
+    """Of the source's own dumps, and of others of the whole table."""
+    begins: dict[str, dict[tuple[str, Position], tuple[int, bool]]] = field(default_factory=dict)
+    """By topic, where such dumps began: the dump and the low watermark; the worker's time of it, and whether ``coverage`` has what follows."""
+    ends: dict[str, set[tuple[str | None, Position]]] = field(default_factory=dict)
+    """By topic, the low watermarks of chunks that end where their table ends, and the dump; None: it is not known, or does not bring all rows."""
     has_markers: bool = False
     """A marker came: the source writes them."""
 
@@ -100,34 +119,51 @@ class Book:
         """By topic, why rows of its table's first dump are missing among those up to a position. Later dumps repeat what is there."""
         # Rows whose markers are still to come are of a first dump, unless one is known that was requested.
         begun = self.begun | (self.dumped - self.requested) if self.has_markers else ()
-        first = {topic: min(self.finals.get(topic, ()), default=_NEVER) for topic in begun}
+        covered = self.coverage.by_topic()
+        first = self._first_ends(begun, covered)
         found = {topic: NOT_ENDED for topic, end in first.items() if end > upto}
         for (topic, position), group in self.groups.items():
-            if group.missing_rows and not self._dumped_again(topic, position, group):
+            if group.missing_rows and not self._dumped_again(topic, position, group, covered.get(topic, ()), upto):
                 found[topic] = NOT_ARRIVED
             elif topic in first and position <= first[topic] and group.arrived < sum(one.rows for one in group.markers.values()):
                 found.setdefault(topic, NOT_YET)
         return found
 
-    def dumped_since(self, since: Mapping[str, int], upto: Position) -> Collection[str] | None:
-        """Topics whose tables were dumped wholly again behind a time, up to a position. ``since``: the times, by topic. None: the source writes no markers."""
+    def dumped_since(self, since: Mapping[str, Loss], upto: Position) -> Mapping[str, tuple[int, int]] | None:
+        """Topics whose tables were dumped wholly again behind a loss, up to a position, and the worker's times when that dump began and ended. ``since``: the
+        losses, by topic. None: the source writes no markers.
+        """
         if not self.has_markers or not since:
-            return () if self.has_markers else None
+            return {} if self.has_markers else None
         waiting: dict[str, list[Position]] = {}
         for (topic, position), group in self.groups.items():
             if group.missing_rows or group.arrived < sum(one.rows for one in group.markers.values()):
                 waiting.setdefault(topic, []).append(position)
-        return {topic for topic, ms in since.items() if self._has_whole(topic, ms, upto, waiting.get(topic, ()))}
+        covered = self.coverage.by_topic()
+        found = {topic: self._whole(topic, loss, upto, covered.get(topic, ()), waiting.get(topic, ())) for topic, loss in since.items()}
+        return {topic: times for topic, times in found.items() if times is not None}
 
-    def begin(self, topic: str, position: Position, dump: str, ms: int) -> None:
-        """The first chunk of a dump of the topic's whole table was reported."""
-        self.begins.setdefault(topic, set()).add((dump, position, ms))
+    def unsettled(self) -> set[ChunkKey]:
+        """Where rows are missing that no later dump has brought, and where the source's own dumps are that do not cover their tables yet: what is forgotten
+        of them would count as if it had come.
+        """
+        covered = self.coverage.by_topic()
+        missing = {
+            key
+            for key, group in self.groups.items()
+            if group.missing_rows and not self._dumped_again(*key, group, covered.get(key[0], ()), _NEVER)
+        }
+        return missing | {(of[0], one.low) for of, ranges in self.coverage.uncovered(OWN) for one in ranges}
+
+    def begin(self, topic: str, position: Position, dump: str, ms: int, *, ranged: bool = False) -> None:
+        """The first chunk of a dump of the topic's table was reported. ``ranged``: the ranges of its chunks are kept, and were when it came first."""
+        begins = self.begins.setdefault(topic, {})
+        known_ms, was_ranged = begins.get((dump, position), (ms, ranged))
+        begins[dump, position] = (min(ms, known_ms), ranged and was_ranged)
 
     def end(self, topic: str, position: Position, dump: str | None = None) -> None:
-        """The last chunk of the source's own dump of the topic's table was reported, or of another. ``dump``: its id, where it was of the whole table."""
-        self.finals.setdefault(topic, set()).add(position)
-        if dump is not None:
-            self.ends.setdefault(topic, set()).add((dump, position))
+        """The chunk was reported that ends where the topic's table ends. ``dump``: its id, None where it is not known, or does not bring all rows."""
+        self.ends.setdefault(topic, set()).add((dump, position))
 
     def arrive(self, topic: str, position: Position, rows: int) -> None:
         """Rows of a dump came."""
@@ -172,8 +208,15 @@ class Book:
                 del group.markers[marker.chunk_id]
                 if verdict.result == SHORT:
                     group.missing_rows[marker.chunk_id] = (marker, verdict.missing)
+                if verdict.unreadable:  # they have arrived, but not in their table
+                    group.unreadable.add(marker.chunk_id)
+                elif verdict.result == COMPLETE:
+                    self.coverage.prove(marker.topic, marker.chunk_id)
             if not group.markers:
-                found += _late(group)
+                late = _late(group)
+                for chunk_id in {one.marker.chunk_id for one in late} - group.missing_rows.keys() - group.unreadable:
+                    self.coverage.prove(key[0], chunk_id)
+                found += late
                 if not group.arrived and not group.missing_rows:
                     del self.groups[key]
         return found
@@ -186,20 +229,50 @@ class Book:
             topic, position = key
             self.floors[topic] = max(position, self.floors.get(topic, position))
             found += [Verdict(marker=marker, result=UNPROVEN, why=TOO_MANY) for marker in group.markers.values()]
+        self.coverage.forget(groups_max)
         return found
 
-    def _has_whole(self, topic: str, ms: int, upto: Position, waiting: Collection[Position]) -> bool:
-        """``waiting``: low watermarks of chunks of which rows are missing."""
-        for dump, end in self.ends.get(topic, ()):
-            # Of what a dump read before it began again, another attempt ended, or none did.
-            begun = max(((at, begun_ms) for one, at, begun_ms in self.begins.get(topic, ()) if one == dump and at <= end), default=None)
-            if begun is not None and begun[1] > ms and end <= upto and not any(begun[0] <= at <= end for at in waiting):
-                return True
-        return False
+    def _first_ends(self, topics: Collection[str], covered: Mapping[str, Collection[Covered]]) -> dict[str, Position]:
+        """By topic, from which position on its tables' first dumps are there; what is never reached, where one has not ended."""
+        of_table: dict[str, dict[str, Position]] = {}
+        for (topic, table, _), _ in self.coverage.uncovered(OWN):
+            of_table.setdefault(topic, {})[table] = _NEVER
+        for topic, dumps in covered.items():
+            ends = of_table.setdefault(topic, {})
+            for one in dumps:
+                ends[one.of[1]] = min(one.upto, ends.get(one.of[1], _NEVER))
+        return {
+            topic: min([end for _, end, _ in self._ends(topic)] + [max(of_table.get(topic, {}).values(), default=_NEVER)])
+            for topic in topics
+        }
 
-    def _dumped_again(self, topic: str, position: Position, group: Group) -> bool:
-        """Whether a whole dump ended behind a chunk whose rows are missing, beside the one that the chunk is of."""
-        ends = sum(one >= position for one in self.finals.get(topic, ()))
+    def _ends(self, topic: str) -> Iterator[tuple[str | None, Position, tuple[Position, int] | None]]:
+        """The ends of dumps whose ranges are not kept, each with the dump and where and when it began: of what one read before it began again, another attempt
+        ended, or none did.
+        """
+        begins = self.begins.get(topic, {})
+        for dump, end in self.ends.get(topic, ()):
+            begun = max(((at, ms, ranged) for (one, at), (ms, ranged) in begins.items() if one == dump and at <= end), default=None)
+            if begun is None or not begun[2]:
+                yield dump, end, None if begun is None else begun[:2]
+
+    def _whole(
+        self, topic: str, loss: Loss, upto: Position, covered: Collection[Covered], waiting: Collection[Position]
+    ) -> tuple[int, int] | None:
+        """When the dump began and ended that has read all that was lost. ``waiting``: low watermarks of chunks of which rows are missing."""
+        for one in covered:
+            if one.proven and loss.is_before(one.low, one.began_ms) and one.upto <= upto:
+                return one.began_ms, one.ended_ms
+        for _, end, begun in self._ends(topic):
+            if begun is not None and loss.is_before(*begun) and end <= upto and not any(begun[0] <= at <= end for at in waiting):
+                return begun[1], begun[1]
+        return None
+
+    def _dumped_again(self, topic: str, position: Position, group: Group, covered: Collection[Covered], upto: Position) -> bool:
+        """Whether a whole dump began, or where ranges are not kept, ended behind a chunk whose rows are missing, beside the one that the chunk is of."""
+        if any(one.proven and one.low > position and one.upto <= upto for one in covered):
+            return True
+        ends = sum(end >= position for _, end, _ in self._ends(topic))
         return all(ends > (marker.of != PART) for marker, _ in group.missing_rows.values())
 
     def _judged(self, marker: Marker, group: Group, doubt: Callable[[str], str | None], *, midway: bool) -> Verdict:

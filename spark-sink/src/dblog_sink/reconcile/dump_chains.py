@@ -19,7 +19,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dblog_sink.reconcile.chunk_ledger import Marker, Position, ReadTo, is_past
+from dblog_sink.reconcile.chunk_ledger import Marker, ReadTo, is_past
+from dblog_sink.reconcile.dump_coverage import Position
 from dblog_sink.records.source_epochs import EPOCH_SHIFT
 
 REPAIR, VERIFY = "repair", "verify"

@@ -13,14 +13,15 @@ from dblog_sink.batches.parts import Parts
 from dblog_sink.delta import retention
 from dblog_sink.delta import target as targets
 from dblog_sink.errors import DefiniteError
+from dblog_sink.reconcile.chunk_ledger import Loss
 from dblog_sink.snapshots.manifest import Entry
 from dblog_sink.state.notes import DumpMerged, HistoryChecked, Note, RecordsMissing, State, TableWritten
-from dblog_sink.state.snapshot import Position, Snapshot
+from dblog_sink.state.snapshot import NOWHERE, Position, Snapshot
 
 log = logging.getLogger(__name__)
 
-DumpedSince = Callable[[Mapping[str, int], Position], Collection[str] | None]
-"""The topics whose tables were dumped wholly again behind a time, given by topic, and up to a position. None: no markers show that."""
+DumpedSince = Callable[[Mapping[str, Loss], Position], Collection[str] | None]
+"""The topics whose tables were dumped wholly again behind a loss, given by topic, and up to a position. None: no markers show that."""
 
 
 class Entries:
@@ -59,8 +60,8 @@ class Entries:
         for note in notes:
             if isinstance(note, DumpMerged):
                 dumped_ms[note.topic] = max(note.kafka_ms, dumped_ms.get(note.topic, -1))
-        missing_ms = missing_since(self._control.state, notes)
-        repaired = self._dumped_since(missing_ms, snapshot.frontier.position)
+        missing = missing_since(self._control.state, notes)
+        repaired = self._dumped_since(missing, snapshot.frontier.position)
         topics = {*self._control.state.table_ids, *(note.topic for note in notes if isinstance(note, TableWritten))}
         found: dict[str, Entry] = {}
         for topic in sorted(topics):
@@ -81,7 +82,7 @@ class Entries:
                 snapshot,
                 topic,
                 dumped_ms=dumped_ms.get(topic, -1),
-                missing_ms=missing_ms.get(topic, -1),
+                missing_ms=missing[topic].ms if topic in missing else -1,
                 repaired=None if repaired is None else topic in repaired,
             )
             reason = reason or dumps_incomplete.get(topic)
@@ -124,13 +125,14 @@ class Entries:
         return Entry(path=target.path, version=version, mode=targets.OPTION_OF[target.mode], complete=True), None
 
 
-def missing_since(state: State, notes: Iterable[Note]) -> dict[str, int]:
-    """By topic, up to which time of Kafka's records of it never came. ``notes``: those that the state does not have yet."""
-    found = dict(state.missing_ms)
-    for note in notes:
+def missing_since(state: State, notes: Iterable[Note]) -> dict[str, Loss]:
+    """By topic, up to where records of it never came. ``notes``: those that the state does not have yet."""
+    found: dict[str, Loss] = {}
+    for note in (*state.missing.values(), *notes):
         if isinstance(note, RecordsMissing):
-            found[note.topic] = max(note.kafka_ms, found.get(note.topic, -1))
-    return found
+            known = found.get(note.topic, Loss(-1))
+            found[note.topic] = Loss(max(note.kafka_ms, known.ms), max(note.position or NOWHERE, known.position or NOWHERE))
+    return {topic: replace(loss, position=None) if loss.position == NOWHERE else loss for topic, loss in found.items()}
 
 
 def incomplete(snapshot: Snapshot, topic: str, *, dumped_ms: int, missing_ms: int, repaired: bool | None) -> str | None:

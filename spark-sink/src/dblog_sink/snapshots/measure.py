@@ -262,7 +262,8 @@ class Transactions:
     def extent(self, barrier: LandedOffset | None) -> Extent | None:
         """The transactions that ended before the barrier; None if there are none."""
         ended = self._complete(barrier)
-        to = _pair(ended.agg(F.max("end")).collect()[0][0])
+        end = ended.agg(F.max("end").alias("to"), F.max("kafka_ms").alias("kafka_ms")).collect()[0]
+        to = _pair(end["to"])
         if to is None:
             return None
         at = F.struct(SEQ1, SEQ2)
@@ -290,6 +291,7 @@ class Transactions:
             position=_pair(found["at"]) or NOWHERE,
             last=None if found["last"] is None else _last(found["last"]),
             interleaved=bool(found["interleaved"]),
+            ended_ms=end["kafka_ms"],
         )
 
     def interleaved(self, snapshot: Snapshot, barrier: LandedOffset | None) -> tuple[str, ...]:

@@ -416,7 +416,7 @@ class SnapshotPublisher:
             if one.logged and topic not in snapshot.missing and topic in self._control.state.late:
                 notes.append(KnownLate(topic, None))
         notes += [
-            RecordsMissing(topic, snapshot.kafka_ms or 0)
+            RecordsMissing(topic, max(snapshot.kafka_ms or 0, snapshot.ended_ms or 0), snapshot.frontier.position)
             for topic, reason in snapshot.missing.items()
             if reason != APPLIED and topic not in parked
         ]

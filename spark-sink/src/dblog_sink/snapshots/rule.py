@@ -154,6 +154,8 @@ class Extent:
     last: LastTransaction | None
     interleaved: bool
     """They are of a log in which transactions interleave."""
+    ended_ms: int | None = None
+    """Kafka's time of the last of their ENDs."""
 
 
 def behind(extent: Extent, previous: Previous, *, sequences: Mapping[str, int], missing: Mapping[str, str]) -> Snapshot:
@@ -169,6 +171,7 @@ def behind(extent: Extent, previous: Previous, *, sequences: Mapping[str, int], 
         before=before,
         held=previous.held,
         missing=missing,
+        ended_ms=extent.ended_ms,
     )
     last = extent.last
     if last is None or (last.lsn is None and extent.position <= before.position):

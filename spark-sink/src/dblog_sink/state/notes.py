@@ -16,7 +16,7 @@ from typing import Any
 
 from dblog_sink.records.decode import LogEnd
 from dblog_sink.records.source_epochs import PartitionLogs
-from dblog_sink.state.snapshot import Frontier, Snapshot
+from dblog_sink.state.snapshot import Frontier, Position, Snapshot
 
 EXPIRED = "its records had expired in Kafka before the sink's first record of the topic"
 APPLIED = "its records were applied before there was a manifest"
@@ -169,10 +169,11 @@ class KnownLate:
 
 @dataclass(frozen=True, slots=True)
 class RecordsMissing:
-    """Records of the topic never came, up to this time of Kafka's: a later dump of the whole table repairs it."""
+    """Records of the topic never came, up to this time of Kafka's, and to this position of the log: a later dump of the whole table repairs it."""
 
     topic: str
     kafka_ms: int
+    position: Position | None = None
 
 
 Note = (
@@ -223,7 +224,7 @@ class State:
     merged_without_snapshots: bool = False
     dumped_ms: dict[str, int] = field(default_factory=dict)
     late: dict[str, str] = field(default_factory=dict)
-    missing_ms: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, RecordsMissing] = field(default_factory=dict)
 
     @property
     def snapshot_unfinished(self) -> Snapshot | None:
@@ -279,8 +280,8 @@ class State:
                     self.late.pop(topic, None)
                 else:
                     self.late[topic] = late_reason
-            case RecordsMissing(topic, kafka_ms):
-                self.missing_ms[topic] = kafka_ms
+            case RecordsMissing(topic):
+                self.missing[topic] = note
             case _:
                 typing.assert_never(note)
 
@@ -333,8 +334,7 @@ class State:
             yield DumpMerged(topic, kafka_ms)
         for topic, reason in self.late.items():
             yield KnownLate(topic, reason)
-        for topic, kafka_ms in self.missing_ms.items():
-            yield RecordsMissing(topic, kafka_ms)
+        yield from self.missing.values()
 
 
 def without_overtaken(notes: Iterable[Note]) -> list[Note]:

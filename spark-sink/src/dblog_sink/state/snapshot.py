@@ -46,6 +46,8 @@ class Snapshot:
     """The source's time of its end."""
     kafka_ms: int | None = None
     """Kafka's time of its end: a dump row that was sent later may show what came after the snapshot."""
+    ended_ms: int | None = None
+    """Kafka's time of the last END in it, also of a transaction of which no row came."""
     file: str | None = None
     pos: int | None = None
     lsn: int | None = None

@@ -141,6 +141,12 @@ class Applier:
                 self.tables.keep_readable(opened.target, session)
                 self.tables.compact(spec, opened, session)
 
+    def topics_in_quarantine(self, times: Mapping[str, tuple[int, int]]) -> set[str]:
+        """The topics of which records that came while a dump ran are in quarantine. ``times``: the worker's times when it began and ended, by topic."""
+        with self._pool.borrow() as session:
+            around = {topic: (began_ms - _WINDOW_MS, ended_ms + _WINDOW_MS) for topic, (began_ms, ended_ms) in times.items()}
+            return self._quarantine.topics_between(session, around)
+
     def remove_ghosts(self, topic: str, *, low: tuple[int, int], ts_ms: int, txn: Txn, log_ends: LogEnds) -> int | str:
         """Remove the rows that are older than the low watermark of a whole dump (``tables/ghosts.py``): how many, or why none may be.
 

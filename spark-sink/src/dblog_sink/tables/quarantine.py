@@ -7,8 +7,10 @@ format): past the limit the job stops, after having kept them.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
+from collections.abc import Mapping
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +69,17 @@ class Quarantine:
             return 0
         kept = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
         return kept.where(F.unix_millis("timestamp") >= F.lit(since_ms)).count()
+
+    def topics_between(self, session: SparkSession, times: Mapping[str, tuple[int, int]]) -> set[str]:
+        """The topics of which a record is here that Kafka got between two times, in milliseconds. ``times``: both, by topic."""
+        if not DeltaTable.isDeltaTable(session, self.path):
+            return set()
+        text = json.dumps([{"topic": topic, "since": since, "until": until} for topic, (since, until) in times.items()])
+        kind = "ARRAY<STRUCT<topic: STRING, since: BIGINT, until: BIGINT>>"
+        asked = session.range(1).select(F.explode(F.from_json(F.lit(text), kind)).alias("one")).select("one.*")
+        kept = session.read.format("delta").load(self.path).select("topic", F.unix_millis("timestamp").alias("ms"))
+        found = kept.join(F.broadcast(asked), "topic").where(F.col("ms").between(F.col("since"), F.col("until")))
+        return {row[0] for row in found.select("topic").distinct().collect()}
 
     def topics(self, session: SparkSession, version: int | None) -> set[str]:
         """The topics that have records here, or had at that version."""
