@@ -44,3 +44,7 @@ def test_the_latest_time_at_which_records_were_missing_counts_noted_or_not() -> 
         "p.b": Loss(9, (1, 3)),
         "p.c": Loss(1, (1, 4)),
     }
+    again = [RecordsMissing("p.b", 8, (1, 3))]
+    assert missing_since(state, again, repaired={"p.a", "p.b"}) == {"p.b": Loss(8, (1, 3))}, (
+        "p.a was complete since, p.b too, and has lost again"
+    )

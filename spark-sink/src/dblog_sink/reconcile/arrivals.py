@@ -604,7 +604,7 @@ class Arrivals:
             if row[_ARRIVED]:
                 book.dumped.add(topic)
             for one in row["markers"]:
-                book.know(topic, one["result"] or FIRST)
+                book.know(topic, _kind(one.asDict()))
             book.has_markers |= bool(row["markers"]) or row["final"]
             for one in row["begins"]:
                 book.begin(topic, position, one["dump"], one["ts_ms"], ranged=bool(one["exact"]))
@@ -725,6 +725,12 @@ def _of(dump: str | None, scope: str | None) -> str:
     return WHOLE if scope == WHOLE_TABLE else PART
 
 
+def _kind(given: Mapping[str, Any]) -> str:
+    """The same of a marker in the table, in which an earlier version has not recorded it."""
+    recorded: str | None = given["result"]
+    return recorded or _of(given.get("dump"), given.get("scope"))
+
+
 def _link_facts(row: Row) -> Entry:
     """What the chain of a dump must know of a marker."""
     return {
@@ -750,7 +756,7 @@ _RANGE = ("dump", "scope", "source", "after", "upto", "begins", "final", "ts_ms"
 
 def _is_range(given: Mapping[str, Any]) -> bool:
     """Whether the chunk is of a dump whose ranges are kept."""
-    return given.get("dump") is not None and given["result"] != PART
+    return given.get("dump") is not None and _kind(given) != PART
 
 
 def _range(topic: str, position: Position, given: Mapping[str, Any]) -> tuple[TableDump, Range]:
@@ -822,7 +828,7 @@ def _marker(topic: str, position: Position, given: Mapping[str, Any], met_s: flo
         ends={int(partition): end for partition, end in json.loads(given["ends"]).items()},
         exact=given["exact"],
         met_s=met_s,
-        of=given["result"] or FIRST,
+        of=_kind(given),
     )
 
 

@@ -60,7 +60,7 @@ class Entries:
         for note in notes:
             if isinstance(note, DumpMerged):
                 dumped_ms[note.topic] = max(note.kafka_ms, dumped_ms.get(note.topic, -1))
-        missing = missing_since(self._control.state, notes)
+        missing = missing_since(self._control.state, notes, repaired=self._complete())
         repaired = self._dumped_since(missing, snapshot.frontier.position)
         topics = {*self._control.state.table_ids, *(note.topic for note in notes if isinstance(note, TableWritten))}
         found: dict[str, Entry] = {}
@@ -101,6 +101,11 @@ class Entries:
         targets.retain(self._session, entry.path, keep_h=self._keep_h, now_s=self._now_s(), since_ms=self._committed_ms[topic])
         return True
 
+    def _complete(self) -> set[str]:
+        """The topics whose tables the last snapshot has as complete: what another version of the sink has shown so is not taken back."""
+        complete = {name for name, entry in self.known.items() if entry.complete}
+        return {topic for topic in self._control.state.missing if self._settings.table_name(topic) in complete}
+
     def _is_stale(self, topic: str) -> bool:
         age_h = (self._now_s() - self._committed_ms.get(topic, 0) / 1000.0) / 3600.0
         return topic not in self._retention_set or retention.rests(age_h)
@@ -125,10 +130,12 @@ class Entries:
         return Entry(path=target.path, version=version, mode=targets.OPTION_OF[target.mode], complete=True), None
 
 
-def missing_since(state: State, notes: Iterable[Note]) -> dict[str, Loss]:
-    """By topic, up to where records of it never came. ``notes``: those that the state does not have yet."""
+def missing_since(state: State, notes: Iterable[Note], *, repaired: Collection[str] = ()) -> dict[str, Loss]:
+    """By topic, up to where records of it never came. ``notes``: those that the state does not have yet; ``repaired``: topics whose tables were complete in
+    the last snapshot, so that what the state has was repaired by then.
+    """
     found: dict[str, Loss] = {}
-    for note in (*state.missing.values(), *notes):
+    for note in (*(note for topic, note in state.missing.items() if topic not in repaired), *notes):
         if isinstance(note, RecordsMissing):
             known = found.get(note.topic, Loss(-1))
             found[note.topic] = Loss(max(note.kafka_ms, known.ms), max(note.position or NOWHERE, known.position or NOWHERE))
