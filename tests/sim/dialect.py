@@ -7,7 +7,8 @@ the snapshot that showed it (I2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from dblog.codecs.envelope import INT64, struct
 from dblog.codecs.plan import Form, RowContext
 from dblog.core.changes import Change, Unknown, tables_of
 from dblog.core.crosscheck import Seen
-from dblog.core.dumprequests import Scope
+from dblog.core.dumprequests import DumpRequest, Scope, Wanted
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.ddl.rewrites import rewritten
@@ -48,6 +49,7 @@ from sim.source import (
     Row,
     Source,
     bound_of,
+    is_chosen,
     key_index,
     key_of,
     names_of,
@@ -206,6 +208,15 @@ class SimEncoder:
         return kept, len(rows) - len(kept), 0
 
 
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A revision of a request that the task has taken: windows have come to a number before, and to one behind that."""
+
+    request: DumpRequest
+    before: int
+    behind: int
+
+
 class SimRecords:
     """The ``Records`` of a task. Each marker is checked against the one before it."""
 
@@ -221,6 +232,8 @@ class SimRecords:
         """The low watermarks of the chunks of each table, in this run."""
         self.last_low: dict[TableId, int] = {}
         """The last ones of earlier runs."""
+        self.revisions: dict[str, list[Revision]] = {}
+        """Of each dump that was asked for, those that this run has taken."""
         self.verified: set[tuple[str, TableId, bytes]] = set()
         """Rows that have left a fingerprint, by the dump."""
         self.shown = BEHIND_ALL
@@ -257,6 +270,7 @@ class SimRecords:
             self.chains.setdefault(chain, []).append(made)
         low, high = made.low.pos, made.high.pos
         self._note_low(made)
+        self._require_wanted(made)
         if made.fingerprints is not None:
             self._verify(made, made.fingerprints)  # type: ignore[arg-type]  rows here
         HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
@@ -279,8 +293,19 @@ class SimRecords:
             )
         lows.add(low)
 
-    def begin_run(self) -> None:
-        """The task begins again."""
+    def _require_wanted(self, made: ChunkMarker) -> None:
+        """No window of a dump opens that rests, or of a table that does."""
+        number, behind = int(made.chunk_id.rpartition("/")[2]), BEHIND_ALL
+        for revision in reversed(self.revisions.get(made.dump, ())):
+            if revision.behind <= number < behind and not (
+                revision.request.wanted is Wanted.RUNNING and str(made.table) not in revision.request.tables_wanted
+            ):
+                raise ViolationError(f"window {number} of {made.table} is read for the dump {made.dump}, which rests: {revision}")
+            behind = revision.before
+
+    def begin_run(self, requests: Mapping[str, DumpRequest]) -> None:
+        """The task begins again, with these requests."""
+        self.revisions = {identity: [Revision(request, 0, 0)] for identity, request in requests.items()}
         self.sent, self.ends = {}, {}
         for table, lows in self.lows.items():
             self.last_low[table] = max(lows)
@@ -498,25 +523,25 @@ class SimSql:
     """A ``ChunkSql``: a statement is what it asks for and of which version of the table."""
 
     def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int, *, where: str | None = None) -> tuple[Any, Any]:
-        return "chunk", (table, after, upto, rows_max)
+        return "chunk", (table, after, upto, rows_max, where)
 
     def rows_by_key(self, table: Table, keys: Any) -> tuple[Any, Any]:
-        return "keys", (table, keys)
+        return "keys", (table, keys, None)
 
     def max_key(self, table: Table, *, where: str | None = None) -> tuple[Any, Any]:
-        return "max", (table,)
+        return "max", (table, where)
 
     def exact_key(self, table: Table, shown: Any) -> Any:
         return shown
 
     def last_key(self, table: Table, after: Any, upto: Any, row_count: int, *, where: str | None = None) -> tuple[Any, Any]:
-        return "nth", (table, after, upto, row_count)
+        return "nth", (table, after, upto, row_count, where)
 
     def key_lookup(self, table: Table, key: Any, after: Any, *, where: str | None = None) -> tuple[Any, Any]:
-        return "lookup", (table, key, after)
+        return "lookup", (table, key, after, where)
 
     def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[Any, Any]:
-        return "scan", (table, rows_max)
+        return "scan", (table, rows_max, where)
 
     def key_indexes(self, table: Table) -> tuple[int, ...]:
         return tuple(names_of(table).index(name) for name in table.key)
@@ -594,16 +619,18 @@ class SimChunks:
             source.locked.append(id_)
         by = {id(row): bound_of(wanted, row) for row in rows.values()}
         ordered = sorted(rows.values(), key=lambda row: by[id(row)])
+        if parameters[-1] is not None:
+            ordered = [row for row in ordered if is_chosen(row[0])]
         if statement == "chunk":
-            _, after, upto, rows_max = parameters
+            _, after, upto, rows_max, _ = parameters
             ordered = [row for row in ordered if (after or ()) < by[id(row)] <= (upto or (BEHIND_ALL,))][:rows_max]
         elif statement == "nth":
-            _, after, upto, number = parameters
+            _, after, upto, number, _ = parameters
             ordered = [row for row in ordered if (after or ()) < by[id(row)] <= upto][number - 1 : number]
         elif statement == "max":
             ordered = ordered[-1:]
         elif statement == "lookup":
-            _, wanted_key, behind = parameters
+            _, wanted_key, behind, _ = parameters
             ordered = [row for row in ordered if by[id(row)] == wanted_key and by[id(row)] > (behind or ())][:2]
         elif statement == "keys":
             asked = set(parameters[1])
@@ -678,9 +705,12 @@ class SimServer:
     watermark_table = TableId("d", "watermark")
     signal_tables: frozenset[TableId] = frozenset()
 
-    def __init__(self, source: Source, chances: Chances) -> None:
+    def __init__(self, source: Source, chances: Chances, *, chosen: Collection[TableId] = ()) -> None:
+        """``chosen``: tables of which the connector's first dump is to have some rows alone."""
         self._source = source
         self._chances = chances
+        self._chosen = chosen
+        self.conditions_asked = 0
 
     def check(self, tables: Any, *, watermarks: Any, named: Any) -> list[str]:
         return []
@@ -698,7 +728,8 @@ class SimServer:
         return {DATABASE: Database(None, None)}
 
     def own_condition(self, table: TableId) -> str | None:
-        return None
+        self.conditions_asked += 1
+        return "is_chosen" if table in self._chosen else None
 
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
         """There is no SQL here."""

@@ -160,7 +160,7 @@ MUTATIONS = (
         f"{READERS}interleaved:Interleaver.declare",
         "self._resets_of(table, lane) != resets or table in self._held",
         "table in self._held",
-        5000,
+        20_000,
     ),
     Mutation(
         "a window that has closed wakes nobody",
@@ -184,6 +184,7 @@ MUTATIONS = (
         20_000,
     ),
     Mutation("a window of a held table opens", f"{READERS}interleaved:Interleaver.declare", "or table in self._held", "", 20_000),
+    Mutation("a window of a dump that rests opens", f"{READERS}interleaved:Interleaver.declare", "or self.is_paused(table)", "", 20_000),
     Mutation(
         "windows have no bound",
         f"{READERS}interleaved:Interleaver.declare",
@@ -244,7 +245,7 @@ MUTATIONS = (
         "dblog.core.requested:RequestedDump.with_request",
         "request.revision < self.request.revision or self.end is not None",
         "self.end is not None",
-        5000,
+        1000,
     ),
     Mutation(
         "rows that changed inside a window have fingerprints",

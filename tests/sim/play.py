@@ -28,13 +28,16 @@ from dblog.model import Batch, OffsetMap, TableId
 from dblog.readers import chunk, interleaved, sharing, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
-from sim.dialect import Chances, SimConnector, SimRecords, SimServer, ViolationError
-from sim.source import CAPTURED, DDL, KEYS_MAX, SURROGATE, Source, key_index, key_of, names_of
+from sim.beginnings import Beginning, begin, beginning_of
+from sim.dialect import Chances, Revision, SimConnector, SimRecords, SimServer, ViolationError
+from sim.source import CAPTURED, DDL, KEYS_MAX, SURROGATE, Source, is_chosen, key_index, key_of, names_of
 from sim.threads import HUB, Chance, Locks, SimClock, Time
 
 STEPS_MAX = 12_000
 WAITS_MAX = 400
 """How often time may pass once nothing more is written: then somebody waits for what will never come."""
+ECHOES = 0.2
+"""How often a revision of a request is heard of once more behind the next one."""
 NOTHING_MATCHES = "no captured table matches"
 WENT = ("was dropped", "is not known where the log stands", "is not captured any more")
 FORGOTTEN = "has no key and changed "
@@ -186,8 +189,9 @@ class Play:
     def __init__(self, seed: int, *, trace: list[str] | None = None) -> None:
         self.chance = Random(seed)
         random = self.random = self.chance.random
-        self.by_surrogate = Random(f"by {seed}").random
-        """Dice of its own: which requests go by another column changes nothing else of a schedule."""
+        self.aside = Random(f"aside {seed}").random
+        """Dice of their own, for what changes nothing else of a schedule."""
+        self.beginning = beginning_of(self.aside())
         HUB.begin(self.chance, preempts=(0.1, 0.3, 0.7)[int(random() * 3)], trace=trace)
         self.calm = random() < 0.15
         """Nothing fails, so that also the straight way is played."""
@@ -204,7 +208,9 @@ class Play:
             loses=0.0 if self.calm or random() < 0.75 else 0.15,
             cuts=0.0 if self.calm or random() < 0.7 else 0.04,
         )
-        self.redumps = random() < 0.85
+        if self.beginning is Beginning.CHOSEN:
+            self.crashes = 0  # a later run does not know any more of which tables it had chosen rows alone
+        self.redumps = random() < 0.85 or self.beginning is Beginning.CHOSEN
         """Whether statements that rewrite rows have tables dumped again. Without, a dump that has begun comes to its end all the same."""
         self.is_exempt = False
         if not self.redumps:
@@ -243,12 +249,15 @@ class Play:
         """A table without a key is there, and what is asked for is to be read by another column: nothing else has chunks of it."""
         if keyless:
             self.asks += 3
-        for id_ in CAPTURED[: 1 + int(random() * 1.9)]:
+        tables = 1 + int(random() * 1.9)
+        if self.beginning is Beginning.PAUSED:
+            self.limits, tables = (*self.limits[:2], 1, *self.limits[3:]), 2
+        for id_ in CAPTURED[:tables]:
             rows = int(random() * 4.5) + (5 if self.shared or keyless else 0)
             self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=min(rows, KEYS_MAX))
         self.first = set(self.source.tables)
         """Made by the first entries of the log."""
-        self.server = SimServer(self.source, self.chances)
+        self.server = SimServer(self.source, self.chances, chosen=CAPTURED[:1] if self.beginning is Beginning.CHOSEN else ())
         self.connector = SimConnector()
         self.history = SimHistory()
         self.records = SimRecords(self.source)
@@ -281,7 +290,7 @@ class Play:
         self.newest: dict[tuple[str, bytes | None], int] = {}
         self.emptied: dict[str, int] = {}
         self.partitions: tuple[deque[Any], deque[Any]] = (deque(), deque())
-        self.records.begin_run()
+        self.records.begin_run(self.requests)
         start = dict(self.running.fold.offset())
         if self.dense:
             self.running._watch.estimates = dict.fromkeys(CAPTURED, KEYS_MAX)  # noqa: SLF001
@@ -358,9 +367,9 @@ class Play:
 
     # ---- dumps that are asked for
 
-    def ask(self) -> None:
-        """An operator asks for a dump of some tables, or of some keys of one."""
-        self.asks -= 1
+    def ask(self, **fixed: Any) -> DumpRequest:
+        """An operator asks for a dump of some tables, or of some keys of one. ``fixed``: what is not left to chance."""
+        self.asks = max(0, self.asks - 1)
         random = self.random
         one = "s\\." + "abc"[int(random() * 3)]
         keys = tuple((int(random() * 12),) for _ in range(1 + int(random() * 4))) if random() < 0.25 else None
@@ -377,21 +386,35 @@ class Play:
             parallelism=1 + int(random() * (4 if self.shared else 2)),
             priority=int(random() * 2),
         )
+        request = replace(request, **fixed)
         if self.in_chunks:
             request = replace(request, mode=Mode.ROWS, tables=("s\\.[abc]",), keys=None)
-        if request.keys is None and request.mode is not Mode.VERIFY and (self.in_chunks or self.by_surrogate() < 0.5):
+        if request.keys is None and request.mode is not Mode.VERIFY and (self.in_chunks or self.aside() < 0.5):
             request = replace(request, surrogate_key=SURROGATE)
         self.asked[request.id] = (len(self.kafka), self.running.stream.progress.entries)  # type: ignore[attr-defined]
         self.order(request)
+        return request
 
     def order(self, request: DumpRequest) -> None:
-        """The owner stores a request, or another revision of it, and has the task take it."""
+        """The owner stores a request, or another revision of it, and has the task take it. A revision that the task has made itself, by a signal, comes
+        back to it when it is stored, which may be behind the next one.
+        """
+        before = self.requests.get(request.id)
         self.requests[request.id] = request
         HUB.note(
             f"dump {request.id[-1]} of {request.tables} keys {request.keys} by {request.surrogate_key}: {request.wanted} {dict(request.tables_wanted)}"
         )
-        desk = self.running.desk
-        self.tell(lambda: desk.take(request))
+        self.tell(lambda: self.take(request))
+        if before is not None and self.aside() < ECHOES:
+            self.tell(lambda: self.take(before))
+
+    def take(self, request: DumpRequest) -> None:
+        """A thread of the task takes it. Windows that are declared behind that are by what it says."""
+        revisions, windows = self.records.revisions.setdefault(request.id, []), self.running.interleaver._windows  # noqa: SLF001
+        before = windows._next_number  # noqa: SLF001
+        self.running.desk.take(request)
+        if not revisions or request.revision > revisions[-1].request.revision:
+            revisions.append(Revision(request, before=before, behind=windows._next_number))  # noqa: SLF001
 
     def tell(self, message: Callable[[], object]) -> None:
         """The owner's messages are taken in their order, by a thread of the task."""
@@ -490,6 +513,8 @@ class Play:
             for identity in dumps:
                 if identity != INITIAL and not selects(self.ends[identity][0])(str(id_)):
                     continue
+                if identity == INITIAL and self.has_chosen_rows(id_):
+                    continue
                 if not self.records.has_whole_chain(identity, id_):
                     raise ViolationError(
                         f"I9: the chunks of {id_} for the dump {identity} are no whole: {self.records.chains.get((identity, id_))}"
@@ -547,6 +572,7 @@ class Play:
         crash_share = 0.01 * self.crashes
         slow = self.slow
         try:
+            begin(self)
             for _ in range(STEPS_MAX):
                 x = random()
                 if x < writes_upto and self.writes > 0:
@@ -697,8 +723,15 @@ class Play:
                 record = dict(zip(value[2], value[3], strict=True))
                 if any(record.get(name) != cell for name, cell in row.items()):
                     raise ViolationError(f"I3: {topic} {key!r} is {row} in the source, and {value} {how} of the output")
-            if wanted:
-                raise ViolationError(f"I3: {wanted} is in the source, and not in the output")
+            lost = {at: row for at, row in wanted.items() if is_chosen(row["id"]) or not self.has_chosen_rows(TableId("s", at[0]))}
+            if lost:
+                raise ViolationError(f"I3: {lost} is in the source, and not in the output")
+
+    def has_chosen_rows(self, id_: TableId) -> bool:
+        """Whether the connector's own dump had some rows of the table alone."""
+        dump = self.running.interleaver.dump
+        progress = None if dump is None else dump.table(id_)
+        return progress is not None and progress.chosen
 
     def wanted(self, failed: set[TableId]) -> dict[tuple[str, bytes], dict[str, Any]]:
         """The rows of captured tables with a key."""
