@@ -109,7 +109,12 @@ MUTATIONS = (
         "encoder is None",
         20_000,
     ),
-    Mutation("noted keys are sent all the same", f"{READERS}interleaved:Interleaver._begin", "context, noted)", "context, frozenset())"),
+    Mutation(
+        "noted keys are sent all the same",
+        f"{READERS}interleaved:Interleaver._begin",
+        "chunk.rows, context, noted",
+        "chunk.rows, context, frozenset()",
+    ),
     Mutation(
         "keys that come behind a window whose turn has not come are sent all the same",
         f"{READERS}interleaved:Interleaver._begin",
@@ -352,7 +357,7 @@ MUTATIONS = (
     Mutation(
         "a table with another key goes on behind the old one's",
         f"{READERS}chunk:ChunkReader._read_table",
-        "if progress.started and progress.key != version.key:",
+        "if progress.started and progress.key != by.key:",
         "if False:",
         20_000,
     ),
