@@ -48,7 +48,7 @@ from sim.source import (
     ROWS,
     Row,
     Source,
-    bound_of,
+    in_order,
     is_chosen,
     key_index,
     key_of,
@@ -60,6 +60,7 @@ from sim.threads import HUB
 KEY_SCHEMA = struct("s.Key", ("id", INT64))
 VALUE_SCHEMA = struct("s.Envelope", ("after", struct("s.Value", ("id", INT64), optional=True)))
 """What a marker of a dump without rows is made with; nobody reads it here."""
+_COLUMN = SimpleNamespace(apart=False, form=Form.INT)
 EPOCH = 1
 BEHIND_ALL = 1 << 30
 """A key."""
@@ -153,7 +154,7 @@ class SimEncoder:
             table=table,
             topic=table.id.name,
             key=() if at < 0 else (at,),
-            columns=[SimpleNamespace(apart=False, form=Form.INT)] * len(table.columns),
+            columns=[_COLUMN] * len(table.columns),
             key_schema=KEY_SCHEMA,
             value_schema=VALUE_SCHEMA,
         )
@@ -273,7 +274,8 @@ class SimRecords:
         self._require_wanted(made)
         if made.fingerprints is not None:
             self._verify(made, made.fingerprints)  # type: ignore[arg-type]  rows here
-        HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
+        if HUB.is_told:
+            HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
         held = self.source.states[low][0].get(made.table)
         keyless = made.scope == Scope.TABLE and held is not None and not held[0].key
         for at in range(low, high):
@@ -412,7 +414,8 @@ class SimReader:
                 yield from self._flush(at)
             if kind == MARK:
                 where = WatermarkPosition(file="f", pos=at, sequence_high=_HIGH, sequence_low=position_of(at))
-                HUB.note(f"log: watermark {entry[2]}")
+                if HUB.is_told:
+                    HUB.note(f"log: watermark {entry[2]}")
                 yield Watermarks(rows=(entry[1:],), at=where, position=at + 1)
             elif kind == DDL:
                 HUB.note(f"log: DDL at {at}")
@@ -459,7 +462,8 @@ class SimReader:
         self._sent = position
         if rows:
             records = sum(len(row[1]) for row in rows)
-            HUB.note(f"log: rows up to {position}: {[(r[0].table.id.name, k) for r in rows for k in r[1]]}")
+            if HUB.is_told:
+                HUB.note(f"log: rows up to {position}: {[(r[0].table.id.name, k) for r in rows for k in r[1]]}")
             yield LogRows(segments=rows, records=records, bytes=records, source_ts_us=1, position=position)
         else:
             yield Moved(position=position)
@@ -547,6 +551,12 @@ class SimSql:
         return tuple(names_of(table).index(name) for name in table.key)
 
 
+def _between(ordered: list[tuple[Any, Row]], after: Any, upto: Any) -> list[tuple[Any, Row]]:
+    """The rows of a range."""
+    low, high = after or (), upto or (BEHIND_ALL,)
+    return [found for found in ordered if low < found[0] <= high]
+
+
 class SimChunks:
     """A ``DumpConnection``."""
 
@@ -574,7 +584,8 @@ class SimChunks:
         self._ask()
         self._unlock()
         self._shown = self._source.snapshot()
-        HUB.note(f"snapshot of {self._shown} entries")
+        if HUB.is_told:
+            HUB.note(f"snapshot of {self._shown} entries")
 
     def begin_snapshot_behind(self, low: SimProgress) -> bool:
         self.begin_snapshot()
@@ -606,46 +617,45 @@ class SimChunks:
         shown = source.snapshot() if self._shown is None else self._shown
         wanted: Table = parameters[0]
         id_ = wanted.id
-        found = source.states[shown][0].get(id_)
+        then = source.states[shown][0].get(id_)
         now = source.tables.get(id_)
-        if found is None or now is None or now[0] is not found[0]:
+        if then is None or now is None or now[0] is not then[0]:
             raise TableChangedError(f"{id_} is gone or has changed")
-        held, rows = found
+        held, rows = then
         names, columns = names_of(wanted), names_of(held)
-        if not set(names) <= set(columns):
+        if names != columns and not set(names) <= set(columns):
             raise TableChangedError(f"{id_} lacks a column")
         if self._shown is not None and id_ not in self._locks:
             self._locks.append(id_)
             source.locked.append(id_)
-        by = {id(row): bound_of(wanted, row) for row in rows.values()}
-        ordered = sorted(rows.values(), key=lambda row: by[id(row)])
+        ordered = in_order(wanted, rows.values())
         if parameters[-1] is not None:
-            ordered = [row for row in ordered if is_chosen(row[0])]
+            ordered = [found for found in ordered if is_chosen(found[1][0])]
         if statement == "chunk":
             _, after, upto, rows_max, _ = parameters
-            ordered = [row for row in ordered if (after or ()) < by[id(row)] <= (upto or (BEHIND_ALL,))][:rows_max]
+            ordered = _between(ordered, after, upto)[:rows_max]
         elif statement == "nth":
             _, after, upto, number, _ = parameters
-            ordered = [row for row in ordered if (after or ()) < by[id(row)] <= upto][number - 1 : number]
+            ordered = _between(ordered, after, upto)[number - 1 : number]
         elif statement == "max":
             ordered = ordered[-1:]
         elif statement == "lookup":
             _, wanted_key, behind, _ = parameters
-            ordered = [row for row in ordered if by[id(row)] == wanted_key and by[id(row)] > (behind or ())][:2]
+            ordered = [found for found in ordered if found[0] == wanted_key and found[0] > (behind or ())][:2]
         elif statement == "keys":
             asked = set(parameters[1])
-            ordered = [row for row in ordered if by[id(row)] in asked]
+            ordered = [found for found in ordered if found[0] in asked]
         else:
             ordered = ordered[: parameters[1]]
         if bytes_max and len(ordered) > bytes_max:
             ordered = ordered[: bytes_max + 1]
-        last_key = by[id(ordered[-1])] if ordered and wanted.key else None
+        last_key = ordered[-1][0] if ordered and wanted.key else None
         if names != columns:
             picked = [columns.index(name) for name in names]
-            taken = [(shown, names, tuple(row[i] for i in picked)) for row in ordered]
+            taken = [(shown, names, tuple([row[i] for i in picked])) for _, row in ordered]
         else:
-            taken = [(shown, names, row) for row in ordered]
-        if statement in {"chunk", "scan", "keys"}:
+            taken = [(shown, names, row) for _, row in ordered]
+        if HUB.is_told and statement in {"chunk", "scan", "keys"}:
             HUB.note(f"select {id_.name} {parameters[1:]}: {[row for _, _, row in taken]}")
         return ChunkRows(rows=taken, row_count=len(taken), last_key=last_key)  # type: ignore[arg-type]
 

@@ -74,7 +74,7 @@ MUTATIONS = (
         f"{READERS}chunk:ChunkReader._select_groups",
         "KEYLESS_ROWS_MAX + 1",
         "rows",
-        5000,
+        20_000,
     ),
     Mutation(
         "a chunk of a table without a key is sent though it changed",
@@ -286,7 +286,7 @@ MUTATIONS = (
         f"{READERS}interleaved:Interleaver.table_changed",
         "self._discarded(self._windows.table_changed(table, reason))",
         "pass",
-        5000,
+        20_000,
     ),
     Mutation("nothing is held", f"{READERS}interleaved:Interleaver.hold", "for table in tables - before:", "for table in ():", 20_000),
     Mutation(

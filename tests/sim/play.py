@@ -17,6 +17,8 @@ from typing import Any
 
 from dblog.config.connector import MYSQL_OPTIONS, parse_connector
 from dblog.config.options import Settings
+from dblog.config.regex import any_of
+from dblog.core import dumprequests
 from dblog.core.changes import tables_of
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import INITIAL, DumpRequest, Mode, Wanted, selects
@@ -31,6 +33,7 @@ from dblog.readers.running import Running
 from sim.beginnings import Beginning, begin, beginning_of
 from sim.dialect import Chances, Revision, SimConnector, SimRecords, SimServer, ViolationError
 from sim.source import CAPTURED, DDL, KEYS_MAX, SURROGATE, Source, is_chosen, key_index, key_of, names_of
+from sim.thawed import thaw
 from sim.threads import HUB, Chance, Locks, SimClock, Time
 
 STEPS_MAX = 12_000
@@ -69,6 +72,14 @@ def install() -> None:
                 if hasattr(module, found):
                     setattr(module, found, instead)
     starting.describe_unmatched_columns = lambda *_: ()  # type: ignore[assignment]
+    dumprequests.any_of = lambda texts, *, ignore_case: _any_of(tuple(texts), ignore_case)
+    thaw(("dblog.core.", "dblog.readers.", "dblog.model", "dblog.ports", "dblog.codecs.plan"))
+
+
+@cache
+def _any_of(texts: tuple[str, ...], ignore_case: bool) -> Callable[[str], bool]:
+    """The same few patterns are asked for again and again."""
+    return any_of(texts, ignore_case=ignore_case)
 
 
 CONFIG = {
@@ -546,7 +557,8 @@ class Play:
     def store(self) -> None:
         """Late: what is acknowledged since an offset was stored is sent again by the next run."""
         self.stored = dict(self.running.fold.offset())
-        HUB.note(f"offset stored: {self.stored}")
+        if HUB.is_told:
+            HUB.note(f"offset stored: {self.stored}")
         self.running.commit(self.stored)
         if self.requests:
             self.note_ends()
@@ -654,10 +666,10 @@ class Play:
     def is_through(self) -> bool:
         """Whether all is done; then the output is checked."""
         running = self.running
-        dump = running.interleaver.dump
-        if self.writes > 0 or not self.nothing_to_send() or running.stream.progress.entries != len(self.source.log):  # type: ignore[attr-defined]
+        if len(HUB.tasks) > 1 or self.writes > 0 or not self.nothing_to_send():
             return False
-        if (dump is not None and not dump.ended) or len(HUB.tasks) > 1:
+        dump = running.interleaver.dump
+        if running.stream.progress.entries != len(self.source.log) or (dump is not None and not dump.ended):  # type: ignore[attr-defined]
             return False
         if any(one.end is None for one in running.interleaver.requests):
             return False

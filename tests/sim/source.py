@@ -6,7 +6,9 @@ is its number; a row's is ``position_of(number)`` and its place in the entry, be
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable, tables_of
@@ -41,7 +43,8 @@ _COLUMNS = {
     "y": Column(name="y", type="int", type_text="int", nullable=True),
 }
 
-SURROGATE = "v"
+SURROGATE, SURROGATE_AT = "v", 2
+_BOUND = itemgetter(0)
 
 ROWS, MARK, LOST, DDL, PREPARED, COMMITTED = range(6)
 """Kinds of entries. LOST: a watermark that was committed, and that a crash of the server has taken from its log."""
@@ -54,15 +57,18 @@ def definition(id_: TableId, extra: tuple[str, ...], key: tuple[str, ...]) -> Ta
     return Table(id=id_, columns=columns, key=key, primary_key=bool(key), indexes=(Index(name="v", columns=("v",), unique=False),))
 
 
-_SHAPES: dict[int, tuple[Table, tuple[str, ...], int]] = {}
-"""By identity, for a table's hash is that of all its columns: the table, to keep it, its columns' names, and where the key stands."""
+Shape = tuple[Table, tuple[str, ...], int, tuple[int, ...]]
+_SHAPES: dict[int, Shape] = {}
+"""By identity, for a table's hash is that of all its columns: the table, to keep it, its columns' names, and where the key's first column and all of them
+stand."""
 
 
-def _shape(table: Table) -> tuple[Table, tuple[str, ...], int]:
+def _shape(table: Table) -> Shape:
     if len(_SHAPES) > 1000:
         _SHAPES.clear()
     names = tuple(column.name for column in table.columns)
-    found = _SHAPES[id(table)] = (table, names, names.index(table.key[0]) if table.key else -1)
+    key = tuple(names.index(name) for name in table.key)
+    found = _SHAPES[id(table)] = (table, names, key[0] if key else -1, key)
     return found
 
 
@@ -83,12 +89,18 @@ def is_chosen(id_: int) -> bool:
 SHADES = 5
 
 
-def bound_of(table: Table, row: Row) -> tuple[int, ...]:
-    """What the server orders and bounds rows by. By ``v`` it sees some shades alone, as a collation would: a row has another one with each change, in front
-    of the one before or behind it, and shares it with others.
+def in_order(table: Table, rows: Iterable[Row]) -> list[tuple[tuple[int, ...], Row]]:
+    """The rows as the server orders them, each behind what it orders and bounds it by. By ``v`` it sees some shades alone, as a collation would: a row has
+    another one with each change, in front of the one before or behind it, and shares it with others.
     """
-    names = names_of(table)
-    return tuple(row[2] * 7 % SHADES if name == SURROGATE else row[names.index(name)] for name in table.key)
+    key = (_SHAPES.get(id(table)) or _shape(table))[3]
+    if len(key) == 1 and key[0] != SURROGATE_AT:
+        at = key[0]
+        found = [((row[at],), row) for row in rows]
+    else:
+        found = [(tuple(row[at] * 7 % SHADES if at == SURROGATE_AT else row[at] for at in key), row) for row in rows]
+    found.sort(key=_BOUND)
+    return found
 
 
 def key_of(table: Table, row: Row | None) -> bytes | None:
@@ -181,7 +193,10 @@ class Source:
                 key_of(table, old) != key_of(table, new) for table, old, new in changes if old is not None
             )
             self._commit((ROWS, changes, readable))
-            HUB.note(f"source: {len(self.log) - 1} rows {[(c[0].id.name, c[1], c[2]) for c in changes]}{'' if readable else ' unreadable'}")
+            if HUB.is_told:
+                HUB.note(
+                    f"source: {len(self.log) - 1} rows {[(c[0].id.name, c[1], c[2]) for c in changes]}{'' if readable else ' unreadable'}"
+                )
 
     def _change(self, id_: TableId, table: Table, rows: Rows) -> tuple[Row | None, Row | None] | None:
         """What happens to one row; None where a prepared transaction holds it."""
@@ -251,7 +266,8 @@ class Source:
         """Commit a watermark."""
         self.marks = {**self.marks, name: token}
         self._commit((LOST if lost else MARK, name, token))
-        HUB.note(f"source: {len(self.log) - 1} watermark {token}{' (lost)' if lost else ''}")
+        if HUB.is_told:
+            HUB.note(f"source: {len(self.log) - 1} watermark {token}{' (lost)' if lost else ''}")
 
     # ---- DDL
 
@@ -346,7 +362,8 @@ class Source:
         self.tables = tables
         strange = isinstance(changes[0], AlterTable) and self.random() < self.strange
         self._commit((DDL, changes, strange))
-        HUB.note(f"source: {len(self.log) - 1} {'strange ' if strange else ''}DDL {_told(changes)}")
+        if HUB.is_told:
+            HUB.note(f"source: {len(self.log) - 1} {'strange ' if strange else ''}DDL {_told(changes)}")
 
     # ---- what is read
 

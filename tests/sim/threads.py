@@ -33,7 +33,10 @@ class Hub:
         self.random = chance.random
         self.preempts = preempts
         self.trace = trace
+        self.is_told = trace is not None
+        """Whether anybody reads what is noted: ask where a text takes time to be made."""
         self.main = getcurrent()
+        self.switch = self.main.switch
         self.now_s = 1000.0
         self.ready: list[Task] = []
         self.timed: list[Task] = []
@@ -51,7 +54,7 @@ class Hub:
     def pause(self) -> None:
         """Another task may go on here."""
         if self.running is not None and not self.dying and self.random() < self.preempts:
-            self.main.switch()
+            self.switch()
 
     def park(self, waiters: list[Task] | None, deadline: float | None) -> None:
         """Wait to be woken by ``waiters``' owner, or until ``deadline``."""
@@ -65,7 +68,7 @@ class Hub:
             waiters.append(task)
         if deadline is not None:
             self.timed.append(task)
-        self.main.switch()
+        self.switch()
 
     def wake(self, task: Task) -> None:
         """It is ready again."""
@@ -92,9 +95,9 @@ class Hub:
 
     def run(self, task: Task) -> None:
         """Let a ready task go on until it pauses, waits or ends."""
-        before, self.running = self.running, task
+        self.running = task
         task.switch()
-        self.running = before
+        self.running = None
         if task.dead:
             self.ready.remove(task)
             self.tasks.remove(task)
@@ -140,7 +143,7 @@ class Lock:
                 self._depth += 1
                 return self
             if hub.random() < hub.preempts and not hub.dying:
-                hub.main.switch()
+                hub.switch()
             while self._owner is not None:
                 if hub.dying:
                     return self

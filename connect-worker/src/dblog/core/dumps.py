@@ -410,8 +410,7 @@ def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[list[list[int]]
     return stretches, others
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _packed(text: str) -> str:
