@@ -223,7 +223,7 @@ dist: setup
 compare-peer: setup
 	@$(BIN)/python tests/compat/compare.py $(ARGS)
 
-# Five minutes for each server, not part of the tests.
+# Some ten minutes for each server, not part of the tests.
 compare-signals: setup
 	@$(BIN)/python tests/compat/compare_signals.py $(ARGS)
 

@@ -39,13 +39,18 @@ _NO_KEY = "a table without a key is read in one window; the peer leaves it out"
 _STOPPED = (
     "a snapshot that was stopped is ABORTED, under its own id; the peer notifies COMPLETED, then ABORTED under an id that is nobody's"
 )
+_NOTHING = "a stop of what is no part of the snapshot changes nothing, and nobody is notified; the peer may notify ABORTED of no table"
+_ALL = "^stop of (all|both tables|a table that is none)"
+_NONE = "^stop of a table that is none"
 
 RULES = (
     Rule("the signal table is no data here, and no table of the initial snapshot", "initial", r"data_collections$", _but_for_signals),
     Rule(_NO_KEY, "^no key", "^record$", lambda ours, peer: str(ours).startswith("IN_PROGRESS") and peer == ABSENT),
     Rule(_NO_KEY, "^no key", "status$", lambda ours, peer: (ours, peer) == ("SUCCEEDED", "NO_PRIMARY_KEY")),
     Rule(_NO_KEY, "^no key", "total_rows_scanned$", lambda ours, peer: (ours, peer) == ("3", "0")),
-    Rule(_STOPPED, "^stop of all", r"value\.(op|type)$", lambda ours, peer: (ours, peer) == ("ABORTED", "COMPLETED")),
-    Rule(_STOPPED, "^stop of all", "data_collections$", lambda ours, peer: (ours, peer) == ("signals.big,signals.orders", ABSENT)),
-    Rule(_STOPPED, "^stop of all", "^record$", lambda ours, peer: ours == ABSENT and str(peer).startswith("ABORTED")),
+    Rule(_STOPPED, _ALL, r"value\.(op|type)$", lambda ours, peer: (ours, peer) == ("ABORTED", "COMPLETED")),
+    Rule(_STOPPED, _ALL, "data_collections$", lambda ours, peer: (ours, peer) == ("signals.big,signals.orders", ABSENT)),
+    Rule(_STOPPED, _ALL, "^record$", lambda ours, peer: ours == ABSENT and str(peer).startswith("ABORTED")),
+    Rule(_NOTHING, _NONE, "data_collections$", lambda ours, peer: (ours, peer) == ("signals.big,signals.orders", "")),
+    Rule(_NOTHING, _NONE, "^record$", lambda ours, peer: ours == ABSENT and str(peer).startswith("COMPLETED")),
 )
