@@ -87,7 +87,8 @@ def start(
         if as_json:
             typer.echo(json_of(taken))
         else:
-            typer.echo(f"dump {taken['id']} of {connector}: {taken['status'].get('tables_total')} tables")
+            total = taken["status"].get("tables_total")
+            typer.echo(f"dump {taken['id']} of {connector}: {total} table{'' if total == 1 else 's'}")
         if and_watch:
             _follow(interface, connector, taken["id"], every)
 
