@@ -229,6 +229,8 @@ class SimRecords:
         """The same of all runs."""
         self.ends: dict[tuple[str, TableId], tuple[int, ...]] = {}
         """Where the last chunk of each has ended."""
+        self.log_rows: dict[TableId, int] = {}
+        """Up to where each table's rows of the log have gone out."""
         self.lows: dict[TableId, set[int]] = {}
         """The low watermarks of the chunks of each table, in this run."""
         self.last_low: dict[TableId, int] = {}
@@ -284,6 +286,8 @@ class SimRecords:
                 raise ViolationError(f"I2: {made.table} is altered at {at}, inside its window from {low} to {high} and behind its snapshot")
             if keyless and made.rows_read and entry[0] in {ROWS, PREPARED} and any(table.id == made.table for table, *_ in entry[1]):
                 raise ViolationError(f"I2: {made.table} has no key and changed at {at}, inside its window")
+        if keyless and made.rows_read and self.log_rows.get(made.table, 0) > high:
+            raise ViolationError(f"I2: {made.table} has no key, and rows of the log have gone out behind its window and ahead of its rows")
         return None
 
     def _note_low(self, made: ChunkMarker) -> None:
@@ -311,7 +315,7 @@ class SimRecords:
         self.sent, self.ends = {}, {}
         for table, lows in self.lows.items():
             self.last_low[table] = max(lows)
-        self.lows = {}
+        self.lows, self.log_rows = {}, {}
 
     def has_whole_chain(self, dump: str, table: TableId) -> bool:
         """Whether chunks lead from the beginning of the table to its end, as the sink asks."""
@@ -464,6 +468,8 @@ class SimReader:
             records = sum(len(row[1]) for row in rows)
             if HUB.is_told:
                 HUB.note(f"log: rows up to {position}: {[(r[0].table.id.name, k) for r in rows for k in r[1]]}")
+            for encoder, *_ in rows:
+                encoder._records.log_rows[encoder.table.id] = position  # noqa: SLF001
             yield LogRows(segments=rows, records=records, bytes=records, source_ts_us=1, position=position)
         else:
             yield Moved(position=position)

@@ -132,7 +132,21 @@ MUTATIONS = (
     Mutation(
         "rows leave part by part though no key tells them apart",
         f"{READERS}interleaved:Interleaver.watermark",
-        "if any(not window.rows.by for window in closed):",
+        "if any(self._leaves_whole(window) for window in closed):",
+        "if False:",
+        20_000,
+    ),
+    Mutation(
+        "a table has a schema again ahead of rows that wait",
+        f"{READERS}stream:LogStream._move",
+        "self._output.send_all_chunk_rows()",
+        "pass",
+        20_000,
+    ),
+    Mutation(
+        "a window whose dump has begun again while its rows left moves on",
+        f"{READERS}interleaved:Interleaver._send_part",
+        "if not self._goes_on(window.closed.rows):",
         "if False:",
         20_000,
     ),

@@ -6,12 +6,14 @@ import threading
 from typing import Any
 
 import pytest
+from dblog.core.dumprequests import DumpRequest, Mode, Wanted, with_wanted
 from dblog.core.dumps import dump_of
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import Segment
 from dblog.readers import interleaved
+from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead
-from sim.test_dump_beside_log import ORDERS, FakeDumpConnection, World, fake_sql
+from sim.test_dump_beside_log import ORDERS, FakeDumpConnection, SharedKeyEncoder, World, fake_sql
 
 
 @pytest.fixture
@@ -22,14 +24,14 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return _world()
 
 
-def _world(*, keyed: bool = True) -> World:
-    world = World(queue_records_max=100, keyed=keyed)
+def _world(*, keyed: bool = True, queue_records_max: int = 100) -> World:
+    world = World(queue_records_max=queue_records_max, keyed=keyed)
     world.interleaver.change_dump(lambda _: dump_of("d", [ORDERS]))
     world.database.insert(ORDERS, *[(n, n) for n in range(10)])
     return world
 
 
-def _close(world: World) -> None:
+def _close(world: World, *, surrogate: tuple[str, ...] | None = None, extent: Extent | None = None) -> None:
     """A window over all ten rows, up to its high watermark."""
     table = world.tables[ORDERS]
     ticket = world.interleaver.declare(ORDERS, keyed=bool(table.key), resets=0, windows_max=2)
@@ -41,10 +43,12 @@ def _close(world: World) -> None:
         rows=found.rows,
         row_count=found.row_count,
         after=None,
-        upto=(9,) if table.key else None,
+        upto=(9,) if table.key or surrogate else None,
         final=True,
         begins=True,
         greatest=(9,),
+        surrogate=surrogate,
+        extent=extent or Extent(),
     )
     assert world.interleaver.submit(ticket, read)
     for at, token in enumerate((ticket.low_token, ticket.high_token), start=1):
@@ -104,7 +108,8 @@ def test_windows_whose_rows_leave_count_as_open_but_for_one(world: World) -> Non
     assert len(opened) == 1
 
     while len(interleaver._leaving) > 1:  # noqa: SLF001
-        interleaver.send_chunk_rows(waited_max_s=0)
+        interleaver.send_chunk_rows()
+        _taken(world)
     waiting.join(timeout=5)
     assert len(opened) == 2
 
@@ -117,6 +122,76 @@ def test_rows_that_no_key_tells_apart_leave_at_once(monkeypatch: pytest.MonkeyPa
     _close(world)
 
     assert (world.queue.records_total, world.interleaver.chunk_rows_wait) == (10, False)
+
+
+def test_rows_of_a_table_without_a_key_leave_at_once_though_a_surrogate_orders_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of the log has no key that would leave out a chunk's row, and its old image would follow the new one."""
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_RECORDS", 2)
+    monkeypatch.setattr(interleaved, "CHUNK_PARTS_AHEAD", 0)
+    world = _world(keyed=False)
+
+    _close(world, surrogate=("id",))
+
+    assert (world.queue.records_total, world.interleaver.chunk_rows_wait) == (10, False)
+
+
+def test_rows_leave_at_once_where_a_message_key_is_that_of_several(world: World) -> None:
+    """Else each row of the log behind the window would have the chunk read again."""
+    world.encoders[ORDERS] = SharedKeyEncoder(world.tables[ORDERS])
+
+    _close(world)
+
+    assert (world.queue.records_total, world.interleaver.chunk_rows_wait) == (10, False)
+
+
+def test_what_a_stopped_request_has_read_leaves_no_further(world: World) -> None:
+    request = DumpRequest(id="1", connector="c", created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(r"shop\.orders",))
+    world.interleaver.change_requests(lambda known: known.added(request, [ORDERS]))
+    world.interleaver.read_for(ORDERS, request.id)
+    _close(world, extent=Extent(dump=request.id))
+    world.interleaver.change_requests(lambda known: known.added(with_wanted(request, Wanted.STOPPED), []))
+
+    world.interleaver.send_all_chunk_rows()
+
+    assert (_taken(world), world.markers) == ([b"0", b"1"], [])
+
+
+def test_a_failed_first_dump_is_still_to_come(world: World) -> None:
+    world.interleaver.fail_dump(ORDERS, "too large")
+
+    assert world.interleaver._is_left(ORDERS)  # noqa: SLF001 - the marker's own_left; the next run reads it
+
+
+def test_the_log_thread_does_not_wait_for_a_sender_beside_a_log_that_is_quiet(world: World) -> None:
+    """Whatever the queue's size: a part leaves only where it fits."""
+    _close(world)
+
+    for _ in range(10):
+        assert not world.interleaver.send_chunk_rows(waited_max_s=0)
+    assert world.queue.records_total == 2
+
+
+@pytest.mark.parametrize("queue_records_max", [1, 2, 3, 5])
+def test_a_small_queue_never_has_a_part_wait(monkeypatch: pytest.MonkeyPatch, queue_records_max: int) -> None:
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_RECORDS", 4)
+    world = _world(queue_records_max=queue_records_max)
+
+    _close(world)
+
+    assert world.queue.records_total <= queue_records_max
+    assert world.queue.full_s == 0
+
+
+def test_many_small_windows_leave_together_beside_a_log_that_fills_the_queue(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_RECORDS", 40)
+    _log(world, *range(100, 150))
+    _close(world)
+    _close(world)  # which does not go on where the first has ended: it is thrown away
+    _log(world, 77)
+
+    assert world.interleaver.send_chunk_rows(waited_max_s=0)
+
+    assert not world.interleaver.chunk_rows_wait
 
 
 def test_beside_a_log_that_fills_the_queue_a_part_leaves_all_the_same_after_a_while(world: World) -> None:

@@ -137,6 +137,14 @@ def test_a_dump_whose_tables_are_all_stopped_by_their_names_is_stopped_unless_on
     assert [(one.end, one.reason, one.tables_failed) for one in some] == [(End.DONE, None, 2)]
 
 
+def test_a_table_that_was_renamed_away_and_then_stopped_was_not_read() -> None:
+    request = asked(1)
+    requests = Requests().added(request, [A]).all_renamed(((A, B),), lambda _: True)
+    (one,) = requests.added(with_table_wanted(request, str(B), Wanted.STOPPED), [])
+
+    assert (one.end, one.tables_failed) == (End.STOPPED, 1)
+
+
 def test_a_table_that_takes_the_name_of_a_stopped_one_keeps_its_dump_from_no_end() -> None:
     request = asked()
     requests = with_requests(request).added(with_table_wanted(request, str(A), Wanted.STOPPED), [])

@@ -161,6 +161,29 @@ def test_the_log_is_looked_at_after_each_part_of_a_chunk_and_often_while_the_sen
     assert log.waited_s == [RECV_TIMEOUT_S, 0.0, *longer_s, 0.0, CHUNK_ROOM_WAIT_S, RECV_TIMEOUT_S]
 
 
+def test_a_moment_without_bytes_beside_rows_of_chunks_is_not_the_end_of_the_log() -> None:
+    """The governor slows dumps by the log's lag, and the log is looked at for a moment only while rows of chunks wait."""
+    lags_ms: list[float] = []
+
+    def read(received_bytes: int) -> Callable[[], int]:
+        def read() -> int:
+            log.now_s += 0.004
+            log.chunk_rows_wait = True
+            log.stream.source_ts_us = int((log.now_s - 7200) * 1_000_000)
+            lags_ms.append(log.stream.lag_ms())
+            return received_bytes
+
+        return read
+
+    log = ScriptedLog(iter([read(100), read(0), read(0), read(100), *[read(0)] * 60]))
+    log.now_s = 10_000.0
+
+    log.run()
+
+    assert min(lags_ms[1:40]) > 7_000_000
+    assert lags_ms[-1] == 0
+
+
 @pytest.mark.parametrize("ahead_s", [-7200, 0, 7200], ids=["clock behind", "clock right", "clock ahead"])
 def test_watermarks_count_as_lost_when_the_log_is_read_beyond_them_whatever_the_server_s_clock_says(ahead_s: int) -> None:
     """The age of rows does not show how much of the log is unread: clocks differ, and a row may have been long under way."""

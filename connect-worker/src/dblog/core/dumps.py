@@ -218,6 +218,11 @@ class Dump:
         """Tables read to their end."""
         return self.finished + len(self.over) - len(self.faults)
 
+    @property
+    def has_read_any(self) -> bool:
+        """Whether a table was read to its end: not one that was dropped, or has another name now."""
+        return self.finished > 0 or any(t.done and not t.cut_short and t.fault is None for t in self.over.values())
+
     def table(self, table: TableId) -> TableDump | None:
         """That table's progress, None when it is not part of this dump."""
         return self.left.get(table) or self.over.get(table)

@@ -101,7 +101,7 @@ class RequestedDump:
         if self.end is not None or not dump.ended:
             return replace(self, dump=dump)
         faults = [progress for progress in dump.failed if progress.fault != STOPPED]
-        if not faults and dump.failed and not dump.tables_done:
+        if not faults and dump.failed and not dump.has_read_any:
             return replace(self, dump=dump, end=End.STOPPED, reason=STOPPED)
         if not faults:
             return replace(self, dump=dump, end=End.DONE)

@@ -156,10 +156,12 @@ def action_of(signal: Signal) -> Action:
             return Nothing(
                 "schemas come from the log and the catalog here; a table whose schema is in doubt is read from the server by itself"
             )
-        case _:
+        case "set-binlog-position":
             raise SignalError(
                 "positions are not set by signals here; stop the connector, set the position by PATCH /connectors/NAME/offsets, and resume it"
             )
+    message = f"{signal.type} is a known type of signals, and nothing is done for it"
+    raise AssertionError(message)
 
 
 def _data_of(signal: Signal) -> dict[str, Any]:

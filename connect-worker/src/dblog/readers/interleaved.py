@@ -152,6 +152,8 @@ class Interleaver:
         """``notify`` makes the records of notices (log thread only); None: nobody is notified."""
         self._leaving: Leaving[ChunkRead] = Leaving()
         self._leaving_since_s = 0.0
+        self._log_is_ahead = False
+        """Whether rows of the log have gone out since the last part did."""
         self._notify = notify
         self._notices: list[Notice] = []
         self.tally = tally or Tally(clock)
@@ -440,9 +442,16 @@ class Interleaver:
             return self._is_done(table, upto)
 
     def fail_dump(self, table: TableId, fault: str) -> None:
-        """The table cannot be dumped: its dump ends with an error, the others go on."""
+        """The table cannot be dumped: the dump that it is read for ends with an error, the others go on."""
+        with self._changed:
+            identity = self._read_for.get(table, INITIAL)
+        self._fail(identity, table, fault)
+
+    def _fail(self, identity: str, table: TableId, fault: str) -> None:
         log.error("the table cannot be dumped", table=str(table), reason=fault)
-        self.change_table(table, lambda d: d.given_up(table, fault))
+        with self._changed:
+            self._change_of(identity, table, lambda d: d.given_up(table, fault))
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """Wake every waiting thread for good."""
@@ -465,6 +474,7 @@ class Interleaver:
         """Log rows, in log order: drop their keys from open windows, and send them."""
         if self._windows.open_total or self._leaving:
             full = False
+            self._log_is_ahead = bool(self._leaving)
             with self._changed:
                 for segment in segments:
                     if segment.table is not None:
@@ -562,10 +572,15 @@ class Interleaver:
             if not self._leaving:
                 self._leaving_since_s = self._clock.monotonic_s()
             self._leaving.add(closed)
-        if any(not window.rows.by for window in closed):
-            self.send_all_chunk_rows()  # without a key nothing tells whether the log has changed one of the rows
+        if any(self._leaves_whole(window) for window in closed):
+            self.send_all_chunk_rows()
         elif closed:
             self.send_chunk_rows()
+
+    def _leaves_whole(self, closed: Closed[ChunkRead]) -> bool:
+        """Whether no key of the log tells which of its rows have changed: then nothing of the log may come between them."""
+        encoder = self._encoder_of(closed.table)
+        return not closed.rows.table.key or (encoder is not None and not distinguishes_rows(encoder.plan))
 
     @property
     def chunk_rows_wait(self) -> bool:
@@ -573,21 +588,20 @@ class Interleaver:
         return bool(self._leaving)
 
     def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
-        """Have rows of closed windows leave while the queue holds few. ``waited_max_s``: where none has left for so long, one part leaves
-        whatever the queue holds. Whether some have left.
+        """Have rows of closed windows leave while the queue holds few. ``waited_max_s``: where none has left for so long beside rows of the log, as many as
+        one part has leave whatever the queue holds. Whether some have left.
         """
         sent = False
-        if waited_max_s is not None and self._leaving and self._clock.monotonic_s() - self._leaving_since_s >= waited_max_s:
-            self._send_part()
-            sent = True
+        if waited_max_s is not None and self._log_is_ahead and self._clock.monotonic_s() - self._leaving_since_s >= waited_max_s:
+            self._log_is_ahead = False
+            records, size_bytes = self._part_records, self._part_bytes
+            while self._leaving and records > 0 and size_bytes > 0:
+                more_records, more_bytes = self._send_part()
+                records, size_bytes, sent = records - more_records, size_bytes - more_bytes, True
         while self._leaving and self._has_room():
             self._send_part()
             sent = True
         return sent
-
-    def _has_room(self) -> bool:
-        records, size_bytes = CHUNK_BATCH_RECORDS * CHUNK_PARTS_AHEAD, CHUNK_BATCH_BYTES * CHUNK_PARTS_AHEAD
-        return self._queue.records_total <= records and self._queue.bytes_total <= size_bytes
 
     def send_all_chunk_rows(self) -> None:
         """Have all rows of closed windows leave: what comes next may say something else of them."""
@@ -613,27 +627,47 @@ class Interleaver:
         size_bytes = sum(len(k or b"") + len(v or b"") for s in segments for k, v in zip(s.keys, s.values, strict=True))
         self._put(segments, sum(len(s.values) for s in segments), size_bytes, None)
 
-    def _send_part(self) -> None:
-        """One part of the window whose turn it is; with the last one the dump moves on."""
+    def _has_room(self) -> bool:
+        """Whether a part more neither makes a row of the log wait for long nor the log thread for the sender."""
+        records = min(CHUNK_BATCH_RECORDS * CHUNK_PARTS_AHEAD, self._queue.records_max - self._part_records)
+        size_bytes = CHUNK_BATCH_BYTES * CHUNK_PARTS_AHEAD
+        if self._queue.bytes_max:
+            size_bytes = min(size_bytes, self._queue.bytes_max - self._part_bytes)
+        return self._queue.records_total <= records and self._queue.bytes_total <= size_bytes
+
+    @property
+    def _part_records(self) -> int:
+        return max(1, min(CHUNK_BATCH_RECORDS, self._queue.records_max // 2))
+
+    @property
+    def _part_bytes(self) -> int:
+        return max(1, min(CHUNK_BATCH_BYTES, self._queue.bytes_max // 2)) if self._queue.bytes_max else CHUNK_BATCH_BYTES
+
+    def _send_part(self) -> tuple[int, int]:
+        """One part of the window whose turn it is; with the last one the dump moves on. How many records and bytes have left."""
         self._leaving_since_s = self._clock.monotonic_s()
         window = self._leaving.first
         if window.records is None and not self._begin(window):
             with self._changed:
                 self._leaving.end_first()
                 self._changed.notify_all()
-            return
+            return 0, 0
         records = window.records
         assert records is not None, "it has begun"
-        while not records.is_out:
-            keys, values = records.part(window.noted, records_max=CHUNK_BATCH_RECORDS, bytes_max=CHUNK_BATCH_BYTES)
-            if keys:
-                segment = Segment(records.topic, keys, values, window.closed.table)
-                size_bytes = sum(len(k) for k in keys if k) + sum(len(v) for v in values if v)
-                self._put([segment], len(keys), size_bytes, None)
-            if not records.leaves_whole:
-                break
+        if not self._goes_on(window.closed.rows):  # stopped, or begun again by another reader of the table
+            with self._changed:
+                self._leaving.end_first()
+            self._thrown_away(window.closed, f"the dump of {window.closed.table} has begun again, or ended, while its rows left")
+            return 0, 0
+        keys, values = records.part(window.noted, records_max=self._part_records, bytes_max=self._part_bytes)
+        size_bytes = 0
+        if keys:
+            segment = Segment(records.topic, keys, values, window.closed.table)
+            size_bytes = sum(len(k) for k in keys if k) + sum(len(v) for v in values if v)
+            self._put([segment], len(keys), size_bytes, None)
         if records.is_out:
             self._end(window, records)
+        return len(keys), size_bytes
 
     def _begin(self, window: LeavingWindow[ChunkRead]) -> bool:
         """Encode its rows. False: they are not to leave."""
@@ -647,7 +681,7 @@ class Interleaver:
             self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, since its SELECT")
             return False
         if chunk.fault is not None:
-            self.fail_dump(closed.table, chunk.fault)
+            self._fail(chunk.extent.dump, closed.table, chunk.fault)
             return False
         now_us = self._clock.now_us()
         context = RowContext(
@@ -669,11 +703,9 @@ class Interleaver:
             records.keys, records.values, records.dropped, records.digest = (chunk.encoder or encoder).encode_chunk(
                 chunk.rows, context, noted
             )
-        if not distinguishes_rows(encoder.plan):
-            if records.dropped:
-                self._mixed_up_again(chunk, closed.lane)
-                return False
-            records.leaves_whole = True
+        if records.dropped and not distinguishes_rows(encoder.plan):
+            self._mixed_up_again(chunk, closed.lane)
+            return False
         self._mixed_up.pop((closed.table, closed.lane), None)
         window.records, window.noted = records, set()
         return True
@@ -720,8 +752,8 @@ class Interleaver:
 
     def _is_left(self, table: TableId) -> bool:
         """Whether the connector's own dump has rows of the table still to read."""
-        dump = self.dump
-        return dump is not None and table in dump.left
+        progress = None if (dump := self.dump) is None else dump.table(table)
+        return progress is not None and not progress.done  # one that has failed is read by the next run
 
     def _thrown_away(self, closed: Closed[ChunkRead], reason: str) -> None:
         """A window whose rows may not be sent is forgotten already, so the reset is counted here."""
@@ -733,10 +765,12 @@ class Interleaver:
 
     def _goes_on(self, chunk: ChunkRead) -> bool:
         """Whether the chunk is what its dump lacks next. One that was read before the dump of its table began again is not. # I9"""
-        if not chunk.by:
-            return True
         with self._changed:
             one = self._requests.get(chunk.extent.dump)
+            if one is not None and one.end is not None:
+                return False
+            if not chunk.by:
+                return True
             dump = self._dump if chunk.extent.dump == INITIAL else None if one is None else one.dump
             progress = None if dump is None else dump.table(chunk.table.id)
             return progress is None or progress.goes_on(chunk.after, begins=chunk.begins)

@@ -34,8 +34,6 @@ class Encoded:
     digest: int
     fingerprints: bytes | None = None
     schemas: tuple[str, str] | None = None
-    leaves_whole: bool = False
-    """A message key does not distinguish its rows: nothing of the log may come between them."""
     at: int = 0
     mean_bytes: int | None = None
     """Of a record's value; None: no part has left."""
@@ -48,7 +46,7 @@ class Encoded:
     def part(self, noted: set[bytes], *, records_max: int, bytes_max: int) -> tuple[list[bytes | None], list[bytes | None]]:
         """The next records to leave, without those whose key the log has had since: about so many bytes of them, and one at least."""
         if self.mean_bytes is None:
-            self.mean_bytes = max(1, sum(len(value) for value in self.values if value is not None) // len(self.values))
+            self.mean_bytes = max(1, sum(len(value) for value in self.values if value is not None) // max(1, len(self.values)))
         stop = self.at + max(1, min(records_max, bytes_max // self.mean_bytes))
         keys, values = self.keys[self.at : stop], self.values[self.at : stop]
         self.at = stop

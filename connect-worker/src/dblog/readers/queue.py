@@ -21,8 +21,8 @@ class BlockingQueue:
     """Batches in order, at most ``records_max`` records and ``bytes_max`` bytes (0: no byte limit) at a time."""
 
     def __init__(self, *, records_max: int, bytes_max: int) -> None:
-        self._records_max = records_max
-        self._bytes_max = bytes_max
+        self.records_max = records_max
+        self.bytes_max = bytes_max
         self._batches: deque[Batch] = deque()
         self._records = 0
         self._bytes = 0
@@ -35,8 +35,8 @@ class BlockingQueue:
     @property
     def fill(self) -> float:
         """The fuller of both bounds, 0 to 1; a batch that is larger than the queue fills it."""
-        of_bytes = self._bytes / self._bytes_max if self._bytes_max else 0.0
-        return min(1.0, max(self._records / self._records_max, of_bytes))
+        of_bytes = self._bytes / self.bytes_max if self.bytes_max else 0.0
+        return min(1.0, max(self._records / self.records_max, of_bytes))
 
     @property
     def records_total(self) -> int:
@@ -107,6 +107,6 @@ class BlockingQueue:
     def _has_room(self, batch: Batch) -> bool:
         if not self._batches:
             return True
-        if self._records + batch.records_total > self._records_max:
+        if self._records + batch.records_total > self.records_max:
             return False
-        return not self._bytes_max or self._bytes + batch.bytes_total <= self._bytes_max
+        return not self.bytes_max or self._bytes + batch.bytes_total <= self.bytes_max

@@ -22,7 +22,20 @@ from dblog.config.regex import any_of
 from dblog.core.backoff import Backoff
 from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, with_wanted
 from dblog.core.requested import SIGNALS_MAX, RequestedDump, Requests
-from dblog.core.signals import WATERMARKS, Execute, LogText, Nothing, Pause, Resume, Signal, SignalError, Stop, action_of, signal_from_json
+from dblog.core.signals import (
+    WATERMARKS,
+    Action,
+    Execute,
+    LogText,
+    Nothing,
+    Pause,
+    Resume,
+    Signal,
+    SignalError,
+    Stop,
+    action_of,
+    signal_from_json,
+)
 from dblog.errors import DefiniteError, ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.interleaved import Interleaver
@@ -123,7 +136,7 @@ class SignalDesk:
         self.refused_total += 1
         log.warning("a signal is left out", reason=why, position=self._position())
 
-    def _obey(self, signal: Signal, action: object, read: Read) -> None:
+    def _obey(self, signal: Signal, action: Action, read: Read) -> None:
         match action:
             case Execute():
                 self._execute(signal, action, read)
@@ -139,7 +152,7 @@ class SignalDesk:
             case LogText(message):
                 log.info(message.replace("{}", self._position(), 1), signal=signal.request_id)
                 self._interleaver.change_requests(read)
-            case _:
+            case Nothing():
                 self._interleaver.change_requests(read)
 
     def _execute(self, signal: Signal, action: Execute, read: Read) -> None:

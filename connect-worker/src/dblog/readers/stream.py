@@ -68,7 +68,7 @@ RECOVERED_S = 60.0
 BACKOFF = Backoff(first_s=0.2, max_s=15.0)
 
 
-_BETWEEN_PARTS = (LogRows, Moved, Watermarks, Held)
+_BETWEEN_PARTS = (LogRows, Moved, Watermarks)
 """Items between which rows of one chunk may leave."""
 
 
@@ -323,8 +323,11 @@ class LogStream:
             rest_s = pushed_at_s + GATHER_S - self._clock.monotonic_s()
             if rest_s > 0:
                 self._stop.wait(rest_s)
-            received_bytes = reader.receive(self._wait_s())
-            self._caught_up = not received_bytes
+            wait_s = self._wait_s()
+            received_bytes = reader.receive(wait_s)
+            # Nothing within a moment, beside rows of chunks that wait, is not the log's end.
+            if received_bytes or wait_s >= RECV_TIMEOUT_S or self._clock.monotonic_s() - self._data_at_s >= RECV_TIMEOUT_S:
+                self._caught_up = not received_bytes
             if received_bytes or not reader.is_silent:
                 self._heard_at_s = self._clock.monotonic_s()
                 if self._caught_up:
@@ -408,9 +411,9 @@ class LogStream:
         Then the position is taken, unless nothing can go back to it.
         """
         if self._schemas.waits_for_end:
-            self._output.send_all_chunk_rows()
             ended = self._schemas.take_ended(self._at.sequence_of(position))
             if ended:
+                self._output.send_all_chunk_rows()
                 reader.forget_tables()
                 self._output.tables_back(ended)
         if moves:

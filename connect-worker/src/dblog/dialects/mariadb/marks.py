@@ -28,6 +28,9 @@ from dblog.dialects.mysql.wire.connect import PrivilegeError, Wire
 from dblog.dialects.mysql.wire.marks import FILTERS, SnapshotMarks
 from dblog.errors import DefiniteError, TransientError
 
+_MARKED = "replicate_events_marked_for_skip"
+"""What becomes of transactions that a session of the source has marked by ``skip_replication``."""
+
 
 class MariaDbMarks(SnapshotMarks):
     """As MySQL's."""
@@ -115,5 +118,5 @@ class MariaDbMarks(SnapshotMarks):
 def _add(found: dict[str, str], connection: str, values: Iterable[tuple[str, str]]) -> None:
     of = f" of its connection {connection}" if connection else ""
     for name, value in values:
-        if name.startswith(FILTERS):
+        if name.startswith(FILTERS) or (name == _MARKED and value.upper() != "REPLICATE"):
             found[name + of] = found.get(name + of, "") + value
