@@ -144,13 +144,6 @@ MUTATIONS = (
         20_000,
     ),
     Mutation(
-        "a window whose dump has begun again while its rows left moves on",
-        f"{READERS}interleaved:Interleaver._send_part",
-        "if not self._goes_on(window.closed.rows):",
-        "if False:",
-        20_000,
-    ),
-    Mutation(
         "what the log says of tables comes between the parts of a window",
         f"{READERS}stream:LogStream._take",
         "if not isinstance(item, _BETWEEN_PARTS):",
@@ -367,13 +360,6 @@ MUTATIONS = (
         "            if not self._interleaver.submit(ticket, read):",
         "            self.mark_high(connection, ticket)\n            if not self._interleaver.submit(ticket, read):",
         5000,
-    ),
-    Mutation(
-        "a table with another key goes on behind the old one's",
-        f"{READERS}chunk:ChunkReader._read_table",
-        "if progress.started and progress.key != by.key:",
-        "if False:",
-        20_000,
     ),
     Mutation(
         "the frontier is read before the resets",

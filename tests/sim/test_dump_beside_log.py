@@ -214,6 +214,7 @@ def play(seed: int, world: World, *, writes: int = 120) -> None:
     world.start()
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
+        world.interleaver.send_chunk_rows()
         if left > 0 and chance.random() < 0.5:
             write()
         if chance.random() < 0.7 and read < len(world.log):
@@ -290,6 +291,7 @@ def play_to_the_end(world: World, *, dump: Dump | None = None, before_step: Call
     world.start(threads=1, dump=dump)
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
+        world.interleaver.send_chunk_rows()
         if read < len(world.log):
             before_step(world.log[read][1])
             world.step(read)
@@ -455,6 +457,7 @@ def test_columns_that_changed_between_select_and_high_watermark_are_read_again()
 
     altered = False
     while time.monotonic() < deadline_s and not world.errors:
+        world.interleaver.send_chunk_rows()
         if read < len(world.log):
             what, value = world.log[read]
             if not altered and isinstance(what, str) and value.endswith("/high"):

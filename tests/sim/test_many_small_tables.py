@@ -166,6 +166,7 @@ def play(seed: int, world: ManyWorld, *, writes: int = 150) -> None:
     world.begin()
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
+        world.interleaver.send_chunk_rows()
         if left > 0 and chance.random() < 0.5:
             write()
         if chance.random() < 0.7 and read < len(world.log):

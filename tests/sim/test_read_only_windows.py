@@ -275,6 +275,7 @@ def play(seed: int, world: World, *, writes: int = 200) -> None:
     world.start()
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
+        world.interleaver.send_chunk_rows()
         with world.database.lock:
             if world.writes_left > 0 and chance.random() < 0.1:
                 world.writes_left -= 1
