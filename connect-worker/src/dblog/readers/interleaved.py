@@ -29,7 +29,7 @@ from dblog.core.dumprequests import INITIAL, DumpRequest, Mode
 from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
-from dblog.core.requested import RequestedDump, Requests
+from dblog.core.requested import End, RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.observe.numbers import named
@@ -767,7 +767,7 @@ class Interleaver:
         """Whether the chunk is what its dump lacks next. One that was read before the dump of its table began again is not. # I9"""
         with self._changed:
             one = self._requests.get(chunk.extent.dump)
-            if one is not None and one.end is not None:
+            if one is not None and one.end is End.STOPPED:
                 return False
             if not chunk.by:
                 return True
