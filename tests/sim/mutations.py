@@ -104,20 +104,20 @@ MUTATIONS = (
     ),
     Mutation(
         "a chunk of other columns is sent",
-        f"{READERS}interleaved:Interleaver._begin",
+        f"{READERS}interleaved:Interleaver._encoded",
         "encoder is None or encoder.plan.table != chunk.table",
         "encoder is None",
         20_000,
     ),
     Mutation(
         "noted keys are sent all the same",
-        f"{READERS}interleaved:Interleaver._begin",
+        f"{READERS}interleaved:Interleaver._encoded",
         "chunk.rows, context, noted",
         "chunk.rows, context, frozenset()",
     ),
     Mutation(
         "keys that come behind a window whose turn has not come are sent all the same",
-        f"{READERS}interleaved:Interleaver._begin",
+        f"{READERS}interleaved:Interleaver._encoded",
         "noted = closed.dropped | window.noted if window.noted else closed.dropped",
         "noted = closed.dropped",
         5000,
@@ -152,19 +152,19 @@ MUTATIONS = (
     ),
     Mutation(
         "a dump row has the high position",
-        f"{READERS}interleaved:Interleaver._begin",
+        f"{READERS}interleaved:Interleaver._encoded",
         "sequence_low=closed.low.sequence_low",
         "sequence_low=closed.high.sequence_low",
     ),
     Mutation(
         "the frontier moves ahead of the rows",
         f"{READERS}interleaved:Interleaver._send_part",
-        "    while not records.is_out:",
+        "    keys, values = records.part(",
         "    chunk = window.closed.rows\n"
         "    if self._dump is not None and self._dump.table(chunk.table.id) is not None and not records.at:\n"
         "        early = self._dump.started(chunk.table.id, key=chunk.table.key, upto=chunk.greatest) if chunk.begins else self._dump\n"
         "        self._set_dump(early.advanced(chunk.table.id, behind=chunk.after, after=chunk.upto, rows=0, done=chunk.final))\n"
-        "    while not records.is_out:",
+        "    keys, values = records.part(",
         20_000,
     ),
     Mutation(
@@ -176,7 +176,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a window that has closed wakes nobody",
-        f"{READERS}interleaved:Interleaver._end",
+        f"{READERS}interleaved:Interleaver._moves_on",
         "        self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))\n        self._changed.notify_all()",
         "        self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))",
         20_000,
@@ -261,7 +261,7 @@ MUTATIONS = (
     ),
     Mutation(
         "rows that changed inside a window have fingerprints",
-        f"{READERS}interleaved:Interleaver._begin",
+        f"{READERS}interleaved:Interleaver._encoded",
         "encoder.fingerprint_chunk(chunk.rows, noted)",
         "encoder.fingerprint_chunk(chunk.rows, frozenset())",
         20_000,
@@ -407,7 +407,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the end of a range counts as the table's",
-        f"{READERS}interleaved:Interleaver._end",
+        f"{READERS}interleaved:Interleaver._moves_on",
         "chunk.final and not chunk.inside",
         "chunk.final",
         1000,

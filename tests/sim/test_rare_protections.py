@@ -49,7 +49,7 @@ RARE = (
     ),
     (
         another_reader_begins_a_table_again_while_the_last_part_of_a_window_waits_for_room,
-        Mutation("", f"{READERS}interleaved:Interleaver._end", "if not self._goes_on(chunk):", "if False:"),
+        Mutation("", f"{READERS}interleaved:Interleaver._send_part", "records.is_out and self._may_go_on(window)", "records.is_out"),
     ),
 )
 

@@ -12,19 +12,26 @@ from support.follower import Follower
 @contextmanager
 def under_writes(follower: Follower, statements: Callable[[int], Sequence[str]], *, pause_s: float = 0.0) -> Iterator[None]:
     """The statements of round 1, 2, ... until the end of the block, with a pause behind each round; what fails there fails the test."""
+    with in_rounds(lambda n: follower.sql(*statements(n)), pause_s=pause_s):
+        yield
+
+
+@contextmanager
+def in_rounds(write: Callable[[int], object], *, pause_s: float) -> Iterator[None]:
+    """The same of whatever writes a round."""
     stop, failures = threading.Event(), []
 
-    def write() -> None:
+    def run() -> None:
         n = 0
         try:
             while not stop.is_set():
                 n += 1
-                follower.sql(*statements(n))
+                write(n)
                 stop.wait(pause_s)
         except BaseException as e:  # noqa: BLE001 - raised below
             failures.append(e)
 
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=run)
     writer.start()
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from demo.pipeline import create_connector_user
 from stack.database import Database
 from support.servers import connected, execute, new_database
+from support.under_writes import in_rounds
 
 
 def filled(source: Database, name: str, rows: int) -> str:
@@ -24,32 +24,18 @@ def filled(source: Database, name: str, rows: int) -> str:
 @contextmanager
 def writing(source: Database, database: str, rows: int) -> Iterator[None]:
     """Updates, deletes and inserts until the end of the block; the number of rows stays. What fails there fails the test."""
-    stop, failures = threading.Event(), []
+    with connected(source, database=database) as connection, connection.cursor() as cursor:
 
-    def write() -> None:
-        try:
-            with connected(source, database=database) as connection, connection.cursor() as cursor:
-                n = 0
-                while not stop.wait(0.1):
-                    n += 1
-                    id_ = n * 7 % rows + 1
-                    cursor.execute("BEGIN")
-                    cursor.execute("UPDATE t SET v = v + 1000000 WHERE MOD(id, 997) = %s", (n % 997,))
-                    cursor.execute("DELETE FROM t WHERE id = %s", (id_,))
-                    cursor.execute("INSERT INTO t VALUES (%s, %s)", (id_, -n))
-                    cursor.execute("COMMIT")
-        except BaseException as e:  # noqa: BLE001 - raised below
-            failures.append(e)
+        def write(n: int) -> None:
+            id_ = n * 7 % rows + 1
+            cursor.execute("BEGIN")
+            cursor.execute("UPDATE t SET v = v + 1000000 WHERE MOD(id, 997) = %s", (n % 997,))
+            cursor.execute("DELETE FROM t WHERE id = %s", (id_,))
+            cursor.execute("INSERT INTO t VALUES (%s, %s)", (id_, -n))
+            cursor.execute("COMMIT")
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    if failures:
-        raise failures[0]
+        with in_rounds(write, pause_s=0.1):
+            yield
 
 
 def rows_of(source: Database, database: str) -> dict[Any, Any]:

@@ -1,42 +1,15 @@
 """Frames of many schemas: one request where the registry takes many, one each where it does not, and the same bytes."""
 
-import json
-
-import httpx
 import pytest
 from dblog.codecs.envelope import struct
 from dblog.codecs.schema import Kind, Schema
 from dblog.errors import TransientError
 from dblog.kafka.converters import AvroConverter, Converter, JsonConverter
 from dblog.kafka.frames import Asked, frames, registers_together
-from dblog.kafka.registry import RegistryAccess, RegistryClient
+from support.answering_registry import AnsweringRegistry
 
 SCHEMA = struct("n.S", ("a", Schema(kind=Kind.INT32)))
 ILLEGAL = struct("n.S", ("not legal in Avro", Schema(kind=Kind.INT32)))
-
-
-class Registry:
-    """Gives ids in the order of questions; refuses every schema of the topic ``refused``."""
-
-    def __init__(self) -> None:
-        self.paths: list[str] = []
-        self.ids: dict[str, int] = {}
-        self.away = False
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.paths.append(request.url.path)
-        if self.away:
-            return httpx.Response(503)
-        if request.url.path == "/schemas/together":
-            return httpx.Response(200, json=[self.answer(each["subject"]) for each in json.loads(request.content)])
-        answer = self.answer(request.url.path.split("/")[2])
-        return httpx.Response(answer.get("error_code", 200), json=answer)
-
-    def answer(self, subject: str) -> dict[str, int]:
-        return {"error_code": 409} if subject.startswith("refused") else {"id": self.ids.setdefault(subject, len(self.ids) + 1)}
-
-    def client(self, *, trusted: bool) -> RegistryClient:
-        return RegistryClient(RegistryAccess(urls=("http://r:1",), trusted=trusted), transport=httpx.MockTransport(self))
 
 
 def asked(key: Converter, value: Converter) -> list[Asked]:
@@ -58,7 +31,7 @@ def asked(key: Converter, value: Converter) -> list[Asked]:
     ],
 )
 def test_frames_come_in_the_order_asked_for_by_one_request_of_the_workers_own_registry_alone(trusted, settings, paths) -> None:
-    registry = Registry()
+    registry = AnsweringRegistry()
     client = registry.client(trusted=trusted)
     key, value = (AvroConverter(settings, is_key=is_key, registry=client) for is_key in (True, False))
 
@@ -75,7 +48,7 @@ def test_frames_come_in_the_order_asked_for_by_one_request_of_the_workers_own_re
 
 
 def test_one_converter_may_have_a_registry_and_the_other_none() -> None:
-    registry = Registry()
+    registry = AnsweringRegistry()
     key, value = JsonConverter({}, option_prefix=""), AvroConverter({}, is_key=False, registry=registry.client(trusted=True))
 
     assert frames(asked(key, value)) == [b"", b"\0\0\0\0\1", b"", None, b"\0\0\0\0\2"]
@@ -83,8 +56,8 @@ def test_one_converter_may_have_a_registry_and_the_other_none() -> None:
 
 
 def test_a_registry_that_is_away_fails_them_all() -> None:
-    registry = Registry()
-    registry.away = True
+    registry = AnsweringRegistry()
+    registry.is_away = True
     client = registry.client(trusted=True)
     key, value = (AvroConverter({}, is_key=is_key, registry=client) for is_key in (True, False))
 

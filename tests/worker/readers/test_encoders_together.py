@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 from dblog.clock import SystemClock
 from dblog.config.connector import parse_connector
@@ -14,10 +12,10 @@ from dblog.config.plugins import find_connector
 from dblog.dialects.registry import kind_of
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.converters import AvroConverter, JsonConverter
-from dblog.kafka.registry import RegistryAccess, RegistryClient
 from dblog.model import Column, Table, TableId
 from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.records import Records
+from support.answering_registry import AnsweringRegistry
 
 CONFIG = {
     "name": "c",
@@ -31,28 +29,7 @@ CONFIG = {
 }
 
 
-class Registry:
-    """Ids in the order of questions; every subject of the table ``refused`` is refused."""
-
-    def __init__(self) -> None:
-        self.paths: list[str] = []
-        self.ids: dict[str, int] = {}
-        self.is_away = False
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.paths.append(request.url.path)
-        if self.is_away:
-            return httpx.Response(503)
-        if request.url.path == "/schemas/together":
-            return httpx.Response(200, json=[self.answer(each["subject"]) for each in json.loads(request.content)])
-        answer = self.answer(request.url.path.split("/")[2])
-        return httpx.Response(answer.get("error_code", 200), json=answer)
-
-    def answer(self, subject: str) -> dict[str, int]:
-        return {"error_code": 409} if ".refused-" in subject else {"id": self.ids.setdefault(subject, len(self.ids) + 1)}
-
-
-def records(registry: Registry | None) -> Records:
+def records(registry: AnsweringRegistry | None) -> Records:
     plugin = find_connector(CONFIG["connector.class"])
     assert plugin is not None
     settings = parse_connector(plugin.options, CONFIG)
@@ -60,7 +37,7 @@ def records(registry: Registry | None) -> Records:
     if registry is None:
         converters = [JsonConverter({}, option_prefix="")] * 2
     else:
-        client = RegistryClient(RegistryAccess(urls=("http://r:1",), trusted=True), transport=httpx.MockTransport(registry))
+        client = registry.client(trusted=True)
         converters = [AvroConverter({}, is_key=is_key, registry=client) for is_key in (True, False)]
     return Records(
         settings=settings,
@@ -81,7 +58,7 @@ TABLES = [table("a"), table("refused"), table("without_key", key=False), table("
 
 
 def test_tables_get_the_encoders_that_each_gets_alone_and_one_that_is_refused_gets_none_and_is_refused_alone() -> None:
-    registry = Registry()
+    registry = AnsweringRegistry()
     made = records(registry)
 
     encoders = made.encoders(TABLES)
@@ -99,7 +76,7 @@ def test_tables_get_the_encoders_that_each_gets_alone_and_one_that_is_refused_ge
 
 
 def test_a_registry_that_is_away_gives_none_and_whoever_takes_an_encoder_builds_it() -> None:
-    registry = Registry()
+    registry = AnsweringRegistry()
     registry.is_away = True
     made = records(registry)
     with pytest.raises(TransientError):

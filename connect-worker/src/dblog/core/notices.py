@@ -60,7 +60,7 @@ def of_request(before: RequestedDump | None, after: RequestedDump | None, table:
             if not after.dump.tables_total:
                 out += [snapshot.unknown(name, after.request.tables) for name in after.request.tables[:TABLES_NAMED_MAX]]
             out.append(snapshot.completed())
-        elif before is None or after.dump.left:  # else each table that was stopped has been told
+        elif before is None or after.dump.left:  # else each stop of a table was notified
             out += snapshot.aborted(after.dump.left)
     return out
 

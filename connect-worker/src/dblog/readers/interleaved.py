@@ -570,7 +570,7 @@ class Interleaver:
                     self._discarded(window)
             closed = [window for window in met if isinstance(window, Closed)]
             if not self._leaving:
-                self._leaving_since_s = self._clock.monotonic_s()
+                self._leaving_since_s, self._log_is_ahead = self._clock.monotonic_s(), False
             self._leaving.add(closed)
         if any(self._leaves_whole(window) for window in closed):
             self.send_all_chunk_rows()
@@ -647,17 +647,9 @@ class Interleaver:
         """One part of the window whose turn it is; with the last one the dump moves on. How many records and bytes have left."""
         self._leaving_since_s = self._clock.monotonic_s()
         window = self._leaving.first
-        if window.records is None and not self._begin(window):
-            with self._changed:
-                self._leaving.end_first()
-                self._changed.notify_all()
-            return 0, 0
-        records = window.records
-        assert records is not None, "it has begun"
-        if not self._goes_on(window.closed.rows):  # stopped, or begun again by another reader of the table
-            with self._changed:
-                self._leaving.end_first()
-            self._thrown_away(window.closed, f"the dump of {window.closed.table} has begun again, or ended, while its rows left")
+        records = self._encoded(window) if self._may_go_on(window) else None
+        if records is None:
+            self._end_first()
             return 0, 0
         keys, values = records.part(window.noted, records_max=self._part_records, bytes_max=self._part_bytes)
         size_bytes = 0
@@ -665,24 +657,37 @@ class Interleaver:
             segment = Segment(records.topic, keys, values, window.closed.table)
             size_bytes = sum(len(k) for k in keys if k) + sum(len(v) for v in values if v)
             self._put([segment], len(keys), size_bytes, None)
-        if records.is_out:
-            self._end(window, records)
+        if records.is_out and self._may_go_on(window):
+            self._moves_on(window, records)
+        elif records.is_out:
+            self._end_first()
         return len(keys), size_bytes
 
-    def _begin(self, window: LeavingWindow[ChunkRead]) -> bool:
-        """Encode its rows. False: they are not to leave."""
+    def _end_first(self) -> None:
+        with self._changed:
+            self._leaving.end_first()
+            self._changed.notify_all()
+
+    def _may_go_on(self, window: LeavingWindow[ChunkRead]) -> bool:
+        """False: its dump was stopped, or another reader of the table has begun it again, since the SELECT or while rows left; the rest is thrown away."""
+        if self._goes_on(window.closed.rows):
+            return True
+        self._thrown_away(window.closed, f"the dump of {window.closed.table} has begun again, or ended, since its SELECT")
+        return False
+
+    def _encoded(self, window: LeavingWindow[ChunkRead]) -> Encoded | None:
+        """Its rows as records; None where they are not to leave."""
+        if window.records is not None:
+            return window.records
         closed = window.closed
         chunk = closed.rows
         encoder = self._encoder_of(closed.table)
         if encoder is None or encoder.plan.table != chunk.table:
             self._thrown_away(closed, f"the columns of {closed.table} changed between its SELECT and its high watermark")
-            return False
-        if not self._goes_on(chunk):
-            self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, since its SELECT")
-            return False
+            return None
         if chunk.fault is not None:
             self._fail(chunk.extent.dump, closed.table, chunk.fault)
-            return False
+            return None
         now_us = self._clock.now_us()
         context = RowContext(
             file=closed.low.file,
@@ -705,19 +710,14 @@ class Interleaver:
             )
         if records.dropped and not distinguishes_rows(encoder.plan):
             self._mixed_up_again(chunk, closed.lane)
-            return False
+            return None
         self._mixed_up.pop((closed.table, closed.lane), None)
         window.records, window.noted = records, set()
-        return True
+        return records
 
-    def _end(self, window: LeavingWindow[ChunkRead], records: Encoded) -> None:
+    def _moves_on(self, window: LeavingWindow[ChunkRead], records: Encoded) -> None:
         """All its rows are out: the dump moves on, and the marker follows."""
         closed, chunk = window.closed, window.closed.rows
-        if not self._goes_on(chunk):  # another reader of the table may have begun it again while the rows left
-            with self._changed:
-                self._leaving.end_first()
-            self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, while its rows left")
-            return
         self.tally.chunk(dropped=records.dropped)
         by_list = chunk.extent.keys is not None  # their range counts keys of the list
         made = ChunkMarker(
@@ -787,7 +787,7 @@ class Interleaver:
                 f"cannot be distinguished from changes; have message.key.columns name {', '.join(chunk.table.key)} too, or leave the table out of it, or "
                 "restart the task while the table rests"
             )
-            self.fail_dump(table, message)
+            self._fail(chunk.extent.dump, table, message)
             return
         with self._changed:
             self._shrink.add((table, lane))

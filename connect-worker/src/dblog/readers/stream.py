@@ -41,8 +41,8 @@ GATHER_S = 0.002
 a push for each would cost more than all the rest, in this process and in the broker (runtime/sender.py pushes them on)."""
 
 CHUNK_ROOM_WAIT_S, CHUNK_ROOM_WAIT_MAX_S = 0.001, 0.004
-"""While rows of chunks wait for the sender to take those in front of them, the log is waited for so long at a time; the longer the sender takes (a broker
-may need seconds for new topics), the longer, up to the second, in which it takes less than two parts.
+"""While rows of chunks wait for the sender to take those in front of them, the log is waited for so long at a time, and for longer while the sender goes on to
+have no room (a broker may need seconds for new topics). It takes more than the second of these for what the queue has then.
 """
 
 CHUNK_ROWS_WAIT_MAX_S = 0.05
@@ -348,6 +348,7 @@ class LogStream:
     def _wait_s(self) -> float:
         """How long to wait for bytes of the log. Rows of chunks leave ahead of them as far as the sender takes them; the log does not wait for it."""
         if not self._output.chunk_rows_wait:
+            self._room_wait_s = CHUNK_ROOM_WAIT_S
             return RECV_TIMEOUT_S
         if self._output.send_chunk_rows(waited_max_s=CHUNK_ROWS_WAIT_MAX_S):
             self._room_wait_s = CHUNK_ROOM_WAIT_S
