@@ -97,7 +97,7 @@ def sequence_of(envelope: dict[str, Any]) -> tuple[int, int]:
 
 
 def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | None, str]]:
-    """Key, value and Kafka offset (as text) of every record up to the present end, one partition after the other."""
+    """Key, value and Kafka offset (as text) of every record up to the present end, one partition after the other; a topic that is written goes on meanwhile."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "topicfold", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 3}
     )
@@ -106,6 +106,7 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | 
         if known.error is not None:
             return
         for partition in known.partitions:
+            end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_TIMEOUT_S)[1]
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
             ended = False
             while not ended:
@@ -118,7 +119,9 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | 
                             raise KafkaException(error)
                         ended = True
                         continue
-                    yield message.key(), message.value(), f"{topic}-{partition} offset {message.offset()}"
+                    if message.offset() < end:
+                        yield message.key(), message.value(), f"{topic}-{partition} offset {message.offset()}"
+                    ended |= message.offset() + 1 >= end
     finally:
         consumer.close()
 

@@ -32,7 +32,10 @@ def view(*statuses, known=None, fresh=True, target=Target.STARTED, task=ALIVE):
 def test_what_a_running_task_reports_is_shown_as_it_is():
     shown = view(RUNNING).detail("c", "d1")
 
-    assert shown == {**request().to_json(), "status": {name: value for name, value in RUNNING.items() if name != "id"}}
+    assert shown == {
+        **request().to_json(),
+        "status": {"ended_ms": None, **{name: value for name, value in RUNNING.items() if name != "id"}},
+    }
 
 
 def test_with_maps_each_table_has_a_picture_of_what_was_read_of_it_and_without_it_has_none():
@@ -75,9 +78,10 @@ def test_an_end_and_a_pause_stay_what_they_are_whatever_becomes_of_the_task():
 
 
 def test_a_stored_end_counts_more_than_what_a_task_reports():
-    stored = {"id": "d1", "state": "STOPPED", "rows": 3, "tables": []}
+    stored = {"id": "d1", "state": "STOPPED", "rows": 3, "ended_ms": 7, "tables": []}
+    shown = view(RUNNING, known=[KnownDump(request(), stored)]).detail("c", "d1")["status"]
 
-    assert view(RUNNING, known=[KnownDump(request(), stored)]).detail("c", "d1")["status"] == {"state": "STOPPED", "rows": 3, "tables": []}
+    assert shown == {"state": "STOPPED", "rows": 3, "ended_ms": 7, "tables": []}
 
 
 def test_a_request_that_no_task_has_reported_waits_or_is_paused():

@@ -151,7 +151,8 @@ class DumpDesk:
         for one in self._interleaver.requests:
             stored = self._stored.get(one.request.id)
             end = None if stored is None else stored.end
-            out.append(self._statuses.of(one.request.id, one.dump, _state(one, end), one.reason if end is not None else None, one=one))
+            state = _state(one, end, rows_leave=bool(self._interleaver.rows_leave(one.request.id)))
+            out.append(self._statuses.of(one.request.id, one.dump, state, one.reason if end is not None else None, one=one))
         return out
 
 
@@ -161,14 +162,15 @@ def _own_state(dump: Dump) -> str:
     return "FAILED" if dump.failed else "DONE"
 
 
-def _state(one: RequestedDump, stored: End | None) -> str:
+def _state(one: RequestedDump, stored: End | None, *, rows_leave: bool) -> str:
     if stored is not None:
         return stored.value
     if one.end is not None:
         return "RUNNING"  # its end is not stored yet
     if not one.runs:
         return one.request.wanted.value if one.checked else "WAITING"
-    return "RUNNING" if one.dump.rows or any(progress.started for progress in one.dump.left.values()) else "WAITING"
+    has_begun = rows_leave or one.dump.rows or any(progress.started for progress in one.dump.left.values())
+    return "RUNNING" if has_begun else "WAITING"
 
 
 def _require_use(request: DumpRequest, tables: Sequence[TableId]) -> None:

@@ -65,6 +65,7 @@ class Statuses:
         outlook = self._looked(identity, dump, state, left)
         estimated = None if left is None else dump.rows + left
         shown = list(islice(_shown(dump), TABLES_SHOWN_MAX))
+        leaving = self._interleaver.rows_leave(identity)
         self._look_at_tables(identity, shown, runs=runs)
         status = {
             "id": identity,
@@ -85,7 +86,10 @@ class Statuses:
             "governor": self._governor() if runs else None,
             # Of a signal: nobody else knows it yet.
             **({"request": one.request.to_json()} if one is not None and one.by_signal else {}),
-            "tables": [self._table(identity, progress, one, troubles.get(progress.table)) for progress in shown],
+            "tables": [
+                self._table(identity, progress, one, troubles.get(progress.table), rows_leave=progress.table in leaving)
+                for progress in shown
+            ],
         }
         if runs or troubles:
             self._at_rest.pop(identity, None)
@@ -124,14 +128,16 @@ class Statuses:
         found = self._interleaver.troubles(identity)
         return {table: why for table, why in found.items() if table in dump.left and (one is None or one.reads(table))}
 
-    def _table(self, identity: str, progress: TableDump, one: RequestedDump | None, trouble: str | None) -> dict[str, Any]:
+    def _table(
+        self, identity: str, progress: TableDump, one: RequestedDump | None, trouble: str | None, *, rows_leave: bool
+    ) -> dict[str, Any]:
         name = str(progress.table)
         estimated = self._estimates().get(progress.table)
         outlook = self._table_outlooks[identity].get(progress.table)
         chunks_open, read_again, proof = self._interleaver.notes(identity, progress.table)
         return {
             "table": name,
-            "state": _state_of(progress, None if one is None else one.request.tables_wanted.get(name)),
+            "state": _state_of(progress, None if one is None else one.request.tables_wanted.get(name), rows_leave=rows_leave),
             "rows": progress.rows,
             "rows_estimated": estimated,
             "bytes": progress.bytes,
@@ -157,14 +163,14 @@ class Statuses:
         return sum(max(0, estimates[table] - progress.rows) for table, progress in dump.left.items())
 
 
-def _state_of(progress: TableDump, wanted: Any) -> str:
+def _state_of(progress: TableDump, wanted: Any, *, rows_leave: bool) -> str:
     if progress.fault is not None:
         return "STOPPED" if progress.fault == STOPPED else "FAILED"
     if progress.done:
         return "DONE"
     if wanted is not None:
         return str(wanted.value)
-    return "RUNNING" if progress.started else "WAITING"
+    return "RUNNING" if progress.started or rows_leave else "WAITING"
 
 
 def _proof(proof: Proof | None) -> dict[str, Any] | None:

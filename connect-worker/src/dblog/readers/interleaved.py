@@ -217,6 +217,11 @@ class Interleaver:
             open_now = self._windows.open_in(table) + self._leaving.of(table) if is_read else 0
             return open_now, self._notes.read_again(identity, table), self._notes.proof(identity, table)
 
+    def rows_leave(self, identity: str) -> set[TableId]:
+        """The tables of a dump of which a window has closed whose rows are not all sent, so that its state does not show them yet."""
+        with self._changed:
+            return {closed.table for closed in self._leaving.closed() if closed.rows.extent.dump == identity}
+
     def waits(self, table: TableId, reason: str) -> None:
         """The table's next chunk is to be tried again, for that reason."""
         with self._changed:

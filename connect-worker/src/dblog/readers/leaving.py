@@ -85,6 +85,10 @@ class Leaving(Generic[Rows]):
         """How many there are of a lane; None: of all its lanes."""
         return sum(window.closed.table == table and lane in (None, window.closed.lane) for window in self._windows)
 
+    def closed(self) -> list[Closed[Rows]]:
+        """All of them."""
+        return [window.closed for window in self._windows]
+
     def add(self, closed: Iterable[Closed[Rows]]) -> None:
         """Windows that the log has just closed."""
         self._windows.extend(LeavingWindow(one) for one in closed)
