@@ -1,6 +1,6 @@
-"""A dump of one large table by one reader and by several: from the request to the first and to the last record in its topic. README.md says what is asked.
+"""A dump of one large table by one reader and by several, then the same table asked for again. README.md says what is asked.
 
-python tests/bench/onetable.py [--rows 1000000] [--readers 1 4] [--keys text number] [--source mysql]
+python tests/bench/onetable.py [--rows 1000000] [--readers 1 4] [--keys text number] [--again rows verify] [--source mysql]
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from cost import cpu_s
+import httpx
+from cost import Meter, cpu_s
 from demo.pipeline import ROOT, Connector, Worker, create_connector_user
+from demo.rest import NO_TLS
 from demo.topics import Topics, delete_topics
 from machine import machine
 from rich.console import Console
@@ -32,12 +36,13 @@ KEYS = {"number": TEN.columns, "text": TEN.columns.replace("PRIMARY KEY (id)", "
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One dump. CPU is the worker's and its task's."""
+    """One dump: the connector's own (``mode`` is "first") or a requested one. CPU is the worker's and its task's."""
 
+    mode: str
     key: str
     readers: int
     rows: int
-    first_s: float
+    first_s: float | None
     wall_s: float
     cpu_s: float
 
@@ -54,8 +59,8 @@ def fill(database: Database, keys: list[str], *, rows: int) -> None:
         source.execute(f"ANALYZE TABLE {DATABASE}.by_{key}")
 
 
-def dump(worker: Worker, source: Database, kafka: Kafka, *, key: str, readers: int, rows: int) -> Measured:
-    """One connector's first dump of one table, by a worker that runs."""
+def dump(worker: Worker, source: Database, kafka: Kafka, *, key: str, readers: int, rows: int, again: list[str]) -> Iterator[Measured]:
+    """One connector's first dump of one table, by a worker that runs; then a requested dump of each mode of ``again``."""
     name = f"{key}{readers}"
     topics = Topics(kafka.bootstrap, [f"{name}.{DATABASE}.by_{key}"])
     connector = Connector(
@@ -84,6 +89,7 @@ def dump(worker: Worker, source: Database, kafka: Kafka, *, key: str, readers: i
 
     wait_until(dumped, timeout_s=LIMIT_S, what=f"{name} to be dumped", pause_s=POLL_S)
     measured = Measured(
+        mode="first",
         key=key,
         readers=readers,
         rows=topics.records(),
@@ -92,10 +98,43 @@ def dump(worker: Worker, source: Database, kafka: Kafka, *, key: str, readers: i
         cpu_s=cpu_s(worker.pid) - began_cpu_s + cpu_s(worker.task_pid() or 0),
     )
     assert measured.rows == rows, f"{name} wrote {measured.rows} records of {rows} rows"
+    yield measured
+    for mode in again:
+        yield requested(worker, name, mode=mode, key=key, readers=readers, rows=rows)
     worker.rest.delete(name)
     wait_until(lambda: worker.task_pid() is None, timeout_s=60, what="the task to end")
     delete_topics(kafka.bootstrap, f"{name}.")
-    return measured
+
+
+def requested(worker: Worker, name: str, *, mode: str, key: str, readers: int, rows: int) -> Measured:
+    """A dump of the connector's table in ``mode``, from its request to DONE."""
+    pids = [pid for pid in (worker.pid, worker.task_pid()) if pid is not None]
+    wait_until(lambda: worker.rest.dump(name).done, timeout_s=60, what="the first dump's end to be stored")
+    meter, began_s = Meter.of(pids), time.monotonic()
+    asked = {"tables": [rf"{DATABASE}\.by_{key}"], "mode": mode, "parallelism": readers}
+    answer = httpx.post(f"{worker.url}/connectors/{name}/dumps", json=asked, timeout=60, verify=NO_TLS)
+    answer.raise_for_status()
+    dump = answer.json()["id"]
+    status: dict[str, Any] = {}
+
+    def done() -> bool:
+        nonlocal status
+        status = (worker.rest.requested_dump(name, dump) or {}).get("status", status)
+        assert status.get("state") not in {"FAILED", "STOPPED"}, f"{mode} ended: {status}"
+        return status.get("state") == "DONE"
+
+    wait_until(done, timeout_s=LIMIT_S, what=f"a dump of {name} to be done", pause_s=POLL_S)
+    assert status["rows"] == rows, f"{mode} read {status['rows_done']} of {rows} rows"
+    return Measured(mode=mode, key=key, readers=readers, rows=rows, first_s=None, wall_s=time.monotonic() - began_s, cpu_s=meter.used_s())
+
+
+def reported(one: Measured) -> str:
+    """A line for a reader."""
+    first = "" if one.first_s is None else f", the first record after {one.first_s:.2f} s"
+    return (
+        f"key {one.key}, {one.readers} readers, {one.mode}: {one.wall_s:.1f} s ({one.rows / one.wall_s:.0f} rows/s){first}, "
+        f"{one.cpu_s:.1f} CPU-s"
+    )
 
 
 def main() -> int:
@@ -104,6 +143,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--readers", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--keys", choices=tuple(KEYS), nargs="+", default=list(KEYS))
+    parser.add_argument("--again", choices=("rows", "repair", "verify"), nargs="+", default=[])
     arguments = parser.parse_args()
     console = Console(highlight=False, width=160)
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -124,12 +164,9 @@ def main() -> int:
                     with Worker(
                         kafka, folder, name=f"w{key}{readers}", options={"dblog.registry.topic": f"schemas-{key}-{readers}"}
                     ) as worker:
-                        one = dump(worker, server, kafka, key=key, readers=readers, rows=arguments.rows)
-                    found.append(one)
-                    console.print(
-                        f"key {key}, {readers} readers: {one.wall_s:.1f} s ({one.rows / one.wall_s:.0f} rows/s), the first record after "
-                        f"{one.first_s:.2f} s, {one.cpu_s:.1f} CPU-s"
-                    )
+                        for one in dump(worker, server, kafka, key=key, readers=readers, rows=arguments.rows, again=arguments.again):
+                            found.append(one)
+                            console.print(reported(one))
     finally:
         for data in (arguments.source, "kafka"):
             shutil.rmtree(FOLDER / data, ignore_errors=True)

@@ -199,6 +199,9 @@ class SimEncoder:
             values.append(("r", pos, names, row))
         return keys, values, dropped, 0
 
+    def end_of_rows(self, rows: Any, start: int, rows_max: int, _bytes_max: int) -> int:
+        return min(len(rows), start + rows_max)
+
     def fingerprint_chunk(self, rows: Any, dropped_keys: frozenset[bytes]) -> tuple[list[tuple[bytes, Row]], int, int]:
         """The rows themselves: the marker is compared with what they were."""
         self._records.shown = rows[0][0] if rows else BEHIND_ALL

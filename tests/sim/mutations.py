@@ -112,18 +112,18 @@ MUTATIONS = (
     Mutation(
         "noted keys are sent all the same",
         f"{READERS}interleaved:Interleaver._encoded",
-        "chunk.rows, context, noted",
-        "chunk.rows, context, frozenset()",
+        "rows.encode_chunk(part, context, noted)",
+        "rows.encode_chunk(part, context, frozenset())",
     ),
     Mutation(
         "keys that come behind a window whose turn has not come are sent all the same",
-        f"{READERS}interleaved:Interleaver._encoded",
-        "noted = closed.dropped | window.noted if window.noted else closed.dropped",
-        "noted = closed.dropped",
+        f"{READERS}leaving:LeavingWindow.left_out",
+        "return self.closed.dropped | self.noted if self.noted else self.closed.dropped",
+        "return self.closed.dropped",
         5000,
     ),
     Mutation(
-        "keys that come between the parts of a window are sent all the same",
+        "keys that come behind rows that are encoded are sent all the same",
         f"{READERS}leaving:Encoded.part",
         "if noted and not noted.isdisjoint(keys):",
         "if False:",
@@ -262,7 +262,7 @@ MUTATIONS = (
     Mutation(
         "rows that changed inside a window have fingerprints",
         f"{READERS}interleaved:Interleaver._encoded",
-        "encoder.fingerprint_chunk(chunk.rows, noted)",
+        "encoder.fingerprint_chunk(chunk.rows, window.left_out())",
         "encoder.fingerprint_chunk(chunk.rows, frozenset())",
         20_000,
     ),

@@ -63,6 +63,7 @@ class Silence:
 def install() -> None:
     """Have the reader layer run on simulated threads and time, for the rest of this process."""
     interleaved.CHUNK_BATCH_RECORDS = 2
+    interleaved.CHUNK_BATCH_BYTES = 4  # fields of a simulated record: two rows become records at a time, and leave one by one
     interleaved.CHUNK_PARTS_AHEAD = 0
     sharing.CHUNKS_KEPT = (1,)
     chunk.CHUNKS_MIN = 1

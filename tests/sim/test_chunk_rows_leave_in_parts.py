@@ -13,7 +13,7 @@ from dblog.model import Segment
 from dblog.readers import interleaved
 from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead
-from sim.test_dump_beside_log import ORDERS, FakeDumpConnection, SharedKeyEncoder, World, fake_sql
+from sim.test_dump_beside_log import ORDERS, ROW_BYTES, FakeDumpConnection, FakeEncoder, SharedKeyEncoder, World, fake_sql
 
 
 @pytest.fixture
@@ -210,6 +210,47 @@ def test_large_rows_leave_in_parts_of_so_many_bytes(world: World, monkeypatch: p
     _close(world)
 
     assert _taken(world) == [b"0"]
+
+
+def test_rows_become_records_when_they_leave_and_not_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once would hold up the log for as long as many parts."""
+    made: list[int] = []
+    encode = FakeEncoder.encode_chunk
+
+    def counted(self: FakeEncoder, rows: bytes, context: Any, dropped: Any) -> Any:
+        made.append(len(rows) // ROW_BYTES)
+        return encode(self, rows, context, dropped)
+
+    monkeypatch.setattr(FakeEncoder, "encode_chunk", counted)
+
+    _close(world)
+
+    assert made == [2]
+    world.interleaver.send_all_chunk_rows()
+    assert made == [2] * 5
+
+
+def test_a_key_that_comes_behind_its_record_is_left_out_all_the_same(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are larger than rows, so what is made at a time may leave in several parts."""
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_RECORDS", 4)
+    monkeypatch.setattr(interleaved, "CHUNK_BATCH_BYTES", ROW_BYTES * 4)
+    encode = FakeEncoder.encode_chunk
+
+    def larger(self: FakeEncoder, rows: bytes, context: Any, dropped: Any) -> Any:
+        keys, values, count, digest = encode(self, rows, context, dropped)
+        return keys, [value and value.ljust(ROW_BYTES * 2) for value in values], count, digest
+
+    monkeypatch.setattr(FakeEncoder, "encode_chunk", larger)
+    _close(world)
+    assert _taken(world) == [b"0", b"1"]
+
+    _log(world, 2, 5)
+    left = _taken(world)
+    while world.interleaver.send_chunk_rows():
+        left += _taken(world)
+
+    assert left == [b"2", b"5", b"3", b"4", b"6", b"7", b"8", b"9"]
+    assert [(marker.rows_read, marker.rows_dropped) for marker in world.markers] == [(10, 2)]
 
 
 def test_of_too_many_keys_behind_a_window_none_is_kept_and_all_its_rows_leave_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

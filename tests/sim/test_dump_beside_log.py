@@ -34,6 +34,8 @@ from support.fake_session import FakeDatabase, FakeDumpConnection, FakeSql, fake
 
 REGRESSIONS: tuple[int, ...] = ()
 TIMEOUT_S = 30.0
+ROW_BYTES = 22
+"""Packet header 4, zero byte, null bitmap, two numbers."""
 
 ORDERS = TableId("shop", "orders")
 ITEMS = TableId("shop", "items")
@@ -53,11 +55,14 @@ class FakeEncoder:
     def key_of(self, id_: int) -> bytes | None:
         return b"%d" % id_ if self.plan.key else None
 
+    def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
+        return min(len(rows), start + ROW_BYTES * max(1, min(rows_max, bytes_max // ROW_BYTES)))
+
     def encode_chunk(self, rows: bytes, context: Any, dropped_keys: Any) -> tuple[list[bytes | None], list[bytes | None], int, int]:
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         dropped = 0
-        for at in range(0, len(rows), 22):  # packet header 4, zero byte, null bitmap, two numbers
+        for at in range(0, len(rows), ROW_BYTES):
             id_, version = (int.from_bytes(rows[at + o : at + o + 8], "little") for o in (6, 14))
             key = self.key_of(id_)
             if key in dropped_keys:

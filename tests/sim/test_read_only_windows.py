@@ -32,6 +32,9 @@ from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
 REGRESSIONS: tuple[int, ...] = ()
 TIMEOUT_S = 30.0
 ROW_BITS = 23
+ROW_BYTES = 22
+"""Packet header 4, zero byte, null bitmap, two numbers."""
+"""Packet header 4, zero byte, null bitmap, two numbers."""
 TABLES = [TableId("shop", "orders"), TableId("shop", "items")]
 Change = tuple[TableId, int, int | None]
 """Table, id, and the version that it has now; None: it is deleted."""
@@ -43,11 +46,14 @@ class Encoder:
     def __init__(self, table: Table) -> None:
         self.plan = SimpleNamespace(table=table, topic=str(table.id), key=(0,))
 
+    def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
+        return min(len(rows), start + ROW_BYTES * max(1, min(rows_max, bytes_max // ROW_BYTES)))
+
     def encode_chunk(self, rows: bytes, context: Any, dropped_keys: Any) -> tuple[list[bytes | None], list[bytes | None], int, int]:
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         dropped = 0
-        for at in range(0, len(rows), 22):  # packet header 4, zero byte, null bitmap, two numbers
+        for at in range(0, len(rows), ROW_BYTES):
             id_, version = (int.from_bytes(rows[at + o : at + o + 8], "little") for o in (6, 14))
             if b"%d" % id_ in dropped_keys:
                 dropped += 1

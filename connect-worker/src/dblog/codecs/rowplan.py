@@ -36,7 +36,7 @@ Chunk = tuple[list[bytes | None], list[bytes | None], int, int]
 
 NEW_KEY_HEADER = "__debezium.newkey"
 OLD_KEY_HEADER = "__debezium.oldkey"
-_DIGEST_MASK = (1 << 64) - 1
+DIGEST_MASK = (1 << 64) - 1
 
 
 class RowEncoder(Protocol):
@@ -61,6 +61,9 @@ class RowEncoder(Protocol):
         the log have its ``op``, no image before, and count from 0. The digest is the sum modulo 2^64 of the crc32 of every row's Avro bytes (the row
         struct, without union index), dropped ones too.
         """
+
+    def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
+        """Where the row packets end that are the next from ``start`` on: as many as both bounds allow, and one at least."""
 
     def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
         """Of the same rows, for a dump that sends none: 16 bytes for each that is not left out. The plan has a key. Dropped rows and digest as above."""
@@ -96,6 +99,9 @@ class Image(Protocol):
 
     def ResultRows(self, plan: TablePlan, /) -> Callable[[bytes], Iterator[Row]]:  # noqa: N802
         """A reader of result-set row packets."""
+
+    def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int, /) -> int:
+        """``RowEncoder.end_of_rows``."""
 
     def check_table_map(self, plan: TablePlan, body: bytes, /) -> None:
         """Refuse a table map that does not fit the plan."""
@@ -186,7 +192,7 @@ class ReferencePlan:
         for image_row in self._result_rows(rows):
             source = source_block(self.plan, context, row=0 if op == "r" else len(keys))
             row = self._struct(image_row)
-            digest = digest + crc32(self._row_bytes(row)) & _DIGEST_MASK
+            digest = digest + crc32(self._row_bytes(row)) & DIGEST_MASK
             key = self._key(image_row)
             if key is not None and key in dropped_keys:
                 dropped += 1
@@ -194,6 +200,10 @@ class ReferencePlan:
             keys.append(key)
             values.append(self._value(op, None, row, source, context, order))
         return keys, values, dropped, digest
+
+    def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
+        """See RowEncoder."""
+        return self._image.end_of_rows(rows, start, rows_max, bytes_max)
 
     def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
         """See RowEncoder."""
@@ -203,7 +213,7 @@ class ReferencePlan:
         dropped = digest = 0
         for image_row in self._result_rows(rows):
             row = self._row_bytes(self._struct(image_row))
-            digest = digest + crc32(row) & _DIGEST_MASK
+            digest = digest + crc32(row) & DIGEST_MASK
             if dropped_keys and self._key(image_row) in dropped_keys:
                 dropped += 1
                 continue

@@ -41,13 +41,13 @@ from dblog.readers.tally import Tally
 
 log = structlog.get_logger(__name__)
 
-CHUNK_BATCH_RECORDS = 2000
+CHUNK_BATCH_RECORDS = 1000
 """Chunk rows enter the queue in batches of this size: larger ones cost time in the producer (measured: 12 to 15 % at 20 000), and a row of the log waits
 behind those that are in the queue. Of large rows there are fewer, as many as ``CHUNK_BATCH_BYTES`` have."""
 
-CHUNK_BATCH_BYTES = 512 * 1024
+CHUNK_BATCH_BYTES = 256 * 1024
 
-CHUNK_PARTS_AHEAD = 2
+CHUNK_PARTS_AHEAD = 3
 """Parts of chunks enter the queue while it holds no more than so many: with one the sender waits for the log thread now and then (a third fewer records a
 second), with more a row of the log waits longer.
 """
@@ -656,7 +656,7 @@ class Interleaver:
         if records is None:
             self._end_first()
             return 0, 0
-        keys, values = records.part(window.noted, records_max=self._part_records, bytes_max=self._part_bytes)
+        keys, values = records.part(window.left_out(), records_max=self._part_records, bytes_max=self._part_bytes)
         size_bytes = 0
         if keys:
             segment = Segment(records.topic, keys, values, window.closed.table)
@@ -681,7 +681,7 @@ class Interleaver:
         return False
 
     def _encoded(self, window: LeavingWindow[ChunkRead]) -> Encoded | None:
-        """Its rows as records; None where they are not to leave."""
+        """Its rows as records, or how they become so; None where they are not to leave."""
         if window.records is not None:
             return window.records
         closed = window.closed
@@ -704,20 +704,22 @@ class Interleaver:
             sequence_low=closed.low.sequence_low,
             snapshot="incremental",
         )
-        noted = closed.dropped | window.noted if window.noted else closed.dropped
-        records = Encoded(encoder.plan.topic, [], [], 0, 0)
+        records = Encoded(encoder.plan.topic)
+        by_key = distinguishes_rows(encoder.plan)
         if chunk.extent.mode is Mode.VERIFY:
-            records.fingerprints, records.dropped, records.digest = encoder.fingerprint_chunk(chunk.rows, noted)
+            records.fingerprints, records.dropped, records.digest = encoder.fingerprint_chunk(chunk.rows, window.left_out())
             records.schemas = verified_schemas(encoder.plan)
         else:
-            records.keys, records.values, records.dropped, records.digest = (chunk.encoder or encoder).encode_chunk(
-                chunk.rows, context, noted
-            )
-        if records.dropped and not distinguishes_rows(encoder.plan):
+            rows = chunk.encoder or encoder
+            records.rows, records.end_of_rows = chunk.rows, rows.end_of_rows
+            records.encode = lambda part, noted: rows.encode_chunk(part, context, noted)
+            if not by_key:
+                records.make(window.left_out())
+        if records.dropped and not by_key:
             self._mixed_up_again(chunk, closed.lane)
             return None
         self._mixed_up.pop((closed.table, closed.lane), None)
-        window.records, window.noted = records, set()
+        window.records = records
         return records
 
     def _moves_on(self, window: LeavingWindow[ChunkRead], records: Encoded) -> None:

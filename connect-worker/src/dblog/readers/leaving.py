@@ -2,18 +2,22 @@
 
 A closed window's rows may leave later than at its high watermark. Until the log changes a row, what the SELECT saw of it is what the log shows, so the
 rule of the window goes on to hold (``core/watermark.py``): a key that the log brings meanwhile is noted, and its row is left out if it has not left. The
-log waits for one part at most. Where keys do not tell rows apart, or the log brings other things than rows, all that is left leaves first. # I2
+log waits for one part at most, which is encoded when it leaves. Where keys do not tell rows apart, or the log brings other things than rows, all that is
+left leaves first. # I2
 
 The interleaver changes it under its lock; the log thread, which alone changes it, reads without.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from dblog.codecs.rowplan import DIGEST_MASK, Chunk
 from dblog.core.watermark import Closed
 from dblog.model import TableId
 
@@ -25,29 +29,46 @@ NOTED_MAX = 20_000
 
 @dataclass(slots=True, eq=False)
 class Encoded:
-    """Records of a window whose turn it is; those in front of ``at`` have left."""
+    """Records of a window whose turn it is: ``rows`` as the server sent them, in front of ``start`` as records, of which those in front of ``at`` have left."""
 
     topic: str
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    dropped: int
-    digest: int
+    rows: bytes = b""
+    end_of_rows: Callable[[bytes, int, int, int], int] | None = None
+    """``RowEncoder.end_of_rows``; None where there are no rows to encode."""
+    encode: Callable[[bytes, AbstractSet[bytes]], Chunk] | None = None
+    """``RowEncoder.encode_chunk`` at the window's position."""
+    start: int = 0
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    at: int = 0
+    dropped: int = 0
+    digest: int = 0
     fingerprints: bytes | None = None
     schemas: tuple[str, str] | None = None
-    at: int = 0
     mean_bytes: int | None = None
-    """Of a record's value; None: no part has left."""
+    """Of a record's value; None: none is encoded."""
 
     @property
     def is_out(self) -> bool:
         """Whether all have left."""
-        return self.at >= len(self.keys)
+        return self.at >= len(self.keys) and self.start >= len(self.rows)
 
-    def part(self, noted: set[bytes], *, records_max: int, bytes_max: int) -> tuple[list[bytes | None], list[bytes | None]]:
-        """The next records to leave, without those whose key the log has had since: about so many bytes of them, and one at least."""
-        if self.mean_bytes is None:
-            self.mean_bytes = max(1, sum(len(value) for value in self.values if value is not None) // max(1, len(self.values)))
-        stop = self.at + max(1, min(records_max, bytes_max // self.mean_bytes))
+    def make(self, noted: AbstractSet[bytes], *, rows_max: int = sys.maxsize, bytes_max: int = sys.maxsize) -> None:
+        """Encode the next rows, without those whose key the log has had since the SELECT."""
+        if self.end_of_rows is None or self.encode is None:
+            return
+        stop = self.end_of_rows(self.rows, self.start, rows_max, bytes_max)
+        self.keys, self.values, dropped, digest = self.encode(self.rows[self.start : stop], noted)
+        self.start, self.at, self.dropped, self.digest = stop, 0, self.dropped + dropped, self.digest + digest & DIGEST_MASK
+        if self.mean_bytes is None and self.values:
+            self.mean_bytes = max(1, sum(len(value) for value in self.values if value is not None) // len(self.values))
+
+    def part(self, noted: AbstractSet[bytes], *, records_max: int, bytes_max: int) -> tuple[list[bytes | None], list[bytes | None]]:
+        """The next records to leave, without those whose key the log has had since the SELECT: about so many bytes of them, and one row at least."""
+        if self.at >= len(self.keys):
+            self.make(noted, rows_max=records_max, bytes_max=bytes_max)
+            noted = frozenset()
+        stop = self.at + max(1, min(records_max, bytes_max // (self.mean_bytes or 1)))
         keys, values = self.keys[self.at : stop], self.values[self.at : stop]
         self.at = stop
         if noted and not noted.isdisjoint(keys):
@@ -60,11 +81,15 @@ class Encoded:
 
 @dataclass(slots=True, eq=False)
 class LeavingWindow(Generic[Rows]):
-    """``noted``: keys of the log since the high watermark, or since its rows were encoded. ``records`` None: its turn has not come."""
+    """``noted``: keys of the log since the high watermark. ``records`` None: its turn has not come."""
 
     closed: Closed[Rows]
     noted: set[bytes] = field(default_factory=set)
     records: Encoded | None = None
+
+    def left_out(self) -> AbstractSet[bytes]:
+        """Keys that the log has had since the SELECT."""
+        return self.closed.dropped | self.noted if self.noted else self.closed.dropped
 
 
 class Leaving(Generic[Rows]):

@@ -87,6 +87,10 @@ class PassedOver:
         """Not asked for: its windows are thrown away."""
         raise AssertionError(self._table, len(rows), context, dropped_keys, op)
 
+    def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
+        """Not asked for either."""
+        raise AssertionError(self._table, len(rows), start, rows_max, bytes_max)
+
     def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
         """Not asked for either."""
         raise AssertionError(self._table, len(rows), dropped_keys)

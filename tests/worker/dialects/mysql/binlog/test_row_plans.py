@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import struct
+import sys
 import zlib
 from decimal import Decimal
 from hashlib import md5
@@ -138,10 +139,36 @@ def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
     assert [decoded(made.plan, value)["after"] for value in chunk[1]] == [made.struct(row) for row in kept]
     assert all(decoded(made.plan, value)["op"] == "r" for value in chunk[1])
     assert all(decoded(made.plan, value)["source"]["snapshot"] == "incremental" for value in chunk[1])
+    outside = dataclasses.replace(context, transaction=None)  # as those of a chunk are
+    whole = fast.encode_chunk(packets, outside, dropped)
+    for rows_max, bytes_max in ((1, sys.maxsize), (2, sys.maxsize), (sys.maxsize, 1), (3, len(packets) // 2)):
+        keys, values, start, left_out, digest = [], [], 0, 0, 0
+        while start < len(packets):
+            stop = fast.end_of_rows(packets, start, rows_max, bytes_max)
+            assert stop == slow.end_of_rows(packets, start, rows_max, bytes_max)
+            part = fast.encode_chunk(packets[start:stop], outside, dropped)
+            keys, values, left_out, digest, start = keys + part[0], values + part[1], left_out + part[2], digest + part[3], stop
+        assert (keys, values, left_out, digest % 2**64) == whole
     if made.plan.key:
         prints = fast.fingerprint_chunk(memoryview(packets + b"\x05\0\0\x01\xfe\0\0\x02\0"), dropped)
         assert prints == slow.fingerprint_chunk(packets, dropped)
         assert prints == (recomputed(made.plan, chunk[0], chunk[1]), chunk[2], chunk[3])
+
+
+@pytest.mark.parametrize("tail", [0, 1, 3, 4, 5, 9])
+def test_rows_of_several_packets_end_alike_also_where_they_are_cut_off(tail: int) -> None:
+    fast, slow = both(Made([], frozenset(), plan_of([Column(name="c", type="int", type_text="int", nullable=True)], key=())))
+    long = b"\xff\xff\xff\x01" + bytes(0xFFFFFF) + b"\x02\0\0\x02" + bytes(2)
+    for rows, ends in (
+        (long + b"\x01\0\0\x03\0", [len(long), len(long) + 5]),
+        (long[: 0xFFFFFF + 4 + tail], [min(len(long), 0xFFFFFF + 4 + tail)]),
+        (b"\x05\0\0\x01" + bytes(tail), [4 + min(tail, 5), 4 + tail]),
+    ):
+        at = 0
+        for end in ends:
+            if at < len(rows):
+                assert fast.end_of_rows(rows, at, 1, sys.maxsize) == slow.end_of_rows(rows, at, 1, sys.maxsize) == end
+            at = end
 
 
 def recomputed(plan: TablePlan, keys: list[bytes | None], values: list[bytes | None]) -> bytes:

@@ -1110,6 +1110,25 @@ cdef class FastPlan:
         del held
         return keys, values, dropped, digest
 
+    def end_of_rows(self, rows not None, Py_ssize_t start, Py_ssize_t rows_max, Py_ssize_t bytes_max):
+        """See rowplan.RowEncoder."""
+        cdef const uint8_t[::1] view = rows
+        cdef Py_ssize_t size = view.shape[0], at = start, length
+        while at < size:
+            while True:
+                if size - at < 4:
+                    return size  # encode_chunk says so
+                length = <Py_ssize_t>little(&view[at], 3)
+                at += 4 + length
+                if at >= size:
+                    return size
+                if length < 0xFFFFFF:
+                    break
+            rows_max -= 1
+            if rows_max <= 0 or at - start >= bytes_max:
+                return at
+        return size
+
     def fingerprint_chunk(self, rows not None, dropped_keys not None):
         """See rowplan.RowEncoder."""
         cdef const uint8_t[::1] view = rows

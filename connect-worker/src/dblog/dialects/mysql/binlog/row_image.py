@@ -25,6 +25,9 @@ from dblog.model import Column
 Row = tuple[Any, ...]
 """A value for each column of the image, in image order; None for NULL and for what the column cannot mean."""
 
+LONGEST = 0xFFFFFF
+"""Bytes of a packet; one of so many goes on in the next."""
+
 ONE_LENGTH_BYTE_MAX = 255
 """A string column of at most so many bytes has one length byte in the image, a longer one two."""
 
@@ -265,8 +268,20 @@ class ResultRows:
         return tuple(row)
 
 
+def end_of_rows(packets: bytes, start: int, rows_max: int, bytes_max: int) -> int:
+    """See ``rowplan.RowEncoder``. Packets that are cut off end with the rest: who reads them says so."""
+    at, rows = start, 0
+    while at < len(packets) and (at == start or (rows < rows_max and at - start < bytes_max)):
+        length = LONGEST
+        while length == LONGEST and at < len(packets):
+            length = int.from_bytes(packets[at : at + 3], "little")
+            at += 4 + length
+        rows += 1
+    return min(at, len(packets))
+
+
 def packet_payloads(packets: bytes) -> Iterator[bytes]:
-    """Payloads of whole packets; one of 2^24-1 bytes goes on in the next."""
+    """Payloads of whole packets, put together where they take several."""
     at = 0
     parts: list[bytes] = []
     while at < len(packets):
@@ -275,7 +290,7 @@ def packet_payloads(packets: bytes) -> Iterator[bytes]:
             raise DefiniteError("the rows of a chunk end inside a packet")
         parts.append(packets[at + 4 : at + 4 + length])
         at += 4 + length
-        if length < 0xFFFFFF:  # noqa: PLR2004 - the longest packet
+        if length < LONGEST:
             yield b"".join(parts)
             parts.clear()
     if parts:
