@@ -12,7 +12,7 @@ import time
 from sim.mutations import MUTATIONS, Mutation, applied, mutated
 from sim.play import install, play
 
-GARBAGE_SEEDS = 10
+GARBAGE_SEEDS = 30
 """A schedule leaves circles of objects behind; they are looked for so often."""
 HANGS_S = 5
 """A schedule that takes so long does not end at all."""

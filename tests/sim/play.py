@@ -63,7 +63,6 @@ class Silence:
 def install() -> None:
     """Have the reader layer run on simulated threads and time, for the rest of this process."""
     interleaved.CHUNK_BATCH_RECORDS = 2
-    interleaved.CHUNK_BATCH_BYTES = 4  # fields of a simulated record: two rows become records at a time, and leave one by one
     interleaved.CHUNK_PARTS_AHEAD = 0
     sharing.CHUNKS_KEPT = (1,)
     chunk.CHUNKS_MIN = 1
@@ -200,6 +199,8 @@ class Play:
 
     def __init__(self, seed: int, *, trace: list[str] | None = None) -> None:
         self.chance = Random(seed)
+        # Fields of simulated records: two rows become records at a time, and leave together, or one by one.
+        interleaved.CHUNK_BATCH_BYTES = 8 if seed % 2 else 4
         random = self.random = self.chance.random
         self.aside = Random(f"aside {seed}").random
         """Dice of their own, for what changes nothing else of a schedule."""
