@@ -186,7 +186,7 @@ bench-table: setup
 bench-sink: setup
 	@$(BIN)/python tests/bench/sinks.py $(ARGS)
 
-# Three minutes on one core; the tests play some thousand of the same seeds: see tests/sim/play.py.
+# Seven minutes of CPU, shared by all cores; the tests play some thousand of the same seeds: see tests/sim/play.py.
 SIMULATE := PYTHONHASHSEED=0 PYTHONPATH=$(CURDIR)/tests:$(CURDIR)/connect-worker/src $(BIN)/python -m sim
 sim: setup
 	@$(SIMULATE) $(if $(SEED),--seed $(SEED),$(if $(SEEDS),--seeds $(SEEDS)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -52,6 +54,17 @@ def show(seed: int) -> int:
     return found is not None
 
 
+def shared(first: int, seeds: int, processes: int) -> int:
+    """The same by processes side by side, each with its share; 1 when one of them has failed."""
+    bounds = [first + seeds * n // processes for n in range(processes + 1)]
+    shares = [
+        subprocess.Popen([sys.executable, "-m", "sim", "--first", str(begin), "--seeds", str(end - begin), "--processes", "1"])
+        for begin, end in itertools.pairwise(bounds)
+    ]
+    ends = [share.wait() for share in shares]
+    return int(any(ends))
+
+
 def survives(mutation: Mutation, seeds: int) -> tuple[int, str] | None:
     """None if no seed has failed, else the first one and what it came to."""
     with applied(mutation):
@@ -93,6 +106,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="this one alone, with its schedule")
     parser.add_argument("--mutations", nargs="?", const="", default=None, help="take protections away, those whose names hold this text")
     parser.add_argument("--within", type=int, default=1_000_000, help="only mutations that are found out within so many seeds")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share the seeds")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a schedule
         os.execve(sys.executable, [sys.executable, "-m", "sim", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606 - this program itself
@@ -104,6 +118,8 @@ def main() -> int:
         return show(arguments.seed)
     if arguments.mutations is not None:
         return mutations(arguments.mutations, arguments.within)
+    if arguments.processes > 1:
+        return shared(arguments.first, arguments.seeds, arguments.processes)
     return campaign(arguments.first, arguments.seeds)
 
 
