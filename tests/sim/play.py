@@ -27,7 +27,7 @@ from dblog.core.requested import End, RequestedDump, requests_from_text
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.errors import DblogError
 from dblog.model import Batch, OffsetMap, TableId
-from dblog.readers import chunk, interleaved, sharing, starting
+from dblog.readers import chunk, interleaved, leaving, sharing, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
 from sim.beginnings import Beginning, begin, beginning_of
@@ -201,6 +201,7 @@ class Play:
         self.chance = Random(seed)
         # Fields of simulated records: two rows become records at a time, and leave together, or one by one.
         interleaved.CHUNK_BATCH_BYTES = 8 if seed % 2 else 4
+        leaving.NOTED_MAX = 2 if seed % 4 == 0 else 100
         random = self.random = self.chance.random
         self.aside = Random(f"aside {seed}").random
         """Dice of their own, for what changes nothing else of a schedule."""

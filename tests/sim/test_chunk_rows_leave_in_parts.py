@@ -6,14 +6,14 @@ import threading
 from typing import Any
 
 import pytest
-from dblog.core.dumprequests import DumpRequest, Mode, Wanted, with_wanted
+from dblog.core.dumprequests import DumpRequest, Mode, Wanted, with_table_wanted, with_wanted
 from dblog.core.dumps import dump_of
 from dblog.core.watermark import WatermarkPosition
 from dblog.model import Segment
 from dblog.readers import interleaved
 from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead
-from sim.test_dump_beside_log import ORDERS, ROW_BYTES, FakeDumpConnection, FakeEncoder, SharedKeyEncoder, World, fake_sql
+from sim.test_dump_beside_log import ITEMS, ORDERS, ROW_BYTES, FakeDumpConnection, FakeEncoder, SharedKeyEncoder, World, fake_sql
 
 
 @pytest.fixture
@@ -257,6 +257,33 @@ def test_of_too_many_keys_behind_a_window_none_is_kept_and_all_its_rows_leave_fi
     monkeypatch.setattr("dblog.readers.leaving.NOTED_MAX", 2)
     _close(world)
 
+    world.interleaver.moved("behind 4, 5 and 77")
+
     _log(world, 4, 5, 77)
 
-    assert _taken(world) == [b"0", b"1", b"2", b"3", b"6", b"7", b"8", b"9", b"4", b"5", b"77"]
+    batches = world.queue.poll(timeout_s=0, records_max=100, bytes_max=1 << 20)
+    assert [key for batch in batches for segment in batch.segments for key in segment.keys] == [
+        *(b"%d" % n for n in range(10)),
+        b"4",
+        b"5",
+        b"77",
+    ]
+    assert [batch.step.log_offsets for batch in batches if batch.step.log_offsets] == [("behind 4, 5 and 77",)]
+    assert batches[-1].step.log_offsets, "no offset is ahead of its rows"
+    assert [marker.rows_dropped for marker in world.markers] == [0]
+
+
+@pytest.mark.parametrize("how", ["stopped and forgotten", "its table is stopped"])
+def test_rows_of_what_was_stopped_since_the_select_do_not_leave(world: World, how: str) -> None:
+    request = DumpRequest(id="1", connector="c", created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(r"shop\..*",))
+    world.interleaver.change_requests(lambda known: known.added(request, [ORDERS, ITEMS]))
+    world.interleaver.read_for(ORDERS, request.id)
+    _close(world, extent=Extent(dump=request.id))
+
+    if how == "stopped and forgotten":
+        world.interleaver.change_requests(lambda known: known.added(with_wanted(request, Wanted.STOPPED), []).forgotten("1"))
+    else:
+        world.interleaver.change_requests(lambda known: known.added(with_table_wanted(request, "shop.orders", Wanted.STOPPED), []))
+    world.interleaver.send_all_chunk_rows()
+
+    assert (_taken(world), world.markers) == ([b"0", b"1"], [])

@@ -49,7 +49,7 @@ RARE = (
     ),
     (
         another_reader_begins_a_table_again_while_the_last_part_of_a_window_waits_for_room,
-        Mutation("", f"{READERS}interleaved:Interleaver._send_part", "records.is_out and self._may_go_on(window)", "records.is_out"),
+        Mutation("", f"{READERS}interleaved:Interleaver._moves_on", "moves = self._is_next(chunk)", "moves = True"),
     ),
 )
 

@@ -46,3 +46,11 @@ class JsonImage:
                 yield row
 
         return read
+
+    def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int, /) -> int:
+        end = start
+        for line in rows[start:].splitlines(keepends=True)[:rows_max]:
+            end += len(line)
+            if end - start >= bytes_max:
+                break
+        return end

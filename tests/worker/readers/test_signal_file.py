@@ -101,3 +101,23 @@ def test_thousands_of_lines_are_taken_in_one_look(path: Path) -> None:
 
     assert len(task.taken) == 2000
     assert path.read_text() == ""
+
+
+def test_the_same_lines_again_stay_until_an_offset_has_them_too(path: Path) -> None:
+    task = Task(path)
+    path.write_text("pause\n")
+    task.look()
+    before = task.known
+    task.store()
+    task.look()
+    assert path.read_text() == ""
+
+    path.write_text("pause\n")
+    task.look()
+    task.file.stored(before)  # an older offset was on its way
+    task.look()
+    assert (task.taken, path.read_text()) == ([b"pause", b"pause"], "pause\n")
+
+    task.store()
+    task.look()
+    assert path.read_text() == ""

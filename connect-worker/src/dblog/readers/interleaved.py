@@ -29,7 +29,7 @@ from dblog.core.dumprequests import INITIAL, DumpRequest, Mode
 from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
-from dblog.core.requested import End, RequestedDump, Requests
+from dblog.core.requested import STOPPED, End, RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.observe.numbers import named
@@ -477,17 +477,19 @@ class Interleaver:
 
     def rows(self, segments: list[Segment], *, records: int, size_bytes: int, source_ts_us: int | None) -> None:
         """Log rows, in log order: drop their keys from open windows, and send them."""
+        if self._leaving and any(s.table is not None and self._leaving.is_full(s.table, len(s.keys)) for s in segments):
+            # They leave ahead of these rows, and no offset behind these rows may be stored before these rows are. # I1
+            self._log_offsets, offsets = [], self._log_offsets
+            self.send_all_chunk_rows()
+            self._log_offsets = offsets
         if self._windows.open_total or self._leaving:
-            full = False
             self._log_is_ahead = bool(self._leaving)
             with self._changed:
                 for segment in segments:
                     if segment.table is not None:
-                        full |= self._leaving.note(segment.table, segment.keys)
+                        self._leaving.note(segment.table, segment.keys)
                         for spoilt in self._windows.note(segment.table, segment.keys):
                             self._discarded(spoilt)
-            if full:
-                self.send_all_chunk_rows()
         self._put(segments, records, size_bytes, source_ts_us)
 
     def table_changed(self, table: TableId, reason: str) -> None:
@@ -662,10 +664,8 @@ class Interleaver:
             segment = Segment(records.topic, keys, values, window.closed.table)
             size_bytes = sum(len(k) for k in keys if k) + sum(len(v) for v in values if v)
             self._put([segment], len(keys), size_bytes, None)
-        if records.is_out and self._may_go_on(window):
+        if records.is_out:
             self._moves_on(window, records)
-        elif records.is_out:
-            self._end_first()
         return len(keys), size_bytes
 
     def _end_first(self) -> None:
@@ -677,7 +677,7 @@ class Interleaver:
         """False: its dump was stopped, or another reader of the table has begun it again, since the SELECT or while rows left; the rest is thrown away."""
         if self._goes_on(window.closed.rows):
             return True
-        self._thrown_away(window.closed, f"the dump of {window.closed.table} has begun again, or ended, since its SELECT")
+        self._left_behind(window.closed)
         return False
 
     def _encoded(self, window: LeavingWindow[ChunkRead]) -> Encoded | None:
@@ -723,9 +723,8 @@ class Interleaver:
         return records
 
     def _moves_on(self, window: LeavingWindow[ChunkRead], records: Encoded) -> None:
-        """All its rows are out: the dump moves on, and the marker follows."""
+        """All its rows are out: the dump moves on, and the marker follows, if the chunk still is what its dump lacks next."""
         closed, chunk = window.closed, window.closed.rows
-        self.tally.chunk(dropped=records.dropped)
         by_list = chunk.extent.keys is not None  # their range counts keys of the list
         made = ChunkMarker(
             chunk_id=f"{self._run}/{closed.number}",
@@ -750,10 +749,16 @@ class Interleaver:
         )
         with self._changed:
             self._leaving.end_first()
-            proof = Proof(low=closed.low, high=closed.high, at_us=self._clock.now_us(), rows=chunk.row_count)
-            self._notes.sent(chunk.extent.dump, closed.table, proof)
-            self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))
+            moves = self._is_next(chunk)
+            if moves:
+                proof = Proof(low=closed.low, high=closed.high, at_us=self._clock.now_us(), rows=chunk.row_count)
+                self._notes.sent(chunk.extent.dump, closed.table, proof)
+                self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))
             self._changed.notify_all()
+        if not moves:
+            self._left_behind(closed)
+            return
+        self.tally.chunk(dropped=records.dropped)
         segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
 
@@ -761,6 +766,9 @@ class Interleaver:
         """Whether the connector's own dump has rows of the table still to read."""
         progress = None if (dump := self.dump) is None else dump.table(table)
         return progress is not None and not progress.done  # one that has failed is read by the next run
+
+    def _left_behind(self, closed: Closed[ChunkRead]) -> None:
+        self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, since its SELECT")
 
     def _thrown_away(self, closed: Closed[ChunkRead], reason: str) -> None:
         """A window whose rows may not be sent is forgotten already, so the reset is counted here."""
@@ -773,14 +781,18 @@ class Interleaver:
     def _goes_on(self, chunk: ChunkRead) -> bool:
         """Whether the chunk is what its dump lacks next. One that was read before the dump of its table began again is not. # I9"""
         with self._changed:
-            one = self._requests.get(chunk.extent.dump)
-            if one is not None and one.end is End.STOPPED:
-                return False
-            if not chunk.by:
-                return True
-            dump = self._dump if chunk.extent.dump == INITIAL else None if one is None else one.dump
-            progress = None if dump is None else dump.table(chunk.table.id)
-            return progress is None or progress.goes_on(chunk.after, begins=chunk.begins)
+            return self._is_next(chunk)
+
+    def _is_next(self, chunk: ChunkRead) -> bool:
+        """The lock is held."""
+        one = self._requests.get(chunk.extent.dump)
+        if chunk.extent.dump != INITIAL and (one is None or one.end is End.STOPPED):
+            return False
+        dump = self._dump if one is None else one.dump
+        progress = None if dump is None else dump.table(chunk.table.id)
+        if progress is not None and progress.fault == STOPPED:
+            return False
+        return progress is None or not chunk.by or progress.goes_on(chunk.after, begins=chunk.begins)
 
     def _mixed_up_again(self, chunk: ChunkRead, lane: int) -> None:
         """Changes inside the window have the message key of chunk rows, which may be theirs or others': the chunk is read again, smaller, but not for ever."""

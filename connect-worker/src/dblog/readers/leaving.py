@@ -24,7 +24,7 @@ from dblog.model import TableId
 Rows = TypeVar("Rows")
 
 NOTED_MAX = 20_000
-"""Keys that are noted behind one window; with more, what is left of it leaves at once. # I6"""
+"""Keys that are noted behind one window; ahead of rows that bring more, what is left of it leaves. # I6"""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,11 +122,12 @@ class Leaving(Generic[Rows]):
         """Its rows are out, or are not to leave."""
         self._windows.popleft()
 
-    def note(self, table: TableId, keys: Iterable[bytes | None]) -> bool:
-        """Rows of the log have these keys. True: too many have come, and all that is left has to leave first."""
-        full = False
+    def is_full(self, table: TableId, keys: int) -> bool:
+        """Whether so many keys more are too many: then all that is left has to leave ahead of their rows."""
+        return any(window.closed.table == table and len(window.noted) + keys > NOTED_MAX for window in self._windows)
+
+    def note(self, table: TableId, keys: Iterable[bytes | None]) -> None:
+        """Rows of the log have these keys."""
         for window in self._windows:
             if window.closed.table == table:
                 window.noted.update(key for key in keys if key is not None)
-                full |= len(window.noted) > NOTED_MAX
-        return full

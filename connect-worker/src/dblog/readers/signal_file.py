@@ -1,7 +1,8 @@
 """Signals from a file of this machine, one JSON object a line, as Debezium's file channel reads them; it is emptied behind them.
 
 How far the file is read is part of the state that its signals change. It is emptied once that is in the stored offset, and not before: a kill in between
-finds the lines again, and the offset knows them by their bytes. So no kill loses a signal, and none is carried out twice. # I1
+finds the lines again, and the offset knows them by their bytes. So no kill loses a signal, and none is carried out twice. The name by which the offset knows
+them also has how often this run had emptied the file: the same lines once more are not those that an older offset knows. # I1
 
 The file stands in the one folder that the worker's owner names: whoever may make a connector may not have any file of this machine emptied.
 """
@@ -90,7 +91,7 @@ class SignalFile:
         requests = self._interleaver.requests
         known = _known(requests)
         upto = 0 if known is None else requests.signals_read[known]
-        return upto if known is not None and upto <= len(data) and known == _name(data[:upto]) else 0
+        return upto if known is not None and upto <= len(data) and _is_of(known, data[:upto]) else 0
 
     def _take(self, data: bytes, at: int) -> None:
         digest = sha256(data[:at])
@@ -101,7 +102,7 @@ class SignalFile:
                     return  # a line that is being written, unless it is the same at the next look
                 end = len(data)
             digest.update(data[at:end])
-            line, name = data[at:end].strip(), _named(digest.hexdigest())
+            line, name = data[at:end].strip(), f"{_named(digest.hexdigest())}.{self._emptied}"
 
             def read(requests: Requests, name: str = name, end: int = end) -> Requests:
                 return _with(requests, name, end)
@@ -114,11 +115,12 @@ class SignalFile:
 
     def _is_stored(self, data: bytes) -> bool:
         """Whether all of it is read, and the stored offset knows that."""
-        return self._stored is not None and self._stored == _name(data)
+        known = _known(self._interleaver.requests)
+        return known is not None and known == self._stored and _is_of(known, data)
 
 
-def _name(data: bytes) -> str:
-    return _named(sha256(data).hexdigest())
+def _is_of(name: str, data: bytes) -> bool:
+    return name.partition(".")[0] == _named(sha256(data).hexdigest())
 
 
 def _named(digest: str) -> str:
