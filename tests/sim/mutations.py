@@ -243,7 +243,7 @@ MUTATIONS = (
         f"{READERS}interleaved:Interleaver.change_all",
         "self._set_requests(self._requests.all_changed(change))",
         "pass",
-        20_000,
+        60_000,
     ),
     Mutation(
         "a dump that was stopped goes on",
@@ -349,7 +349,7 @@ MUTATIONS = (
         f"{READERS}interleaved:Interleaver.declare_together",
         "self._resets_of(table, 0) == resets and",
         "",
-        20_000,
+        60_000,
     ),
     Mutation(
         "a held table is read with others", f"{READERS}interleaved:Interleaver.declare_together", "and table not in self._held", "", 20_000

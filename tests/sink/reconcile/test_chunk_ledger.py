@@ -237,6 +237,20 @@ def test_a_first_dump_is_wholly_there_from_its_last_chunk_on_and_a_later_dump_ch
     assert book.dumps_incomplete((1, 9)) == book.dumps_incomplete((1, 99)) == {}
 
 
+def test_rows_of_a_batch_that_is_not_read_yet_are_of_no_dump() -> None:
+    book = Book()
+    for chunk_id, low, batch in (("a", 7, 1), ("b", 9, 3)):
+        book.arrive(TOPIC, (1, low), 1, batch)
+        book.expect(marker(chunk_id, 1, low=low))
+    book.end(TOPIC, (1, 9))
+    judged(book)
+
+    assert book.dumps_incomplete((1, 9), {TOPIC: 2}) == {TOPIC: NOT_YET}
+    assert book.dumps_incomplete((1, 9), {TOPIC: 3}) == book.dumps_incomplete((1, 9)) == {}
+    book.arrive(TOPIC, (1, 20), 5, 4)  # of a later dump
+    assert book.dumps_incomplete((1, 9), {TOPIC: 3}) == {}
+
+
 def test_rows_of_a_dump_that_never_came_are_missing_until_the_table_is_dumped_again() -> None:
     book = Book()
     book.expect(marker("a", 2, low=7))
@@ -306,12 +320,26 @@ def test_rows_that_never_came_are_missing_until_a_whole_dump_ends_beside_their_o
 # -- what repairs records that never came -----------------------------------------------------------------------------------------------------
 
 
-def repaired(book: Book, *, since: int = 500, position: int | None = None, upto: int = 99) -> bool:
+def repaired(book: Book, *, since: int = 500, position: int | None = None, upto: int = 99, read: int = 99) -> bool:
     loss = Loss(since, None if position is None else (1, position))
-    found = book.dumped_since({TOPIC: loss, "p.shop.other": loss}, (1, upto))
+    found = book.dumped_since({TOPIC: loss, "p.shop.other": loss}, (1, upto), {TOPIC: read})
     assert found is not None
     assert "p.shop.other" not in found
     return TOPIC in found
+
+
+def test_a_dump_whose_rows_are_of_a_batch_that_is_not_read_yet_repairs_nothing_so_far() -> None:
+    book = Book()
+    book.arrive(TOPIC, (1, 11), 1, 4)
+    book.begin(TOPIC, (1, 11), "d1", 600)
+    book.expect(marker("a", 1, low=11, of=WHOLE))
+    book.arrive(TOPIC, (1, 12), 1, 5)
+    book.expect(marker("b", 1, low=12, of=WHOLE))
+    book.end(TOPIC, (1, 12), "d1")
+    judged(book)
+
+    assert not repaired(book, read=4)
+    assert repaired(book, read=5)
 
 
 def test_no_row_of_a_dump_repairs_a_table_before_the_whole_dump_is_there() -> None:

@@ -34,6 +34,7 @@ from dblog_sink.delta.merge import Txn
 from dblog_sink.kafka.source import reads
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import (
+    ALL_BATCHES,
     COMPLETE,
     FIRST,
     LATE,
@@ -327,15 +328,17 @@ class Arrivals:
 
     # -- what a snapshot asks ------------------------------------------------------------------------------------------------------------
 
-    def dumps_incomplete(self, upto: Position) -> dict[str, str]:
-        """By topic, why its table's first dump is not wholly among the records up to a position, as far as markers show."""
+    def dumps_incomplete(self, upto: Position, read: Mapping[str, int] = ALL_BATCHES) -> dict[str, str]:
+        """By topic, why its table's first dump is not wholly among the records up to a position, as far as markers show. ``read``: by topic, the last batch
+        whose records count; later ones may have landed since.
+        """
         with self._turn:
-            return self.book.dumps_incomplete(upto)
+            return self.book.dumps_incomplete(upto, read)
 
-    def dumped_since(self, since: Mapping[str, Loss], upto: Position) -> Collection[str] | None:
+    def dumped_since(self, since: Mapping[str, Loss], upto: Position, read: Mapping[str, int] = ALL_BATCHES) -> Collection[str] | None:
         """Topics whose tables were dumped wholly again behind a loss and up to a position, as far as markers show; None: the source writes none."""
         with self._turn:
-            found = self.book.dumped_since(since, upto)
+            found = self.book.dumped_since(since, upto, read)
         if found is None:
             return None
         asked = {topic: times for topic, times in found.items() if self._repaired.get(topic) != since[topic]}
@@ -686,7 +689,7 @@ def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) ->
         topic, position = entry["topic"], (entry.get("seq1", 0), entry.get("seq2", 0))
         match entry["kind"]:
             case "arrived":
-                book.arrive(topic, position, entry["rows"])
+                book.arrive(topic, position, entry["rows"], entry["sequence"])
             case "owed":
                 book.owe(topic)
             case "unreadable":

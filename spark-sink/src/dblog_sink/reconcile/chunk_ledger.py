@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from dblog_sink.reconcile.dump_coverage import Coverage, Covered, Position
 
@@ -34,6 +35,11 @@ NOT_ARRIVED = "rows of a dump did not arrive; dump the table again"
 OWN = "initial"
 """What the source's own dump is called in markers (schemas/README.md)."""
 _NEVER = (1 << 63, 0)
+_BEFORE_ALL = (-1, 0)
+ALL_BATCHES: Mapping[str, int] = MappingProxyType({})
+"""Whatever has landed counts."""
+BATCHES_MAX = 1000
+"""Batches of which it is known where their rows of dumps lie; a snapshot is chosen over the newest but a few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +118,16 @@ class Book:
     """By topic, where such dumps began: the dump and the low watermark; the worker's time of it, and whether ``coverage`` has what follows."""
     ends: dict[str, set[tuple[str | None, Position]]] = field(default_factory=dict)
     """By topic, the low watermarks of chunks that end where their table ends, and the dump; None: it is not known, or does not bring all rows."""
+    landed: dict[str, dict[int, tuple[Position, Position]]] = field(default_factory=dict)
+    """By topic and batch, between which positions rows of dumps came in the last ``BATCHES_MAX`` of them."""
     has_markers: bool = False
     """A marker came: the source writes them."""
 
-    def dumps_incomplete(self, upto: Position) -> dict[str, str]:
-        """By topic, why rows of its table's first dump are missing among those up to a position. Later dumps repeat what is there."""
+    def dumps_incomplete(self, upto: Position, read: Mapping[str, int] = ALL_BATCHES) -> dict[str, str]:
+        """By topic, why rows of its table's first dump are missing among those up to a position, of batches up to ``read``.
+
+        Later dumps repeat what is there; of what the worker passed over in the first one, nothing is known here.
+        """
         # Rows whose markers are still to come are of a first dump, unless one is known that was requested.
         begun = self.begun | (self.dumped - self.requested) if self.has_markers else ()
         covered = self.coverage.by_topic()
@@ -127,11 +138,16 @@ class Book:
                 found[topic] = NOT_ARRIVED
             elif topic in first and position <= first[topic] and group.arrived < sum(one.rows for one in group.markers.values()):
                 found.setdefault(topic, NOT_YET)
+        for topic, end in first.items():
+            if self._landed_later(topic, read, _BEFORE_ALL, end):
+                found.setdefault(topic, NOT_YET)
         return found
 
-    def dumped_since(self, since: Mapping[str, Loss], upto: Position) -> Mapping[str, tuple[int, int]] | None:
-        """Topics whose tables were dumped wholly again behind a loss, up to a position, and the worker's times when that dump began and ended. ``since``: the
-        losses, by topic. None: the source writes no markers.
+    def dumped_since(
+        self, since: Mapping[str, Loss], upto: Position, read: Mapping[str, int] = ALL_BATCHES
+    ) -> Mapping[str, tuple[int, int]] | None:
+        """Topics whose tables were dumped wholly again behind a loss, up to a position and by batches up to ``read``, and the worker's times when that dump
+        began and ended. ``since``: the losses, by topic. None: the source writes no markers.
         """
         if not self.has_markers or not since:
             return {} if self.has_markers else None
@@ -140,7 +156,9 @@ class Book:
             if group.missing_rows or group.arrived < sum(one.rows for one in group.markers.values()):
                 waiting.setdefault(topic, []).append(position)
         covered = self.coverage.by_topic()
-        found = {topic: self._whole(topic, loss, upto, covered.get(topic, ()), waiting.get(topic, ())) for topic, loss in since.items()}
+        found = {
+            topic: self._whole(topic, loss, upto, covered.get(topic, ()), waiting.get(topic, ()), read) for topic, loss in since.items()
+        }
         return {topic: times for topic, times in found.items() if times is not None}
 
     def unsettled(self) -> set[ChunkKey]:
@@ -165,9 +183,14 @@ class Book:
         """The chunk was reported that ends where the topic's table ends. ``dump``: its id, None where it is not known, or does not bring all rows."""
         self.ends.setdefault(topic, set()).add((dump, position))
 
-    def arrive(self, topic: str, position: Position, rows: int) -> None:
-        """Rows of a dump came."""
+    def arrive(self, topic: str, position: Position, rows: int, sequence: int = -1) -> None:
+        """Rows of a dump came, in this batch."""
         self.dumped.add(topic)
+        landed = self.landed.setdefault(topic, {})
+        low, high = landed.get(sequence, (position, position))
+        landed[sequence] = min(low, position), max(high, position)
+        if len(landed) > BATCHES_MAX:
+            del landed[min(landed)]
         self.groups.setdefault((topic, position), Group()).arrived += rows
 
     def cannot_read(self, topic: str, rows: int) -> None:
@@ -257,16 +280,25 @@ class Book:
                 yield dump, end, None if begun is None else begun[:2]
 
     def _whole(
-        self, topic: str, loss: Loss, upto: Position, covered: Collection[Covered], waiting: Collection[Position]
+        self, topic: str, loss: Loss, upto: Position, covered: Collection[Covered], waiting: Collection[Position], read: Mapping[str, int]
     ) -> tuple[int, int] | None:
         """When the dump began and ended that has read all that was lost. ``waiting``: low watermarks of chunks of which rows are missing."""
         for one in covered:
-            if one.proven and loss.is_before(one.low, one.began_ms) and one.upto <= upto:
+            proven = one.proven and one.upto <= upto and not self._landed_later(topic, read, one.low, one.upto)
+            if proven and loss.is_before(one.low, one.began_ms):
                 return one.began_ms, one.ended_ms
         for _, end, begun in self._ends(topic):
-            if begun is not None and loss.is_before(*begun) and end <= upto and not any(begun[0] <= at <= end for at in waiting):
+            if begun is None or end > upto or self._landed_later(topic, read, begun[0], end):
+                continue
+            if loss.is_before(*begun) and not any(begun[0] <= at <= end for at in waiting):
                 return begun[1], begun[1]
         return None
+
+    def _landed_later(self, topic: str, read: Mapping[str, int], low: Position, upto: Position) -> bool:
+        """Whether rows of dumps between these positions came in a batch behind the last of the topic's that was read; False where none of it was."""
+        to = read.get(topic)
+        found = self.landed.get(topic, {}) if to is not None else {}
+        return any(to is not None and sequence > to and first <= upto and last >= low for sequence, (first, last) in found.items())
 
     def _dumped_again(self, topic: str, position: Position, group: Group, covered: Collection[Covered], upto: Position) -> bool:
         """Whether a whole dump began, or where ranges are not kept, ended behind a chunk whose rows are missing, beside the one that the chunk is of."""

@@ -20,8 +20,10 @@ from dblog_sink.state.snapshot import NOWHERE, Position, Snapshot
 
 log = logging.getLogger(__name__)
 
-DumpedSince = Callable[[Mapping[str, Loss], Position], Collection[str] | None]
-"""The topics whose tables were dumped wholly again behind a loss, given by topic, and up to a position. None: no markers show that."""
+DumpedSince = Callable[[Mapping[str, Loss], Position, Mapping[str, int]], Collection[str] | None]
+"""The topics whose tables were dumped wholly again behind a loss, given by topic, up to a position and by batches up to those given by topic. None: no markers
+show that.
+"""
 
 
 class Entries:
@@ -34,7 +36,7 @@ class Entries:
         session: SparkSession,
         parts: Parts,
         *,
-        dumps_incomplete: Callable[[Position], Mapping[str, str]],
+        dumps_incomplete: Callable[[Position, Mapping[str, int]], Mapping[str, str]],
         dumped_since: DumpedSince,
         now_s: Callable[[], float],
     ) -> None:
@@ -55,13 +57,13 @@ class Entries:
     def of(self, snapshot: Snapshot, notes: Sequence[Note], written: Collection[str], parked: Collection[str]) -> dict[str, Entry]:
         """The entries of a snapshot that is merged. ``notes``: those that are recorded when it is published; ``written``: topics that it has changed."""
         reasons = self._book.parked()
-        dumps_incomplete = self._dumps_incomplete(snapshot.frontier.position)
+        dumps_incomplete = self._dumps_incomplete(snapshot.frontier.position, snapshot.frontier.sequences)
         dumped_ms = dict(self._control.state.dumped_ms)
         for note in notes:
             if isinstance(note, DumpMerged):
                 dumped_ms[note.topic] = max(note.kafka_ms, dumped_ms.get(note.topic, -1))
         missing = missing_since(self._control.state, notes, repaired=self._complete())
-        repaired = self._dumped_since(missing, snapshot.frontier.position)
+        repaired = self._dumped_since(missing, snapshot.frontier.position, snapshot.frontier.sequences)
         topics = {*self._control.state.table_ids, *(note.topic for note in notes if isinstance(note, TableWritten))}
         found: dict[str, Entry] = {}
         for topic in sorted(topics):

@@ -76,7 +76,7 @@ class SnapshotPublisher:
         by_batches: MergeByBatches,
         manifest: Manifest,
         offsets: TopicOffsets,
-        dumps_incomplete: Callable[[Position], Mapping[str, str]],
+        dumps_incomplete: Callable[[Position, Mapping[str, int]], Mapping[str, str]],
         dumped_since: DumpedSince,
         now_s: Callable[[], float] = time.time,
     ) -> None:
