@@ -137,13 +137,6 @@ MUTATIONS = (
         20_000,
     ),
     Mutation(
-        "a table has a schema again ahead of rows that wait",
-        f"{READERS}stream:LogStream._move",
-        "self._output.send_all_chunk_rows()",
-        "pass",
-        20_000,
-    ),
-    Mutation(
         "what the log says of tables comes between the parts of a window",
         f"{READERS}stream:LogStream._take",
         "if not isinstance(item, _BETWEEN_PARTS):",
@@ -237,13 +230,6 @@ MUTATIONS = (
         "and each.table not in taken",
         "",
         5000,
-    ),
-    Mutation(
-        "what the log shows of a table is nothing to dumps that were asked for",
-        f"{READERS}interleaved:Interleaver.change_all",
-        "self._set_requests(self._requests.all_changed(change))",
-        "pass",
-        60_000,
     ),
     Mutation(
         "a dump that was stopped goes on",
@@ -343,13 +329,6 @@ MUTATIONS = (
         "self._windows.release(ticket.number)",
         "pass",
         5000,
-    ),
-    Mutation(
-        "a table that was reset is read with others",
-        f"{READERS}interleaved:Interleaver.declare_together",
-        "self._resets_of(table, 0) == resets and",
-        "",
-        60_000,
     ),
     Mutation(
         "a held table is read with others", f"{READERS}interleaved:Interleaver.declare_together", "and table not in self._held", "", 20_000

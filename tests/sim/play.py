@@ -37,7 +37,7 @@ from sim.thawed import thaw
 from sim.threads import HUB, Chance, Locks, SimClock, Time
 
 STEPS_MAX = 12_000
-WAITS_MAX = 800
+WAITS_MAX = 3000
 """How often time may pass once nothing more is written: then somebody waits for what will never come."""
 ECHOES = 0.2
 """How often a revision of a request is heard of once more behind the next one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from dblog.core.dumprequests import DumpRequest, Mode
 from dblog.core.dumps import dump_of
 from dblog.model import Batch
 from sim.mutations import READERS, Mutation, applied
@@ -42,7 +43,39 @@ def another_reader_begins_a_table_again_while_the_last_part_of_a_window_waits_fo
     assert (progress.done, world.markers) == (False, [])
 
 
+def a_table_is_thrown_back_between_the_look_of_a_reader_of_many_tables_and_its_windows() -> None:
+    world = World()
+    resets = world.interleaver.resets(ORDERS)
+
+    world.interleaver.table_changed(ORDERS, "it was altered")
+    world.interleaver.begin_again(ORDERS, "it was altered")
+
+    assert world.interleaver.declare_together({ORDERS: resets}) == []
+
+
+def a_table_is_made_anew_that_was_dropped_before_a_requested_dump_had_read_it() -> None:
+    """What takes its name later is not read for that dump: the log brought all rows of both."""
+    world = World()
+    request = DumpRequest(id="1", connector="c", created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(r"shop\..*",))
+    world.interleaver.change_requests(lambda known: known.added(request, [ORDERS, ITEMS]))
+    world.interleaver.change_requests(lambda known: known.changed("1", lambda dump: dump.dropped(ORDERS)))
+
+    world.interleaver.change_all(lambda dump: dump.created(ORDERS))
+
+    progress = world.interleaver.requests.by_id["1"].dump.table(ORDERS)
+    assert progress is not None
+    assert (progress.done, progress.cut_short) == (True, False)
+
+
 RARE = (
+    (
+        a_table_is_thrown_back_between_the_look_of_a_reader_of_many_tables_and_its_windows,
+        Mutation("", f"{READERS}interleaved:Interleaver.declare_together", "self._resets_of(table, 0) == resets and", ""),
+    ),
+    (
+        a_table_is_made_anew_that_was_dropped_before_a_requested_dump_had_read_it,
+        Mutation("", f"{READERS}interleaved:Interleaver.change_all", "self._set_requests(self._requests.all_changed(change))", "pass"),
+    ),
     (
         a_requested_dump_goes_on_after_its_table_was_parked_and_has_another_key,
         Mutation("", f"{READERS}chunk:ChunkReader._read_table", "if progress.started and progress.key != by.key:", "if False:"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dblog.core.retries import RetryPolicy
 from dblog.errors import DamagedLogError, DefiniteError, TransientError
-from dblog.readers.items import LogCounts
+from dblog.readers.items import LogCounts, Moved
 from dblog.readers.stream import (
     CHUNK_ROOM_WAIT_MAX_S,
     CHUNK_ROOM_WAIT_S,
@@ -32,7 +32,7 @@ class ScriptedLog:
         self.unreadable: Any = frozenset()
         self.now_s = 100.0
         self.wall_ahead_s = 0.0
-        self.sent: list[str] = []
+        self.sent: list[Any] = []
         self.dump_moved = True
         self.chunk_rows_wait = False
         self.has_room = False
@@ -115,6 +115,23 @@ class ScriptedLog:
 
     def read_overdue_again(self, *, submitted_before_s: float) -> None:
         self.thrown_away.append(submitted_before_s)
+
+
+def test_rows_that_wait_leave_before_a_table_is_dumped_again_that_has_a_schema_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ScriptedLog(iter([lambda: 1]))
+    log.waits_for_end = log.chunk_rows_wait = True
+    items = iter([[Moved(position=501)]])
+    monkeypatch.setattr(log, "items", lambda: iter(next(items, [])))
+    for name, takes in (("send_all_chunk_rows", 0), ("forget_tables", 0), ("tables_back", 1), ("moved", 1)):
+        monkeypatch.setattr(
+            ScriptedLog, name, lambda self, *arguments, name=name, takes=takes: self.sent.append((name, *arguments[:takes])), raising=False
+        )
+    monkeypatch.setattr(ScriptedLog, "take_ended", lambda _self, _position: {"t": "why"}, raising=False)
+
+    log.run()
+
+    calls = [one for one in log.sent if isinstance(one, tuple)]
+    assert calls[:4] == [("send_all_chunk_rows",), ("forget_tables",), ("tables_back", {"t": "why"}), ("moved", 501)]
 
 
 def test_heartbeats_and_positions_go_out_while_there_is_always_more_to_read() -> None:
