@@ -39,6 +39,7 @@ class Shop:
         self.dice = random.Random(seed)
         self.stopped = threading.Event()
         self.writes = 0
+        self.alters_left = 4 * tables  # each has a table dumped again: without an end to them, a dump on a busy machine has none
         self._thread = threading.Thread(target=self._write)
         with connected(source, database=self.database) as connection, connection.cursor() as cursor:
             for at, name in enumerate(self.names):
@@ -64,7 +65,8 @@ class Shop:
     def _change(self) -> str:
         name, id_ = self.dice.choice(self.names), self.dice.randrange(ROWS + 3)
         kind = self.dice.random()
-        if kind < 0.02:
+        if kind < 0.02 and self.alters_left:
+            self.alters_left -= 1
             return f"ALTER TABLE {name} ADD COLUMN c{self.writes} INT DEFAULT {self.writes}"
         if kind < 0.3:
             return f"UPDATE {name} SET id = {self.dice.randrange(ROWS + 3)} WHERE id = {id_}"
