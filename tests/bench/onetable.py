@@ -124,7 +124,7 @@ def requested(worker: Worker, name: str, *, mode: str, key: str, readers: int, r
         return status.get("state") == "DONE"
 
     wait_until(done, timeout_s=LIMIT_S, what=f"a dump of {name} to be done", pause_s=POLL_S)
-    assert status["rows"] == rows, f"{mode} read {status['rows_done']} of {rows} rows"
+    assert status["rows"] == rows, f"{mode} read {status['rows']} of {rows} rows"
     return Measured(mode=mode, key=key, readers=readers, rows=rows, first_s=None, wall_s=time.monotonic() - began_s, cpu_s=meter.used_s())
 
 

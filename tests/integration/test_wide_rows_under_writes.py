@@ -65,7 +65,7 @@ def test_chunks_adapt_to_wide_rows_and_stay_within_their_bytes_under_writes(libr
 
     rows: list[int] = []
     for marker in markers:
-        after, upto = ((json.loads(marker[name]) or [0])[0] if marker[name] else 0 for name in ("range_after", "range_upto"))
+        after, upto = (json.loads(marker[name] or "[0]")[0] for name in ("range_after", "range_upto"))
         widths = [width(id_) for id_ in range(after + 1, min(upto, LAST) + 1)]
         assert sum(widths) <= BYTES_MAX + RECEIVED + max(widths, default=0), f"a chunk goes from {after} to {upto}"
         rows.append(marker["rows_read"])

@@ -117,9 +117,9 @@ MUTATIONS = (
     ),
     Mutation(
         "keys that come behind a window whose turn has not come are sent all the same",
-        f"{READERS}leaving:LeavingWindow.left_out",
-        "return self.closed.dropped | self.noted if self.noted else self.closed.dropped",
-        "return self.closed.dropped",
+        f"{READERS}leaving:Leaving.note",
+        "window.left_out.update(",
+        "set().update(",
         5000,
     ),
     Mutation(
@@ -248,7 +248,7 @@ MUTATIONS = (
     Mutation(
         "rows that changed inside a window have fingerprints",
         f"{READERS}interleaved:Interleaver._encoded",
-        "encoder.fingerprint_chunk(chunk.rows, window.left_out())",
+        "encoder.fingerprint_chunk(chunk.rows, window.left_out)",
         "encoder.fingerprint_chunk(chunk.rows, frozenset())",
         20_000,
     ),

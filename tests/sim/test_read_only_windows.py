@@ -34,7 +34,6 @@ TIMEOUT_S = 30.0
 ROW_BITS = 23
 ROW_BYTES = 22
 """Packet header 4, zero byte, null bitmap, two numbers."""
-"""Packet header 4, zero byte, null bitmap, two numbers."""
 TABLES = [TableId("shop", "orders"), TableId("shop", "items")]
 Change = tuple[TableId, int, int | None]
 """Table, id, and the version that it has now; None: it is deleted."""

@@ -54,15 +54,10 @@ def test_a_table_is_not_complete_whose_last_chunk_landed_behind_the_choice(sink:
     entry = as_of(sink.spark, state_path(sink)).tables["bank.left"]
     assert (entry.complete, entry.reason) == (False, NOT_YET)
 
-    sink.land(*source.records[len(source.records) :], *_moved(source))
+    behind = len(source.records)
+    source.moved(random.Random(2))
+    sink.land(*source.records[behind:])
     assert sink.publish()
     newest = as_of(sink.spark, state_path(sink))
     assert newest.tables["bank.left"].complete
     assert {90, 91} <= {row["id"] for row in newest.frame("bank.left").collect()}
-
-
-def _moved(source: Source) -> list[Record]:
-    """One transaction more."""
-    before = len(source.records)
-    source.moved(random.Random(2))
-    return list(source.records[before:])

@@ -658,7 +658,7 @@ class Interleaver:
         if records is None:
             self._end_first()
             return 0, 0
-        keys, values = records.part(window.left_out(), records_max=self._part_records, bytes_max=self._part_bytes)
+        keys, values = records.part(window.left_out, records_max=self._part_records, bytes_max=self._part_bytes)
         size_bytes = 0
         if keys:
             segment = Segment(records.topic, keys, values, window.closed.table)
@@ -707,14 +707,14 @@ class Interleaver:
         records = Encoded(encoder.plan.topic)
         by_key = distinguishes_rows(encoder.plan)
         if chunk.extent.mode is Mode.VERIFY:
-            records.fingerprints, records.dropped, records.digest = encoder.fingerprint_chunk(chunk.rows, window.left_out())
+            records.fingerprints, records.dropped, records.digest = encoder.fingerprint_chunk(chunk.rows, window.left_out)
             records.schemas = verified_schemas(encoder.plan)
         else:
             rows = chunk.encoder or encoder
             records.rows, records.end_of_rows = chunk.rows, rows.end_of_rows
             records.encode = lambda part, noted: rows.encode_chunk(part, context, noted)
             if not by_key:
-                records.make(window.left_out())
+                records.make(window.left_out)
         if records.dropped and not by_key:
             self._mixed_up_again(chunk, closed.lane)
             return None

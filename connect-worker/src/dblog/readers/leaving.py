@@ -81,15 +81,11 @@ class Encoded:
 
 @dataclass(slots=True, eq=False)
 class LeavingWindow(Generic[Rows]):
-    """``noted``: keys of the log since the high watermark. ``records`` None: its turn has not come."""
+    """``left_out``: keys that the log has had since the SELECT. ``records`` None: its turn has not come."""
 
     closed: Closed[Rows]
-    noted: set[bytes] = field(default_factory=set)
+    left_out: set[bytes]
     records: Encoded | None = None
-
-    def left_out(self) -> AbstractSet[bytes]:
-        """Keys that the log has had since the SELECT."""
-        return self.closed.dropped | self.noted if self.noted else self.closed.dropped
 
 
 class Leaving(Generic[Rows]):
@@ -116,7 +112,7 @@ class Leaving(Generic[Rows]):
 
     def add(self, closed: Iterable[Closed[Rows]]) -> None:
         """Windows that the log has just closed."""
-        self._windows.extend(LeavingWindow(one) for one in closed)
+        self._windows.extend(LeavingWindow(one, set(one.dropped)) for one in closed)
 
     def end_first(self) -> None:
         """Its rows are out, or are not to leave."""
@@ -124,10 +120,13 @@ class Leaving(Generic[Rows]):
 
     def is_full(self, table: TableId, keys: int) -> bool:
         """Whether so many keys more are too many: then all that is left has to leave ahead of their rows."""
-        return any(window.closed.table == table and len(window.noted) + keys > NOTED_MAX for window in self._windows)
+        return any(
+            window.closed.table == table and len(window.left_out) - len(window.closed.dropped) + keys > NOTED_MAX
+            for window in self._windows
+        )
 
     def note(self, table: TableId, keys: Iterable[bytes | None]) -> None:
         """Rows of the log have these keys."""
         for window in self._windows:
             if window.closed.table == table:
-                window.noted.update(key for key in keys if key is not None)
+                window.left_out.update(key for key in keys if key is not None)

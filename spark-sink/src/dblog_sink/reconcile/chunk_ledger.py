@@ -296,9 +296,10 @@ class Book:
 
     def _landed_later(self, topic: str, read: Mapping[str, int], low: Position, upto: Position) -> bool:
         """Whether rows of dumps between these positions came in a batch behind the last of the topic's that was read; False where none of it was."""
-        to = read.get(topic)
-        found = self.landed.get(topic, {}) if to is not None else {}
-        return any(to is not None and sequence > to and first <= upto and last >= low for sequence, (first, last) in found.items())
+        if topic not in read:
+            return False
+        landed = self.landed.get(topic, {}).items()
+        return any(sequence > read[topic] and first <= upto and last >= low for sequence, (first, last) in landed)
 
     def _dumped_again(self, topic: str, position: Position, group: Group, covered: Collection[Covered], upto: Position) -> bool:
         """Whether a whole dump began, or where ranges are not kept, ended behind a chunk whose rows are missing, beside the one that the chunk is of."""
