@@ -93,7 +93,9 @@ def test_a_run_with_errors_shows_no_secret_and_no_row(kafka: Kafka, mariadb: Mar
         for shown in (*lines, *metrics, *statuses):
             assert not [word for word in words if word in shown], shown
     of_tasks = [line for line in map(json.loads, lines) if line["logger"].startswith(("dblog.readers", "dblog.runtime", "dblog.dialects"))]
-    assert len(of_tasks) > 20
+    # A dump and its end, what an alteration brings, and each of the errors: each has said something.
+    told = {"dump begins", "table dumped", "the table is dumped again", "task failed", "trying again"}
+    assert {line["event"] for line in of_tasks} >= told
     assert [line for line in of_tasks if "connector" not in line or "task" not in line] == []
     of_log = [line for line in of_tasks if line["event"] in ("DDL in the log", "log connection lost, connecting again", "reading the log")]
     assert {line["event"] for line in of_log} == {"DDL in the log", "log connection lost, connecting again", "reading the log"}
