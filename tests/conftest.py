@@ -13,10 +13,11 @@ from dblog.observe.hidden import HIDDEN_IN_LOG
 from dblog.observe.logs import TABLE
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
-from stack import BRIEF_JVM, Kafka, MariaDb, MySql
+from stack import BRIEF_JVM, Kafka, MariaDb, MySql, Postgres
 from stack.database import Database
 from support import either_server
 from support.file_order import LongFilesFirst
+from support.postgres import new_database
 from support.servers import started
 
 _BUILD = Path(__file__).parents[1] / "build"
@@ -101,6 +102,19 @@ def mysql(servers_folder: Path) -> Iterator[MySql]:
     """The run's MySQL. Tests use databases of their own (`support.servers.new_database`), and leave it running."""
     with started(MySql(servers_folder / "mysql", durable=False)) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(servers_folder: Path) -> Iterator[Postgres]:
+    """The run's PostgreSQL. Tests use databases of their own (`postgres_database`), drop the slots that they make, and leave it running."""
+    with started(Postgres(servers_folder / "postgres", durable=False)) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_database(postgres: Postgres) -> str:
+    """The name of an empty database of the run's PostgreSQL that no other test uses."""
+    return new_database(postgres)
 
 
 @pytest.fixture(params=["mariadb", "mysql"])

@@ -16,6 +16,7 @@ from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
 from stack.object_store import ObjectStore
+from stack.postgres import Postgres, Postgres17, Postgres18
 from stack.process import GuardedProcess
 from stack.prometheus import Prometheus
 from stack.server import Server
@@ -29,6 +30,9 @@ __all__ = [
     "MariaDb",
     "MySql",
     "ObjectStore",
+    "Postgres",
+    "Postgres17",
+    "Postgres18",
     "Prometheus",
     "Server",
     "StackError",

@@ -1,6 +1,6 @@
 """`python -m stack`: the servers of the project by hand.
 
-up [kafka] [mariadb] [mysql] [prometheus]   start them (all by default) in the foreground, print their addresses as JSON, stop them on Ctrl-C
+up [kafka] [mariadb] [mysql] [postgres] [prometheus]   start them (all by default) in the foreground, print their addresses as JSON, stop them on Ctrl-C
 start [kafka] ...              start them in the background, wait until they are ready, print their addresses; they outlive the shell
 stop                           stop what `start` has started
 jars-s3a [FOLDER]              the jars for paths in S3 (s3a://), where `dblog-sink` finds them, or in a new FOLDER; prints it
@@ -23,12 +23,14 @@ from stack.errors import StackError
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
+from stack.postgres import Postgres
 from stack.prometheus import Prometheus
 
 SERVERS: dict[str, Callable[[Path], Kafka | Database | Prometheus]] = {
     "kafka": Kafka,
     "mariadb": MariaDb,
     "mysql": MySql,
+    "postgres": Postgres,
     "prometheus": Prometheus,
 }
 

@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +23,11 @@ IMAGES = {
     "kafka": "docker.io/apache/kafka:4.1.1",
     "mariadb": "docker.io/library/mariadb:10.11.14",
     "mysql": "docker.io/library/mysql:8.4.7",
+    "postgres": "docker.io/library/postgres:15.15",
+    "postgres17": "docker.io/library/postgres:17.7",
+    "postgres18": "docker.io/library/postgres:18.1",
 }
-"""Those of docker/compose.yaml. `DBLOG_KAFKA_IMAGE` and so on name others."""
+"""Those of docker/compose.yaml, and PostgreSQL's. `DBLOG_KAFKA_IMAGE` and so on name others."""
 
 ENGINES = ("docker", "podman")
 LOOPBACK = "127.0.0.1"
@@ -51,11 +55,11 @@ class Container:
         """Where a server in it listens: on loopback, or, behind published ports, on the interface of the container."""
         return LOOPBACK if self.host_network else "0.0.0.0"  # noqa: S104 - of a container, published on loopback only
 
-    def command(self, program: str, *, once: bool = False) -> list[str]:
+    def command(self, program: str, *, once: bool = False, passed: Sequence[str] = ()) -> list[str]:
         """The command line that runs `program` of the image in the foreground, for its arguments to follow.
 
         `once`: it ends by itself, and nothing of it is left then. What a server leaves is removed by its guard, which waits for that: the next start
-        needs the name, and an engine that removes by itself does it some time later.
+        needs the name, and an engine that removes by itself does it some time later. `passed` are variables that it has from the process that shows it.
         """
         network = ["--network=host"] if self.host_network else [f"--publish={LOOPBACK}:{port}:{port}" for port in self.ports]
         # Files belong to the user who starts the server, as those of its other programs do.
@@ -71,6 +75,7 @@ class Container:
             f"--workdir={self.folder}",
             "--security-opt=label=disable",  # SELinux would want the folder relabelled
             "--env=HOME=/tmp",
+            *(f"--env={name}" for name in passed),
             f"--entrypoint={program}",
             self.image,
         ]

@@ -23,6 +23,7 @@ from stack.errors import StackError, Unavailable
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
+from stack.postgres import Postgres
 from stack.prometheus import program
 from stack.spark import s3a_jars, spark_jars
 
@@ -235,6 +236,7 @@ _DOWNLOADS: dict[str, Callable[[], object]] = {
     "Kafka": Kafka(BUILD).program,
     "MariaDB": MariaDb(BUILD).program,
     "MySQL": MySql(BUILD).program,
+    "PostgreSQL": Postgres(BUILD).program,
     "Prometheus": lambda: program("prometheus"),
     "jars for Spark": spark_jars,
 }

@@ -1,6 +1,6 @@
 """Runs one program and makes sure that it ends: when asked, when the parent dies in whatever way, when the guard itself dies.
 
-Used as a script of its own (`python -I -S guard.py PARENT GRACE_S LOG AFTERWARDS -- PROGRAM ...`), because only a separate process
+Used as a script of its own (`python -I -S guard.py PARENT GRACE_S STOP_SIGNAL LOG AFTERWARDS -- PROGRAM ...`), because only a separate process
 can act after a SIGKILL of the parent. Why these means:
 
 - The guard is the leader of a new session: Ctrl-C at the terminal reaches the parent only, which stops things in its order.
@@ -11,7 +11,7 @@ can act after a SIGKILL of the parent. Why these means:
 
 AFTERWARDS is a command line as JSON, or []: it is run when the program has ended in whatever way, and removes what no kill reaches.
 
-SIGTERM to the guard asks the program to end (SIGTERM, after GRACE_S seconds SIGKILL). The death of the parent kills at once:
+SIGTERM to the guard asks the program to end (STOP_SIGNAL, after GRACE_S seconds SIGKILL). The death of the parent kills at once:
 nobody is left who could use an orderly end. The first line on standard output is the program's process id, or `error: ...`.
 The guard's exit status is the program's, 128 + the number of the signal that ended it.
 """
@@ -35,7 +35,7 @@ _LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(parent: int, grace_s: float, log_path: str, afterwards: list[str], argv: list[str]) -> int:
+def main(parent: int, grace_s: float, stop_signal: int, log_path: str, afterwards: list[str], argv: list[str]) -> int:
     """Run `argv` to its end under guard; the exit status to give."""
     parent_fd = _pidfd(parent)
     if os.getppid() != parent:  # it died before the pidfd was open, and its number may belong to someone else
@@ -81,7 +81,7 @@ def main(parent: int, grace_s: float, log_path: str, afterwards: list[str], argv
         if wake_read in ready:
             os.read(wake_read, 64)
             if kill_at is None:
-                child.terminate()
+                child.send_signal(stop_signal)
                 kill_at = time.monotonic() + grace_s
     status = child.wait()
     if afterwards:
@@ -107,4 +107,4 @@ def _kill_what_is_left() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4]), sys.argv[6:]))
+    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4], json.loads(sys.argv[5]), sys.argv[7:]))

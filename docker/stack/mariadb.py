@@ -6,9 +6,10 @@ from pathlib import Path
 
 from stack.commands import run
 from stack.containers import Container, wanted
-from stack.database import SYSTEM_FOLDERS, Database, Program
+from stack.database import SYSTEM_FOLDERS, Program
 from stack.debian import unpacked
 from stack.errors import Unavailable
+from stack.mysql_family import MySqlFamily
 
 _SYSTEM_TABLES = (
     # What the server's own mariadb-install-db feeds to `mariadbd --bootstrap`, in its order. The script itself cannot be used:
@@ -22,7 +23,7 @@ _SYSTEM_TABLES = (
 )
 
 
-class MariaDb(Database):
+class MariaDb(MySqlFamily):
     """A MariaDB server with strict GTIDs and full row metadata."""
 
     flavor = "mariadb"

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from stack.commands import run
 from stack.containers import wanted
-from stack.database import SYSTEM_FOLDERS, Database, Program
+from stack.database import SYSTEM_FOLDERS, Program
 from stack.debian import unpacked
 from stack.errors import Unavailable
+from stack.mysql_family import MySqlFamily
 
 
-class MySql(Database):
+class MySql(MySqlFamily):
     """A MySQL server with GTIDs on and full row metadata."""
 
     flavor = "mysql"

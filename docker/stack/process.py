@@ -24,6 +24,9 @@ _SHOWN_LOG_LINES = 30
 class GuardedProcess:
     """A program that cannot outlive this process. Use `with`, or `start` and `stop`; it can be started again after either end."""
 
+    stop_signal = signal.SIGTERM
+    """What asks the program to end."""
+
     def __init__(
         self,
         name: str,
@@ -77,6 +80,7 @@ class GuardedProcess:
                 str(GUARD),
                 str(os.getpid()),
                 str(self._grace_s),
+                str(int(self.stop_signal)),
                 str(self.log),
                 json.dumps(self.afterwards),
                 "--",
