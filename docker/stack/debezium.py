@@ -42,7 +42,7 @@ class Debezium(Server):
     def __init__(
         self, folder: Path, kafka: Kafka, *, registry_url: str, flavor: str, options: Mapping[str, object] | None = None, heap: str = "2g"
     ) -> None:
-        """`flavor` is the source's, `mysql` or `mariadb`; `options` are added to, or replace, lines of Connect's worker.properties."""
+        """`flavor` is the source's, `mysql`, `mariadb` or `postgres`; `options` are added to, or replace, lines of Connect's worker.properties."""
         super().__init__("Debezium in Kafka Connect", folder, log="connect.log")
         self._port = free_port()
         self._kafka = kafka
