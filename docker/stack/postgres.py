@@ -29,8 +29,9 @@ _PROTOCOL_3 = 3 << 16
 """Version of a startup packet (PostgreSQL manual, Message Formats, StartupMessage)."""
 _CANNOT_CONNECT_NOW = b"\0C57P03\0"
 """SQLSTATE field of the error of a server that starts, stops or recovers (PostgreSQL manual, Error Codes; Error and Notice Message Fields)."""
-_LOGIN_VARIABLES = {"PGHOST": "host", "PGPORT": "port", "PGUSER": "user", "PGPASSWORD": "password", "PGDATABASE": "dbname"}
-"""Of the client programs (PostgreSQL manual, libpq, Environment Variables), by the names of a login."""
+_LOGIN = ("host", "port", "user", "password", "dbname")
+_LOGIN_VARIABLES = ("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGDATABASE")
+"""What the client programs call these (PostgreSQL manual, libpq, Environment Variables)."""
 _REMOVE_SHARED_MEMORY = 'set -- $(sed -n 7p "$0"); [ -z "$2" ] || exec ipcrm --shmem-id "$2"'
 """Line 7 of `postmaster.pid` has key and id of the System V segment that a killed server leaves; the kernel has room for 4096 of them."""
 
@@ -78,7 +79,7 @@ class Postgres(Database):
             raise Unavailable(
                 f"{name} runs in a container that cannot reach servers of this machine; Podman on Linux gives it their network"
             )
-        env = {variable: str(login[key]) for variable, key in _LOGIN_VARIABLES.items()}
+        env = {variable: str(login[name]) for variable, name in zip(_LOGIN_VARIABLES, _LOGIN, strict=True)}
         return run([*program.command, *arguments], what=f"{name} of PostgreSQL {self.version}", env=env)
 
     def standby(self, folder: Path, *, options: Mapping[str, object] | None = None) -> Self:
@@ -199,7 +200,7 @@ class Postgres(Database):
         found = self.contained(name, missing=missing).container
         assert found is not None
         first, *others = [*_as_owner(), name]
-        return Program([*found.command(first, once=once, passed=tuple(_LOGIN_VARIABLES)), *others], None, found)
+        return Program([*found.command(first, once=once, passed=_LOGIN_VARIABLES), *others], None, found)
 
     def _advice(self, missing: Unavailable) -> Unavailable:
         return Unavailable(

@@ -33,6 +33,13 @@ def test_every_package_that_is_shipped_has_a_licence_that_asks_for_no_more_than_
     assert list(licences()) == []
 
 
+def test_a_licence_that_is_agreed_on_for_one_package_is_none_for_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(audit, "shipped_packages", lambda: ["psycopg2-binary", "other"])
+    monkeypatch.setattr(audit, "licence_of", lambda name: audit.AGREED["psycopg2-binary"])
+
+    assert list(licences()) == ["other has the licence GNU Library or Lesser General Public License (LGPL)"]
+
+
 @pytest.mark.parametrize(
     ("licence", "allowed"),
     [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stack import Kafka, MariaDb, MySql, Unavailable
+from stack import Kafka, MariaDb, MySql, Postgres, Postgres17, Unavailable
 from stack.containers import IMAGES, container
 from stack.database import Database
 from stack.environment import ROOT
@@ -28,6 +28,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     for module in ("mariadb", "mysql"):
         monkeypatch.setattr(f"stack.{module}.SYSTEM_FOLDERS", str(programs))
+    monkeypatch.setattr("stack.postgres.INSTALLED", str(programs))
     return programs
 
 
@@ -40,7 +41,8 @@ def engine(programs: Path, name: str, *, refused: str = "nothing") -> None:
 def test_the_images_are_those_of_the_compose_file():
     services = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())["services"]
 
-    assert {server: services[server]["image"] for server in IMAGES} == IMAGES
+    of_compose = {server: image for server, image in IMAGES.items() if not server.startswith("postgres")}
+    assert {server: services[server]["image"] for server in of_compose} == of_compose
 
 
 @pytest.mark.parametrize(("kind", "program"), [(MariaDb, "mariadbd"), (MySql, "mysqld")])
@@ -134,7 +136,7 @@ def test_an_image_that_cannot_be_fetched_is_named_with_the_variable_for_another(
         MySql(tmp_path).program()
 
 
-@pytest.mark.parametrize("kind", [MariaDb, MySql, Kafka])
+@pytest.mark.parametrize("kind", [MariaDb, MySql, Postgres, Kafka])
 def test_without_an_engine_every_way_is_named(kind: type[Database] | type[Kafka], bare: Path, tmp_path: Path):
     with pytest.raises(Unavailable, match=r"(?s)(so that \w+ is on the PATH|a JDK 17 .*)\. Or install Docker or Podman \("):
         kind(tmp_path).program()
@@ -152,6 +154,28 @@ def test_containers_that_are_asked_for_are_used_where_there_are_packages_too(tmp
     assert Kafka(tmp_path / "a").program()[0][-1] == IMAGES["kafka"]
     assert MariaDb(tmp_path / "b").program().command[-1] == IMAGES["mariadb"]
     assert MySql(tmp_path / "c").program().command[-1] == IMAGES["mysql"]
+
+
+@pytest.mark.parametrize("kind", [Postgres, Postgres17])
+@pytest.mark.parametrize("root", [True, False])
+def test_postgres_of_an_image_is_not_run_as_root_and_each_version_has_its_image(
+    kind: type[Postgres], root: bool, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    engine(bare, "podman")
+    engine(bare, "setpriv")
+    monkeypatch.setattr("os.geteuid", lambda: 0 if root else 1000)
+    server = kind(tmp_path / "db")
+    server.data.mkdir(parents=True)
+
+    argv = server.prepare()
+
+    program = argv[argv.index(IMAGES[server.image]) + 1 :]
+    assert f"--entrypoint={'setpriv' if root else 'postgres'}" in argv
+    assert ("--clear-groups" in program, "postgres" in program) == (root, root)
+    assert program[-4:] == ["-D", str(server.data), "-c", f"config_file={server.defaults}"]
+    assert "--env=PGPASSWORD" in argv
+    assert server.password not in " ".join(argv)
+    assert server.afterwards == ["podman", "rm", "--force", "--volumes", server.program().container.name]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from stack import MariaDb, MySql, Unavailable
+from stack import MariaDb, MySql, Postgres, Unavailable
 from stack.cache import cached
 from stack.commands import program
 from stack.database import Database
@@ -22,6 +22,7 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("stack.mariadb.SYSTEM_FOLDERS", str(tmp_path))
     monkeypatch.setattr("stack.mysql.SYSTEM_FOLDERS", str(tmp_path))
+    monkeypatch.setattr("stack.postgres.INSTALLED", str(tmp_path))
 
 
 def test_an_entry_is_filled_once():
@@ -50,11 +51,11 @@ def test_an_entry_whose_download_failed_is_tried_again_from_nothing():
     assert [path.name for path in entry.iterdir()] == ["whole"]
 
 
-@pytest.mark.parametrize(("kind", "name"), [(MariaDb, "mariadbd"), (MySql, "mysqld")])
+@pytest.mark.parametrize(("kind", "name"), [(MariaDb, "mariadbd"), (MySql, "mysqld"), (Postgres, "postgres")])
 def test_a_machine_without_debian_packages_gets_the_names_of_what_to_install(
     kind: type[Database], name: str, bare_machine: None, tmp_path: Path
 ):
-    with pytest.raises(Unavailable, match=rf"Install (MariaDB|MySQL) server .* so that {name} is on the PATH"):
+    with pytest.raises(Unavailable, match=rf"Install (MariaDB|MySQL|PostgreSQL) server .* so that {name} is on the PATH"):
         kind(tmp_path / "server").start()
 
 
