@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,14 +53,17 @@ def mirror() -> str | None:
     return None
 
 
-def unpacked(name: str, *, package: str, suite: str) -> Unpacked:
+def unpacked(name: str, *, package: str, suite: str, links: Mapping[str, str] | None = None) -> Unpacked:
     """`package` of Debian's `suite` (or several, with spaces between) with all it depends on, as the cache entry `name`.
 
+    `links` are symbolic links that a maintainer script would make: paths in the root, and what they point to.
     Raises Unavailable where there is no archive with it.
     """
 
     def fill(folder: Path) -> None:
         _unpack(folder, package=package, suite=suite)
+        for path, target in (links or {}).items():
+            (folder / "root" / path).symlink_to(target)
 
     return Unpacked(cached(f"{name}-{suite}", fill) / "root")
 

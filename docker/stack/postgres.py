@@ -47,6 +47,8 @@ class Postgres(Database):
     stop_signal = signal.SIGINT  # SIGTERM would wait until the last client has gone
     version = "15"
     suite = "bookworm"
+    extensions: tuple[str, ...] = ("postgis-3",)
+    """Packages of extensions; those of PostgreSQL itself (hstore, citext, ltree...) are in the server's."""
     primary: "Postgres | None" = None
     """The server that this one is a standby of."""
 
@@ -174,8 +176,10 @@ class Postgres(Database):
         return f"usr/lib/postgresql/{self.version}/bin"
 
     def _unpacked(self) -> Unpacked:
-        name = f"postgresql-{self.version}"
-        return unpacked(name, package=name, suite=self.suite)
+        server = f"postgresql-{self.version}"
+        packages = [server, *(f"{server}-{extension}" for extension in self.extensions)]
+        links = {f"usr/share/postgresql/{self.version}/extension/postgis.control": "postgis-3.control"}
+        return unpacked("-".join([server, *self.extensions]), package=" ".join(packages), suite=self.suite, links=links)
 
     def _initdb(self, program: Program) -> list[str]:
         """The command line of `initdb`. It runs the `postgres` that it finds beside itself, and an unpacked one starts with its own loader only."""
@@ -214,6 +218,7 @@ class Postgres17(Postgres):
 
     version = "17"
     suite = "trixie"
+    extensions = ("postgis-3", "pgvector")
 
 
 class Postgres18(Postgres):
@@ -221,6 +226,7 @@ class Postgres18(Postgres):
 
     version = "18"
     suite = "sid"
+    extensions = ("postgis-3", "pgvector")
 
 
 def slot_of(folder: Path) -> str:

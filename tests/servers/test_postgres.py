@@ -22,6 +22,21 @@ def test_its_log_can_be_decoded(postgres: Postgres):
     assert int(str(version)) >= 15_00_00
 
 
+@pytest.mark.parametrize(
+    ("kind", "extensions"),
+    [
+        (Postgres, ["hstore", "citext", "ltree", "postgis"]),
+        pytest.param(Postgres17, ["postgis", "vector"], marks=pytest.mark.long),
+        pytest.param(Postgres18, ["postgis", "vector"], marks=pytest.mark.long),
+    ],
+)
+def test_types_of_extensions_are_at_hand(kind: type[Postgres], extensions: list[str], own_folder: Path):
+    with started(kind(own_folder, durable=False)) as server:
+        execute(server, *(f"CREATE EXTENSION {extension}" for extension in extensions))
+
+        assert execute(server, "SELECT ST_AsText('POINT(1 2)'::geometry)") == [("POINT(1 2)",)]
+
+
 def test_another_password_is_refused(postgres: Postgres):
     with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
         psycopg2.connect(**{**postgres.login, "password": "guess"})
