@@ -108,6 +108,27 @@ def test_a_standby_follows_its_primary_until_it_is_promoted(kind: type[Postgres]
                 standby.promote()
 
 
+@pytest.mark.long
+def test_a_failover_slot_is_on_the_standby_when_it_is_promoted(own_folder: Path):
+    follows = {"sync_replication_slots": "on", "hot_standby_feedback": "on"}
+    with (
+        started(Postgres17(own_folder / "primary", durable=False)) as primary,
+        started(primary.standby(own_folder / "s", options=follows)) as standby,
+    ):
+        primary.restart(options={"synchronized_standby_slots": "s"})
+        execute(primary, "SELECT pg_create_logical_replication_slot('l', 'pgoutput', false, false, true)")
+
+        def kept() -> bool:
+            # A synchronized slot stays temporary until the primary's has moved beyond what the standby could reserve (manual, Replication Slot Synchronization).
+            execute(primary, "SELECT pg_log_standby_snapshot()", "SELECT pg_replication_slot_advance('l', pg_current_wal_lsn())")
+            return execute(standby, "SELECT synced FROM pg_replication_slots WHERE NOT temporary") == [(True,)]
+
+        wait_until(kept, timeout_s=60, what="the slot on the standby", pause_s=0.2)
+        standby.promote()
+
+        assert execute(standby, "SELECT slot_name, plugin, failover FROM pg_replication_slots") == [("l", "pgoutput", True)]
+
+
 def test_a_standbys_slot_has_a_name_that_the_server_takes():
     assert slot_of(Path("/a/Stand-by.1")) == "stand_by_1"
 
