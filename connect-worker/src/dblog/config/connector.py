@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.column_rules import column_rules
+from dblog.config.connector_options.binlog import BINLOG_OPTIONS
 from dblog.config.connector_options.connection import CONNECTION_OPTIONS
 from dblog.config.connector_options.dblog import OUR_OPTIONS
 from dblog.config.connector_options.events import EVENT_OPTIONS
 from dblog.config.connector_options.family import family_options
 from dblog.config.connector_options.filters import FILTER_OPTIONS
-from dblog.config.connector_options.history import HISTORY_OPTIONS
+from dblog.config.connector_options.forms import placed
 from dblog.config.connector_options.runtime import RUNTIME_OPTIONS
 from dblog.config.connector_options.signals import SIGNAL_OPTIONS
 from dblog.config.connector_options.snapshot import SNAPSHOT_OPTIONS
@@ -36,14 +37,24 @@ from dblog.config.topic_creation import check_topic_creation
 from dblog.config.unused_stores import MODE, refused_stores
 from dblog.errors import ConfigError
 
+_SHARED = (
+    *CONNECTION_OPTIONS,
+    *FILTER_OPTIONS,
+    *SNAPSHOT_OPTIONS,
+    *EVENT_OPTIONS,
+    *TOPIC_OPTIONS,
+    *RUNTIME_OPTIONS,
+    *SIGNAL_OPTIONS,
+    *OUR_OPTIONS,
+)
+"""The keys of every connector: important ones first within each topic, the order of forms and of the reference page."""
 
-def _ordered(family: tuple[Option, ...]) -> tuple[Option, ...]:
-    """Important keys first within each topic, the order of forms and of the reference page."""
-    parts = (*CONNECTION_OPTIONS, *FILTER_OPTIONS, *family, *SNAPSHOT_OPTIONS, *EVENT_OPTIONS, *TOPIC_OPTIONS, *RUNTIME_OPTIONS)
-    return (*parts, *SIGNAL_OPTIONS, *HISTORY_OPTIONS, *OUR_OPTIONS)
+
+def _of_binlog(family: tuple[Option, ...]) -> tuple[Option, ...]:
+    return placed(_SHARED, {**BINLOG_OPTIONS, FILTER_OPTIONS[-1].name: family})
 
 
-MYSQL_OPTIONS = _ordered(
+MYSQL_OPTIONS = _of_binlog(
     family_options(
         ssl_modes=("disabled", "preferred", "required", "verify_ca", "verify_identity"),
         ssl_default="preferred",
@@ -52,7 +63,7 @@ MYSQL_OPTIONS = _ordered(
 )
 """Every key of the MySQL connector besides Connect's own."""
 
-MARIADB_OPTIONS = _ordered(
+MARIADB_OPTIONS = _of_binlog(
     family_options(
         ssl_modes=("disable", "trust", "verify-ca", "verify-full"),
         ssl_default="disable",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import OURS, bool_option, int_option, long_option, option
-from dblog.config.options import Importance, Value, all_of, not_negative, not_negative_long, positive, positive_long, topic_name
+from dblog.config.options import Importance, Option, Value, not_negative, not_negative_long, positive, positive_long, topic_name
 from dblog.config.tracing import TRACING, installed
 
 
@@ -16,10 +16,18 @@ def _retry_timeout(value: Value, _all: Mapping[str, Value]) -> str | None:
     )
 
 
-def _read_only(value: Value, everything: Mapping[str, Value]) -> str | None:
-    if value is not None and not everything.get("read.only"):
-        return "Chunks come from another server than the log with read.only=true only: a written watermark proves one server"
-    return None
+def dump_limit(name: str, *, label: str, default: str, unit: str, doc: str) -> Option:
+    """``dblog.dump.limit.<name>``: what dumps must not press the source beyond; ``doc`` is what is measured."""
+    return long_option(
+        name=f"dblog.dump.limit.{name}",
+        doc=f"{doc} In front of it dumps read less and less, at it nothing until it is well below. 0: no limit.",
+        default=default,
+        unit=unit,
+        group=OURS,
+        label=f"Dump limit: {label}",
+        importance=Importance.LOW,
+        check=not_negative_long,
+    )
 
 
 OUR_OPTIONS = (
@@ -61,66 +69,34 @@ OUR_OPTIONS = (
         label="Dump threads",
         check=positive,
     ),
-    option(
-        name="dblog.dump.hostname",
-        doc="A replica of database.hostname that chunks are read from, with read.only=true: each chunk waits until the replica has executed what the log has "
-        "brought; absent: database.hostname.",
-        group=OURS,
-        label="Dump host",
-        importance=Importance.LOW,
-        check=_read_only,
+    dump_limit(
+        "threads.running",
+        label="threads",
+        default="0",
+        unit="threads",
+        doc="Threads_running of the server that chunks are read from; a few of them are the connector's.",
     ),
-    int_option(
-        name="dblog.dump.port",
-        doc="Its port; absent: database.port.",
-        group=OURS,
-        label="Dump port",
-        importance=Importance.LOW,
-        check=all_of(_read_only, positive),
+    dump_limit(
+        "statement.p95.ms",
+        label="statements",
+        default="0",
+        unit="ms",
+        doc="How long 95 % of the connector's own SELECTs of chunks take at most, over half a minute, and on MySQL also of all statements.",
     ),
-    *(
-        long_option(
-            name=f"dblog.dump.limit.{name}",
-            doc=f"{doc} In front of it dumps read less and less, at it nothing until it is well below. 0: no limit.",
-            default=default,
-            unit=unit,
-            group=OURS,
-            label=f"Dump limit: {label}",
-            importance=Importance.LOW,
-            check=not_negative_long,
-        )
-        for name, label, default, unit, doc in (
-            (
-                "threads.running",
-                "threads",
-                "0",
-                "threads",
-                "Threads_running of the server that chunks are read from; a few of them are the connector's.",
-            ),
-            (
-                "statement.p95.ms",
-                "statements",
-                "0",
-                "ms",
-                "How long 95 % of the connector's own SELECTs of chunks take at most, over half a minute, and on MySQL also of all statements.",
-            ),
-            ("replica.lag.ms", "replica", "0", "ms", "How far the server that chunks are read from is behind the one that it replicates."),
-            (
-                "history.list.length",
-                "history",
-                "0",
-                "transactions",
-                "InnoDB's history list: changes that old snapshots keep from being purged.",
-            ),
-            ("transaction.age.s", "transactions", "0", "s", "Age of the server's oldest transaction."),
-            (
-                "log.lag.ms",
-                "log",
-                "300000",
-                "ms",
-                "How long the connector has not come to the end of the log, at most the age of what it reads.",
-            ),
-        )
+    dump_limit(
+        "replica.lag.ms",
+        label="replica",
+        default="0",
+        unit="ms",
+        doc="How far the server that chunks are read from is behind the one that it replicates.",
+    ),
+    dump_limit("transaction.age.s", label="transactions", default="0", unit="s", doc="Age of the server's oldest transaction."),
+    dump_limit(
+        "log.lag.ms",
+        label="log",
+        default="300000",
+        unit="ms",
+        doc="How long the connector has not come to the end of the log, at most the age of what it reads.",
     ),
     int_option(
         name="dblog.window.keys.max",
@@ -158,16 +134,6 @@ OUR_OPTIONS = (
         group=OURS,
         label="New tables",
         choices=("dump", "log", "ignore"),
-    ),
-    option(
-        name="dblog.row.image.missing",
-        doc="What happens to rows that the log has without all columns (binlog_row_image=MINIMAL) and that follow from no other image: fail; or reread, which "
-        "reads inserted and updated rows again from the table by their key (as they are then, or newer), writes updates without the row before, and deletes "
-        "with the key only.",
-        default="fail",
-        group=OURS,
-        label="Row images without all columns",
-        choices=("fail", "reread"),
     ),
     int_option(
         name="dblog.metrics.server.interval.ms",

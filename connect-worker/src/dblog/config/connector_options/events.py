@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dblog.config.connector_options.forms import EVENTS, LOW, bool_option, list_option, not_yet, option
+from dblog.config.connector_options.forms import EVENTS, LOW, bool_option, list_option, option
 from dblog.config.options import Value, only, regexes
 
 _PLACEHOLDER_CHARACTERS_MAX = 63
@@ -36,14 +36,6 @@ EVENT_OPTIONS = (
         choices=("precise", "string", "double"),
     ),
     option(
-        name="bigint.unsigned.handling.mode",
-        doc="How BIGINT UNSIGNED is written: long (wraps above 2^63-1), or exact bytes.",
-        default="long",
-        group=EVENTS,
-        label="BIGINT UNSIGNED Handling",
-        choices=("long", "precise"),
-    ),
-    option(
         name="binary.handling.mode",
         doc="How binary columns are written.",
         default="bytes",
@@ -51,14 +43,6 @@ EVENT_OPTIONS = (
         group=EVENTS,
         label="Binary Handling",
         choices=("bytes", "base64", "base64-url-safe", "hex"),
-    ),
-    bool_option(
-        name="enable.time.adjuster",
-        doc="Read two-digit years as the server does.",
-        default="true",
-        importance=LOW,
-        group=EVENTS,
-        label="Adjust two-digit years",
     ),
     option(
         name="schema.name.adjustment.mode",
@@ -99,21 +83,6 @@ EVENT_OPTIONS = (
         default="false",
         group=EVENTS,
         label="Skip unchanged",
-    ),
-    bool_option(
-        name="include.query",
-        doc="Write the SQL text of the change into the source block.",
-        default="false",
-        group=EVENTS,
-        label="Include the query",
-        refused=only(False, because=not_yet("write the SQL text of a change")),
-    ),
-    bool_option(
-        name="include.schema.changes",
-        doc="Write every schema change to the topic named by the prefix.",
-        default="true",
-        group=EVENTS,
-        label="Include schema changes",
     ),
     bool_option(
         name="include.schema.comments",
@@ -192,25 +161,6 @@ EVENT_OPTIONS = (
         group=EVENTS,
         label="Event failure handling",
         choices=("fail", "warn", "skip", "ignore"),
-    ),
-    option(
-        name="event.deserialization.failure.handling.mode",
-        doc="What happens to a rows event that cannot be read, also after it has been read again three times: the task fails, or goes on without its rows, "
-        "with a warning and a count. Any other damaged event fails the task.",
-        default="fail",
-        group=EVENTS,
-        label="Event reading failure handling",
-        choices=("fail", "warn", "skip", "ignore"),
-    ),
-    option(
-        name="inconsistent.schema.handling.mode",
-        doc="What happens to rows of a table whose schema at their position is not known. A table that snapshot.mode and "
-        "snapshot.include.collection.list have dumped is dumped again, and its rows are passed over until then; for any other table the task fails, "
-        "or goes on without them, with a warning and a count.",
-        default="fail",
-        group=EVENTS,
-        label="Inconsistent schema handling",
-        choices=("fail", "warn", "skip"),
     ),
     option(
         name="event.converting.failure.handling.mode",

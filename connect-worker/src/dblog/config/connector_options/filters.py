@@ -22,21 +22,6 @@ def _key_columns(value: Value, _all: Mapping[str, Value]) -> str | None:
 
 FILTER_OPTIONS = (
     list_option(
-        name="database.include.list",
-        doc="Regular expressions of the databases to capture; anchored, any case.",
-        importance=HIGH,
-        group=FILTERS,
-        label="Include Databases",
-        check=regexes,
-    ),
-    list_option(
-        name="database.exclude.list",
-        doc="Regular expressions of the databases to leave out.",
-        group=FILTERS,
-        label="Exclude Databases",
-        check=all_of(regexes, excludes("database.include.list")),
-    ),
-    list_option(
         name="table.include.list",
         doc="Regular expressions of the tables (database.table) to capture; anchored, any case.",
         importance=HIGH,
@@ -79,40 +64,6 @@ FILTER_OPTIONS = (
         group=FILTERS,
         label="Columns PK mapping",
         check=_key_columns,
-    ),
-    list_option(
-        name="gtid.source.includes",
-        doc="Sources (UUIDs, MariaDB: domain-server) whose transactions are read.",
-        group=FILTERS,
-        label="Include GTID sources",
-        check=regexes,
-    ),
-    list_option(
-        name="gtid.source.excludes",
-        doc="Sources whose transactions are left out.",
-        group=FILTERS,
-        label="Exclude GTID sources",
-        check=all_of(regexes, excludes("gtid.source.includes")),
-    ),
-    bool_option(
-        name="gtid.source.filter.dml.events",
-        doc="Whether that filter holds for row changes.",
-        default="true",
-        group=FILTERS,
-        label="Filter DML events",
-    ),
-    bool_option(
-        name="gtid.ignore.on.recovery",
-        doc="Resume by file and position although the offset has GTIDs: what dblog never does, for the GTIDs name the transactions on any server.",
-        default="false",
-        importance=LOW,
-        group=FILTERS,
-        label="Ignore GTIDs on recovery",
-        refused=only(
-            False,
-            because="dblog always resumes by the offset's GTIDs, which name the same transactions on every server, and a file and position do not; use "
-            "false. To resume at a file and position once, stop the connector and change its offset to one without gtids (PATCH /connectors/NAME/offsets)",
-        ),
     ),
     int_option(
         name="guardrail.collections.max",

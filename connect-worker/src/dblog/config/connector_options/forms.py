@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from dblog.config.options import Importance, Kind, Option, Voice, Width
@@ -28,3 +29,13 @@ list_option = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.LIST, width=Width.
 def not_yet(what: str) -> str:
     """The reason of a key whose effect dblog does not have yet."""
     return f"dblog does not {what} yet; remove the key"
+
+
+def placed(options: tuple[Option, ...], behind: Mapping[str, tuple[Option, ...]]) -> tuple[Option, ...]:
+    """``options`` with others in their places: those of a name follow the option of that name, in forms and on the reference page.
+
+    AssertionError for a name that no option has.
+    """
+    missing = behind.keys() - {each.name for each in options}
+    assert not missing, missing
+    return tuple(one for each in options for one in (each, *behind.get(each.name, ())))

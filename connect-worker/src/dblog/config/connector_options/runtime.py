@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import LOW, RUNTIME, bool_option, int_option, long_option, not_yet, option
-from dblog.config.options import Value, not_negative, not_negative_long, only, positive, positive_long
+from dblog.config.options import Value, not_negative_long, only, positive, positive_long
 
 
 def _queue_size(value: Value, everything: Mapping[str, Value]) -> str | None:
@@ -94,17 +94,6 @@ RUNTIME_OPTIONS = (
         importance=LOW,
         group=RUNTIME,
         label="Statistics metrics",
-    ),
-    int_option(
-        name="binlog.buffer.size",
-        no_effect="a log of row events holds no rolled-back rows",
-        doc="Look-ahead for rolled-back transactions; a log of row events needs none.",
-        default="0",
-        unit="events",
-        importance=LOW,
-        group=RUNTIME,
-        label="Look-ahead buffer",
-        check=not_negative,
     ),
     int_option(
         name="executor.shutdown.timeout.ms",

@@ -131,17 +131,6 @@ SNAPSHOT_OPTIONS = (
         group=SNAPSHOT,
         label="Snapshot lock timeout",
     ),
-    long_option(
-        name="min.row.count.to.stream.results",
-        no_effect="a dump always reads chunks",
-        doc="From how many rows on Debezium streams a table; dblog always reads chunks.",
-        default="1000",
-        unit="rows",
-        importance=LOW,
-        group=SNAPSHOT,
-        label="Stream result set of size",
-        check=not_negative_long,
-    ),
     int_option(
         name="incremental.snapshot.chunk.size",
         doc="Rows of one chunk of a dump asked for by a signal. Where it is not set they adapt, up to dblog.chunk.rows.",
@@ -160,15 +149,6 @@ SNAPSHOT_OPTIONS = (
         group=SNAPSHOT,
         label="Watermarking strategy",
         choices=("insert_insert", "insert_delete"),
-    ),
-    bool_option(
-        name="incremental.snapshot.allow.schema.changes",
-        no_effect="a table may always change while it is dumped",
-        doc="Whether a table may change while it is dumped; dblog always allows it.",
-        default="false",
-        importance=LOW,
-        group=SNAPSHOT,
-        label="Allow schema changes",
     ),
 )
 """Debezium's names, types and defaults; in the order of forms and of the reference page."""
