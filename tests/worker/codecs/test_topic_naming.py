@@ -1,7 +1,7 @@
 """Topic names by each of Debezium's strategies: the expected names were printed by Debezium 3.6.3's own classes."""
 
 import pytest
-from dblog.codecs.topic_naming import DEFAULT, STRATEGIES, TopicNaming, TopicRegex, strategy_of
+from dblog.codecs.topic_naming import BY_SCHEMA, DEFAULT, STRATEGIES, TopicNaming, TopicRegex, strategy_of
 from dblog.config.connector_options import topics
 from dblog.model import TableId
 
@@ -28,6 +28,24 @@ EXPECTED = {
     "SchemaRegex": ["p.orders", "p.or_der_s", "p.t__", "p.a__b", "p.customers"],
 }
 
+EXPECTED_OF_SCHEMAS = {
+    "Default": EXPECTED["Schema"],
+    "Schema": EXPECTED["Default"],
+    "DefaultUnicode": EXPECTED["SchemaUnicode"],
+    "SchemaUnicode": EXPECTED["DefaultUnicode"],
+    "DefaultRegex": EXPECTED["SchemaRegex"],
+    "SchemaRegex": EXPECTED["DefaultRegex"],
+}
+"""What Debezium 3.6.1's classes print for ids without a catalog, as its PostgreSQL connector makes them: the database is no part, the schema is one."""
+
+
+@pytest.mark.parametrize("kind", EXPECTED_OF_SCHEMAS)
+def test_topics_of_tables_that_lie_in_schemas_have_the_names_that_debezium_gives_them(kind):
+    naming = TopicNaming(prefix="p", strategy=f"io.debezium.schema.{kind}TopicNamingStrategy", regex=REGEX, has_schemas=True)
+
+    assert [naming.table(table) for table in TABLES] == EXPECTED_OF_SCHEMAS[kind]
+    assert (naming.schema_changes, naming.heartbeat, naming.transactions) == ("p", "__debezium-heartbeat.p", "p.transaction")
+
 
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_topics_have_the_names_that_debezium_gives_them(kind):
@@ -49,3 +67,9 @@ def test_a_replacement_has_groups_and_escapes_and_an_empty_name_changes_nothing(
 @pytest.mark.parametrize("text", [None, "", " ", DEFAULT, f" {DEFAULT.upper()} ", "io.debezium.schema.defaulttopicnamingstrategy"])
 def test_a_strategy_is_found_as_the_configuration_s_checks_find_it(text):
     assert strategy_of(text) == DEFAULT
+
+
+@pytest.mark.parametrize("text", [None, "", " ", f" {BY_SCHEMA.upper()} "])
+def test_without_a_strategy_tables_in_schemas_are_named_by_their_schemas(text):
+    assert strategy_of(text, has_schemas=True) == BY_SCHEMA
+    assert strategy_of(DEFAULT, has_schemas=True) == DEFAULT

@@ -1,9 +1,10 @@
 """Topic names of one connector: Debezium's six strategies (package ``io.debezium.schema``; its manual, connector property ``topic.naming.strategy``).
 
-A strategy joins the prefix with the parts of the table's name and makes the result a legal Kafka topic name. Default strategies take database and table;
-Schema strategies take schema and table, and a MySQL table has no schema, so tables of one name in several databases share a topic. Unicode strategies
-write an illegal character, and the underscore, as ``_u`` and its number, so no two tables share a topic by accident. Regex strategies rename a topic whose
-whole name matches ``topic.regex``.
+A strategy joins the prefix with the parts of the table's name and makes the result a legal Kafka topic name. Default strategies take database and table,
+Schema strategies schema and table, as far as a table's id has them in Debezium. A MySQL table has no schema there and a PostgreSQL table no database
+(``PgOutputMessageDecoder`` makes a ``TableId`` without a catalog), so under the strategies that are not their connector's default, tables of one name in
+several databases or schemas share a topic. Unicode strategies write an illegal character, and the underscore, as ``_u`` and its number, so no two tables
+share a topic by accident. Regex strategies rename a topic whose whole name matches ``topic.regex``.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ import re2
 from dblog.model import TableId
 
 DEFAULT = "io.debezium.schema.DefaultTopicNamingStrategy"
+"""Debezium's choice where tables lie in databases."""
+BY_SCHEMA = "io.debezium.schema.SchemaTopicNamingStrategy"
+"""Its choice where they lie in the schemas of one database."""
 STRATEGIES: Mapping[str, tuple[bool, bool, bool]] = {
     DEFAULT: (True, False, False),
-    "io.debezium.schema.SchemaTopicNamingStrategy": (False, False, False),
+    BY_SCHEMA: (False, False, False),
     "io.debezium.schema.DefaultUnicodeTopicNamingStrategy": (True, True, False),
     "io.debezium.schema.SchemaUnicodeTopicNamingStrategy": (False, True, False),
     "io.debezium.schema.DefaultRegexTopicNamingStrategy": (True, False, True),
     "io.debezium.schema.SchemaRegexTopicNamingStrategy": (False, False, True),
 }
-"""By class name: whether the database is a part, whether illegal characters are written as numbers, whether ``topic.regex`` counts."""
+"""By class name: whether the database is a part, or else the schema, whether illegal characters are written as numbers, whether ``topic.regex`` counts."""
 _BY_LOWER_CASE = {name.lower(): name for name in STRATEGIES}
 TOPIC_NAME_LENGTH_MAX = 249
 _TWO = 2
@@ -35,9 +39,11 @@ _ILLEGAL_UNICODE = re.compile(r"[^A-Za-z0-9.-]")
 _REFERENCE = re.compile(r"\$(\d+)|\$\{(\w+)\}|\\(.)", re.DOTALL)
 
 
-def strategy_of(text: str | None) -> str:
-    """The strategy of a configuration's text, whatever its case and the blanks around it; the default one for none. KeyError for any other class."""
-    return _BY_LOWER_CASE[text.strip().lower()] if text and text.strip() else DEFAULT
+def strategy_of(text: str | None, *, has_schemas: bool = False) -> str:
+    """The strategy of a configuration's text, whatever its case and the blanks around it; the connector's default for none. KeyError for any other class."""
+    if not text or not text.strip():
+        return BY_SCHEMA if has_schemas else DEFAULT
+    return _BY_LOWER_CASE[text.strip().lower()]
 
 
 def takes_regex(strategy: str) -> bool:
@@ -96,11 +102,14 @@ class TopicNaming:
     transaction_suffix: str = "transaction"
     strategy: str = DEFAULT
     regex: TopicRegex | None = None
+    has_schemas: bool = False
+    """Whether the first part of a table's id is a schema of the connector's one database, and no database."""
 
     def table(self, table: TableId) -> str:
-        """``<prefix>.<db>.<table>`` with the default strategy."""
+        """``<prefix>.<database or schema>.<table>`` with the connector's default strategy."""
         with_database, unicode, with_regex = STRATEGIES[self.strategy]
-        name = clean_topic(self._joined(self.prefix, *([table.database] if with_database else []), table.name), unicode=unicode)
+        first = [table.database] if with_database is not self.has_schemas else []
+        name = clean_topic(self._joined(self.prefix, *first, table.name), unicode=unicode)
         return self.regex(name) if with_regex and self.regex is not None else name
 
     @property
