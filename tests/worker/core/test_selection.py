@@ -1,6 +1,7 @@
 """Include and exclude lists."""
 
 import pytest
+from dblog.config.namespaces import Namespace
 from dblog.core.selection import Selection, key_rules, message_key, name_matcher, named_parts, split_list
 from dblog.errors import ConfigError
 from dblog.model import Column, Table, TableId
@@ -64,6 +65,42 @@ def test_tables_are_captured_when_database_and_table_are(settings, captured):
     assert [n for n in names if selection.includes(TableId(*n.split(".")))] == captured
 
 
+OWN_SCHEMAS = frozenset({"information_schema", "pg_*", ".spatial_ref_sys"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "captured"),
+    [
+        ({}, ["a.x", "b.x", "pgx.t"]),
+        ({"schema.include.list": "A"}, ["a.x"]),
+        ({"schema.exclude.list": "a,pg.*"}, ["b.x"]),
+        ({"table.include.list": r"[ab]\.x"}, ["a.x", "b.x"]),
+        ({"schema.include.list": "b", "table.exclude.list": r"a\.x"}, ["b.x"]),
+        ({"database.include.list": "a", "database.exclude.list": "b"}, ["a.x", "b.x", "pgx.t"]),
+        (
+            {"table.ignore.builtin": "false"},
+            ["a.x", "b.x", "pgx.t", "a.Spatial_ref_sys", "pg_catalog.pg_class", "pg_temp_3.x", "information_schema.sql_features"],
+        ),
+    ],
+)
+def test_tables_in_schemas_are_chosen_by_their_schemas(settings, captured):
+    selection = Selection.from_settings(settings, namespace=Namespace.SCHEMA, builtin=OWN_SCHEMAS)
+
+    names = ["a.x", "b.x", "pgx.t", "a.Spatial_ref_sys", "pg_catalog.pg_class", "pg_temp_3.x", "information_schema.sql_features"]
+    assert [n for n in names if selection.includes(TableId(*n.split(".")))] == captured
+
+
+def test_a_list_of_schemas_means_nothing_where_tables_lie_in_databases():
+    assert Selection.from_settings({"schema.include.list": "a", "schema.exclude.list": "b"}).includes(TableId("b", "x"))
+
+
+def test_include_and_exclude_of_schemas_exclude_each_other():
+    with pytest.raises(ConfigError) as e:
+        Selection.from_settings({"schema.include.list": "a", "schema.exclude.list": "b"}, namespace=Namespace.SCHEMA)
+
+    assert list(e.value.errors) == ["schema.exclude.list"]
+
+
 def test_tables_of_our_own_are_never_captured():
     watermarks = TableId("dblog", "watermark")
 
@@ -107,3 +144,16 @@ def test_a_part_without_the_form_is_refused(text):
 )
 def test_what_the_include_lists_name_without_a_pattern(settings, parts) -> None:
     assert named_parts(settings) == parts
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({}, ((None, None),)),
+        ({"schema.include.list": "shop, b_2"}, (("shop", None), ("b_2", None))),
+        ({"schema.include.list": "shop", "table.include.list": r"shop\.orders"}, (("shop", "orders"),)),
+        ({"database.include.list": "shop"}, ((None, None),)),
+    ],
+)
+def test_what_the_include_lists_of_schemas_name_without_a_pattern(settings, parts) -> None:
+    assert named_parts(settings, namespace=Namespace.SCHEMA) == parts

@@ -2,25 +2,24 @@ r"""Which databases, tables and columns a connector captures: Debezium's include
 
 Rules (Debezium's ``Predicates`` and ``RelationalTableFilters``): a list is comma-separated regular expressions, a comma
 inside one is written ``\,``; each must match the whole name and ignores case; of each pair only one list may be given. The server's own
-schemas are never captured unless ``table.ignore.builtin=false``.
+tables are never captured unless ``table.ignore.builtin=false``. The first part of a name is a database or a schema (``config/namespaces.py``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from dblog.codecs.rewrites import Hash, Mask, Rewrite, Truncate
 from dblog.config.column_rules import column_rules
+from dblog.config.namespaces import Namespace
 from dblog.config.regex import Pattern, PatternError, any_of, as_written
 from dblog.errors import ConfigError
 from dblog.model import Table, TableId
 
-_PAIRS = (("database.include.list", "database.exclude.list"), ("table.include.list", "table.exclude.list"))
-_PAIRS_COLUMN = ("column.include.list", "column.exclude.list")
 _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 
 
@@ -47,13 +46,15 @@ _FIRST_NAME = re.compile(r"([\w$-]+)\\?\.(.*)", re.DOTALL)
 
 
 Parts = Sequence[tuple[str | None, str | None]]
-"""Databases and tables that the configuration names; None is any. A table of any database is a member without a database part, which matches nothing."""
+"""Databases, or schemas, and tables that the configuration names; None is any. A table of any database is a member without a database part, which matches
+nothing.
+"""
 
 
-def named_parts(settings: Mapping[str, Any]) -> tuple[tuple[str | None, str | None], ...]:
-    """(database, table) for each member of the include lists, as far as it is a name and no pattern: None is any. Without a list, any of any."""
+def named_parts(settings: Mapping[str, Any], *, namespace: Namespace = Namespace.DATABASE) -> tuple[tuple[str | None, str | None], ...]:
+    """(database or schema, table) for each member of the include lists, as far as it is a name and no pattern: None is any. Without a list, any of any."""
     parts: dict[tuple[str | None, str | None], None] = {}
-    tables, databases = split_list(settings.get("table.include.list")), split_list(settings.get("database.include.list"))
+    tables, databases = split_list(settings.get("table.include.list")), split_list(settings.get(namespace.include))
     for member in tables:
         if _PLAIN_NAME.fullmatch(member):
             parts[None, member] = None
@@ -70,16 +71,34 @@ def _everything(_name: str) -> bool:
     return True
 
 
+def builtin_tables(members: Iterable[str]) -> Callable[[TableId], bool]:
+    """Whether a table is the server's own. ``members``, in lower case: a database or schema; ``pg_*``, all that begin so; ``.name``, a table in any of them."""
+    names = frozenset(members)
+    beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
+    tables = frozenset(name[1:] for name in names if name.startswith("."))
+
+    def has(table: TableId) -> bool:
+        database = table.database.lower()
+        return database in names or database.startswith(beginnings) or (bool(tables) and table.name.lower() in tables)
+
+    return has
+
+
+def _nothing(_table: TableId) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """The captured part of a server. Build with ``from_settings``."""
 
     includes_database: Callable[[str], bool] = _everything
+    """Asked with a schema where tables lie in schemas."""
     _includes_table: Callable[[str], bool] = _everything
     includes_column: Callable[[str], bool] = _everything
     """Asked with ``db.table.column``."""
-    builtin: frozenset[str] = frozenset()
-    """Databases of the server's own, in lower case, that are left out."""
+    is_builtin: Callable[[TableId], bool] = _nothing
+    """Tables of the server's own that are left out."""
     never: frozenset[TableId] = field(default_factory=frozenset)
     """Tables of our own (watermarks) and the like that are no data."""
     only: frozenset[TableId] | None = None
@@ -87,26 +106,32 @@ class Selection:
 
     @classmethod
     def from_settings(
-        cls, settings: Mapping[str, Any], *, builtin: frozenset[str] = frozenset(), never: frozenset[TableId] = frozenset()
+        cls,
+        settings: Mapping[str, Any],
+        *,
+        namespace: Namespace = Namespace.DATABASE,
+        builtin: frozenset[str] = frozenset(),
+        never: frozenset[TableId] = frozenset(),
     ) -> Selection:
         """From properties by name; ``builtin`` as ``readers.contract.Source`` gives it. Raises ConfigError naming every key at fault."""
         errors: dict[str, list[str]] = {}
-        for include, exclude in (*_PAIRS, _PAIRS_COLUMN):
+        for what in (namespace, "table", "column"):
+            include, exclude = f"{what}.include.list", f"{what}.exclude.list"
             if settings.get(include) and settings.get(exclude):
                 errors[exclude] = [f"cannot be given together with {include}; keep one of them"]
         if errors:
             raise ConfigError(errors)
         return cls(
-            includes_database=_pair(settings, "database"),
+            includes_database=_pair(settings, namespace),
             _includes_table=_pair(settings, "table"),
             includes_column=_pair(settings, "column"),
-            builtin=frozenset() if str(settings.get("table.ignore.builtin", "true")).lower() == "false" else builtin,
+            is_builtin=_nothing if str(settings.get("table.ignore.builtin", "true")).lower() == "false" else builtin_tables(builtin),
             never=never,
         )
 
     def includes(self, table: TableId) -> bool:
         """Whether rows of the table are captured."""
-        if table in self.never or table.database.lower() in self.builtin:
+        if table in self.never or self.is_builtin(table):
             return False
         if self.only is not None and table not in self.only:
             return False

@@ -13,6 +13,7 @@ from dblog.abort import Abort
 from dblog.codecs.compatibility import Level, SchemaVersion, check_level
 from dblog.codecs.plan import TablePlan
 from dblog.codecs.schema import Kind, Schema
+from dblog.config.namespaces import namespace_of
 from dblog.core.changes import (
     AlterTable,
     Change,
@@ -55,7 +56,9 @@ def explain(
 
 
 def _effects(parts: Parts, statement: str, database: str | None, limit_s: float, abort: Abort) -> dict[str, Any]:
-    selection = Selection.from_settings(parts.settings.originals, builtin=parts.source.builtin_databases)
+    selection = Selection.from_settings(
+        parts.settings.originals, namespace=namespace_of(parts.settings), builtin=parts.source.builtin_databases
+    )
     timeline = Timeline(captured=selection.includes)
     history = parts.history_of(abort)
     try:

@@ -487,7 +487,7 @@ class Source(Protocol):
 
     @property
     def builtin_databases(self) -> frozenset[str]:
-        """The server's own, in lower case: their tables are captured only with ``table.ignore.builtin=false``."""
+        """The server's own, or its own schemas, as ``core.selection.builtin_tables`` reads them: captured only with ``table.ignore.builtin=false``."""
 
     @property
     def log_writes_watermarks(self) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from dblog.config.namespaces import namespace_of
 from dblog.config.options import Settings
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.pressure import OF_SERVER, Limit
 from dblog.core.retries import RetryPolicy
-from dblog.core.selection import Parts, Selection, name_matcher, named_parts
+from dblog.core.selection import Parts, Selection, builtin_tables, name_matcher, named_parts
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.start import dumps, dumps_at_all
@@ -71,7 +72,7 @@ class ReaderOptions:
     builtin_databases: frozenset[str]
     selection: Selection
     named: Parts
-    """The databases and tables that the configuration names."""
+    """The databases, or schemas, and tables that the configuration names."""
     dump: DumpRule
     keeps_to_its_tables: bool
     """Whether tables that the connector does not have yet are left out (``starting`` narrows ``selection``)."""
@@ -116,7 +117,7 @@ class ReaderOptions:
         signal_tables: frozenset[TableId] = frozenset(),
     ) -> ReaderOptions:
         """From the connector's options; ``connector`` is its name."""
-        mode = settings.text("snapshot.mode")
+        mode, namespace = settings.text("snapshot.mode"), namespace_of(settings)
         handling = {what: settings.text(f"{what}.handling.mode") != "fail" for what in _HANDLED}
         captured_tables = settings.boolean("schema.history.internal.store.only.captured.tables.ddl")
         return cls(
@@ -125,8 +126,10 @@ class ReaderOptions:
             run=run,
             watermark_table=watermark_table,
             builtin_databases=builtin_databases,
-            selection=Selection.from_settings(settings.originals, builtin=builtin_databases, never=signal_tables | {watermark_table}),
-            named=named_parts(settings.originals),
+            selection=Selection.from_settings(
+                settings.originals, namespace=namespace, builtin=builtin_databases, never=signal_tables | {watermark_table}
+            ),
+            named=named_parts(settings.originals, namespace=namespace),
             dump=DumpRule(
                 mode=mode,
                 dumps=dumps(mode, settings.originals.get("snapshot.include.collection.list")),
@@ -164,7 +167,7 @@ class ReaderOptions:
 
     def reports(self, table: TableId) -> bool:
         """Whether the schema-change topic has a table: every table of the server, unless the store.only options narrow it."""
-        if table == self.watermark_table or table.database.lower() in self.builtin_databases:
+        if table == self.watermark_table or builtin_tables(self.builtin_databases)(table):
             return False
         return self.selection.includes(table) if self.reports_captured_tables_only else self.reports_database(table.database)
 

@@ -27,6 +27,7 @@ from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, Prefix, build_table_plan
 from dblog.codecs.topic_naming import TopicNaming, TopicRegex, strategy_of, takes_regex
 from dblog.codecs.transactions import TransactionBorder
+from dblog.config.namespaces import Namespace, namespace_of
 from dblog.config.options import Settings
 from dblog.core.dumps import key_to_json
 from dblog.core.notices import Notice
@@ -60,7 +61,8 @@ class Records:
         self._key = key_converter
         self._value = value_converter
         self._clock = clock
-        strategy = strategy_of(settings.text_or_none("topic.naming.strategy"))
+        namespace = namespace_of(settings)
+        strategy = strategy_of(settings.text_or_none("topic.naming.strategy"), has_schemas=namespace is Namespace.SCHEMA)
         self._naming = TopicNaming(
             prefix=settings.text("topic.prefix"),
             delimiter=settings.text("topic.delimiter"),
@@ -69,8 +71,9 @@ class Records:
             transaction_suffix=settings.text("topic.transaction"),
             strategy=strategy,
             regex=TopicRegex(settings.text("topic.regex"), settings.text("topic.replacement")) if takes_regex(strategy) else None,
+            has_schemas=namespace is Namespace.SCHEMA,
         )
-        self._selection = Selection.from_settings(settings.originals)
+        self._selection = Selection.from_settings(settings.originals, namespace=namespace)
         self._key_rules = key_rules(settings.originals.get("message.key.columns"))
         self._plan_settings = PlanSettings(
             connector=plans.name,
