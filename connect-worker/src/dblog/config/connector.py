@@ -7,7 +7,6 @@ than an error. Keys nobody declares are ignored, as Connect does, and named (unk
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from dblog.config.column_rules import column_rules
@@ -23,6 +22,7 @@ from dblog.config.connector_options.signals import SIGNAL_OPTIONS
 from dblog.config.connector_options.snapshot import SNAPSHOT_OPTIONS
 from dblog.config.connector_options.topics import TOPIC_OPTIONS
 from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.namespaces import namespace_of
 from dblog.config.options import (
     Checked,
     Option,
@@ -34,7 +34,7 @@ from dblog.config.options import (
 )
 from dblog.config.select_overrides import select_overrides
 from dblog.config.topic_creation import check_topic_creation
-from dblog.config.unused_stores import MODE, refused_stores
+from dblog.config.unused_stores import mode_of, refused_stores
 from dblog.errors import ConfigError
 
 _SHARED = (
@@ -72,19 +72,18 @@ MARIADB_OPTIONS = _of_binlog(
 )
 """Every key of the MariaDB connector besides Connect's own."""
 
-_REFUSED_PATTERNS = (
-    (re.compile(r"driver\.(?!allowPublicKeyRetrieval$).+"), "a JDBC driver's settings mean nothing to this worker; remove the key"),
-)
-"""Families of keys that would change what is written, and that must not be ignored."""
+_REFUSED_FAMILIES = {"driver.": "a JDBC driver's settings mean nothing to this worker; remove the key"}
+"""Keys that would change what is written, and that must not be ignored, unless an option has the name."""
 
 
 def check_connector(options: tuple[Option, ...], properties: Properties, *, shown: Mapping[str, str] | None = None) -> Checked:
     """Connect's keys, the connector's keys, families of keys: all values and all messages, without touching the database."""
     checked = check_properties((*FRAMEWORK_OPTIONS, *options), properties, shown=shown)
     errors = checked.errors
+    declared = {option.name for option in options}
     for name, text in properties.items():
-        for pattern, reason in _REFUSED_PATTERNS:
-            if pattern.fullmatch(name):
+        for family, reason in _REFUSED_FAMILIES.items():
+            if name.startswith(family) and name != family and name not in declared:
                 errors.setdefault(name, []).append(f"The '{name}' value is invalid: {reason}")
         if text is None and name not in errors and name not in checked.values:
             errors[name] = [f"Invalid value null for configuration {name}: Null value can not be supplied as the configuration value."]
@@ -95,10 +94,9 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
         wrong = regexes(split_list(rule.columns), {})
         if wrong is not None:
             errors.setdefault(rule.option, []).append(f"The '{rule.option}' value is invalid: {wrong}")
-    for name, texts in select_overrides(properties)[1].items():
+    for name, texts in select_overrides(properties, namespace=namespace_of(declared))[1].items():
         errors.setdefault(name, []).extend(f"The '{name}' value is invalid: {text}" for text in texts)
-    modes = [option.default for option in options if option.name == MODE]
-    for name, texts in refused_stores(properties, mode_default=modes[0] if modes else None).items():
+    for name, texts in refused_stores(properties, mode=mode_of(options)).items():
         errors.setdefault(name, []).extend(texts)
     for name, texts in check_topic_creation({k: v for k, v in properties.items() if v is not None}).items():
         errors.setdefault(name, []).extend(texts)

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from dblog.config.clients import CONNECTOR_CLIENTS
 from dblog.config.options import Option, raw_text
-from dblog.config.unused_stores import MODE, unused_stores
+from dblog.config.unused_stores import mode_of, unused_stores
 
 _WORKER_CLIENTS = ("", "producer.", "consumer.", "admin.")
 _VERIFYING = ("verify_ca", "verify_identity", "verify-ca", "verify-full")
-_HALF_MODES = ("preferred", "required", "trust")
+_HALF_MODES = ("preferred", "required", "trust", "allow", "prefer", "require")
+"""Of MySQL, MariaDB and PostgreSQL: with TLS, or as it comes, and without a look at the certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,9 @@ class InsecureChoice:
 
 def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
     """Those of a connector's configuration, by key. A default counts, for a connection does not ask who chose it."""
-    declared = {option.name: option for option in options}
     found = {}
-    mode = declared.get(MODE)
-    if mode is not None and (stores := unused_stores(properties, mode_default=mode.default)):
+    mode = mode_of(options)
+    if mode is not None and (stores := unused_stores(properties, mode=mode)):
         reason = f"the connection is not encrypted, and {' and '.join(stores)} not used"
         found[mode.name] = InsecureChoice(reason, _verifying(mode))
     if mode is not None and not _is_loopback(properties.get("database.hostname")):

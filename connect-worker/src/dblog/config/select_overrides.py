@@ -1,12 +1,14 @@
 """``snapshot.select.statement.overrides``: which tables have a SELECT of their own in the connector's first dump, and the keys that hold them.
 
-Debezium's: the list names tables as ``database.table``, and a key below it for each of them has its SELECT. A table without one, and a SELECT of a table
-that is not in the list, would be dumped whole without a word; here both are errors. What a statement may be, the dialect decides.
+Debezium's: the list names tables as ``database.table`` (or ``schema.table``), and a key below it for each of them has its SELECT. A table without one, and a
+SELECT of a table that is not in the list, would be dumped whole without a word; here both are errors. What a statement may be, the dialect decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from dblog.config.namespaces import Namespace
 
 LIST = "snapshot.select.statement.overrides"
 PREFIX = f"{LIST}."
@@ -17,7 +19,9 @@ def key_of(table: str) -> str:
     return f"{PREFIX}{table}"
 
 
-def select_overrides(properties: Mapping[str, str | None]) -> tuple[dict[str, str], dict[str, list[str]]]:
+def select_overrides(
+    properties: Mapping[str, str | None], *, namespace: Namespace = Namespace.DATABASE
+) -> tuple[dict[str, str], dict[str, list[str]]]:
     """The statements by table as the list names it, and what is wrong by key."""
     listed = [part.strip() for part in (properties.get(LIST) or "").split(",") if part.strip()]
     given = {
@@ -27,7 +31,7 @@ def select_overrides(properties: Mapping[str, str | None]) -> tuple[dict[str, st
     for table in listed:
         database, dot, name = table.partition(".")
         if not (dot and database and name):
-            errors.setdefault(LIST, []).append(f"{table} is no table; write it as database.table")
+            errors.setdefault(LIST, []).append(f"{table} is no table; write it as {namespace}.table")
         elif not (given.get(table) or "").strip():
             errors.setdefault(LIST, []).append(
                 f"{table} has no SELECT; give it in {key_of(table)}, such as SELECT * FROM {table} WHERE status = 'open', or take it out of the list"

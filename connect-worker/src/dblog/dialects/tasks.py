@@ -23,6 +23,7 @@ from dblog.observe.declared import TABLES_MAX
 from dblog.readers.contract import Source
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.options import history_topic_of
 from dblog.readers.reachable import history_client, signal_file, signal_topic
 from dblog.readers.records import Records
 from dblog.readers.signal_file import SignalFileSettings
@@ -100,7 +101,7 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
         task=task,
     )
     client = history_client(settings, worker)
-    history_topic = settings.text_or_none("schema.history.internal.kafka.topic") or f"{settings.text('topic.prefix')}.dblog.history"
+    history_topic = history_topic_of(settings)
 
     def history_of(abort: Abort | None = None) -> SchemaHistory:
         log = KafkaHistoryLog(client, history_topic, abort=abort)

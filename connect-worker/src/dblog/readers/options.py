@@ -78,7 +78,7 @@ class ReaderOptions:
     """Whether tables that the connector does not have yet are left out (``starting`` narrows ``selection``)."""
     redumps: bool
     """Whether a statement that rewrites old rows has its table dumped again."""
-    history_topic: str | None
+    history_topic: str
     is_filtered: Callable[[str], bool]
     """Statements that the user wants left out of the history."""
     reports_schemas: bool
@@ -118,8 +118,8 @@ class ReaderOptions:
     ) -> ReaderOptions:
         """From the connector's options; ``connector`` is its name."""
         mode, namespace = settings.text("snapshot.mode"), namespace_of(settings)
-        handling = {what: settings.text(f"{what}.handling.mode") != "fail" for what in _HANDLED}
-        captured_tables = settings.boolean("schema.history.internal.store.only.captured.tables.ddl")
+        handling = {what: settings.get(f"{what}.handling.mode", "fail") != "fail" for what in _HANDLED}
+        captured_tables = _is_set(settings, "schema.history.internal.store.only.captured.tables.ddl")
         return cls(
             connector=connector,
             prefix=settings.text("topic.prefix"),
@@ -138,12 +138,12 @@ class ReaderOptions:
             ),
             keeps_to_its_tables=settings.text("dblog.new.tables") == "ignore",
             redumps=settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(mode),
-            history_topic=settings.text_or_none("schema.history.internal.kafka.topic"),
+            history_topic=history_topic_of(settings),
             is_filtered=name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),
-            reports_schemas=settings.boolean("include.schema.changes"),
+            reports_schemas=_is_set(settings, "include.schema.changes"),
             reports_captured_tables_only=captured_tables,
             reports_captured_databases_only=captured_tables
-            or settings.boolean("schema.history.internal.store.only.captured.databases.ddl"),
+            or _is_set(settings, "schema.history.internal.store.only.captured.databases.ddl"),
             chunk_limits=chunk_limits(settings),
             dump_threads=dump_threads(settings),
             dump_limits=dump_limits(settings),
@@ -180,9 +180,22 @@ class ReaderOptions:
 _HANDLED = ("inconsistent.schema", "event.processing.failure", "event.deserialization.failure")
 
 
+def _is_set(settings: Settings, name: str) -> bool:
+    """A switch; False for a connector that does not have it, as one whose log has no statements."""
+    return name in settings and settings.boolean(name)
+
+
 def _given(settings: Settings, name: str) -> int | None:
     """An option's number where the user has set it."""
     return settings.integer(name) if name in settings.originals else None
+
+
+def history_topic_of(settings: Settings) -> str:
+    """The topic of the schema history: the one that the configuration names, else one of the connector's own beside the topics of its tables.
+
+    Debezium's PostgreSQL connector keeps no history and has no keys for one; this worker keeps one of every connector.
+    """
+    return settings.text_or_none("schema.history.internal.kafka.topic") or f"{settings.text('topic.prefix')}.dblog.history"
 
 
 def dump_threads(settings: Settings) -> int:
@@ -198,6 +211,7 @@ def chunk_limits(settings: Settings) -> ChunkLimits:
 
 
 def dump_limits(settings: Settings) -> dict[Limit, float]:
-    """Those that are set."""
-    limits = {limit: float(settings.integer(f"dblog.dump.limit.{limit.value}")) for limit in (*OF_SERVER, Limit.LOG_LAG)}
+    """Those that are set, of those that the connector's kind of database has."""
+    names = {limit: f"dblog.dump.limit.{limit.value}" for limit in (*OF_SERVER, Limit.LOG_LAG)}
+    limits = {limit: float(settings.integer(name)) for limit, name in names.items() if name in settings}
     return {limit: most for limit, most in limits.items() if most}
