@@ -126,6 +126,20 @@ def connector_config(**config: str) -> dict[str, str]:
     }
 
 
+def postgres_config(**config: str) -> dict[str, str]:
+    """A valid PostgreSQL connector's configuration, as little as it takes."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "plugin.name": "pgoutput",
+        "database.hostname": "db",
+        "database.user": "u",
+        "database.password": "sesame-open",
+        "database.dbname": "shop",
+        "topic.prefix": "shop",
+        **{name.replace("_", "."): text for name, text in config.items()},
+    }
+
+
 def until(probe: Callable[[], T | None], *, limit_s: float = 30.0, what: Callable[[], str] = lambda: "a condition") -> T:
     """The first true value of the probe; AssertionError after the limit."""
     deadline = time.monotonic() + limit_s

@@ -1,6 +1,7 @@
 """The tables that have a SELECT of their own: each statement has its table in the list, and each table its statement."""
 
 import pytest
+from dblog.config.namespaces import Namespace
 from dblog.config.select_overrides import LIST, PREFIX, select_overrides
 
 
@@ -29,3 +30,13 @@ def test_what_would_dump_a_table_whole_without_a_word_is_an_error(properties: di
 
     assert list(errors) == [key]
     assert reason in errors[key][0]
+
+
+def test_tables_in_schemas_are_named_as_such_and_differ_by_case() -> None:
+    both = {LIST: "a.b,A.B", f"{PREFIX}a.b": "SELECT 1", f"{PREFIX}A.B": "SELECT 2"}
+
+    assert select_overrides(both, namespace=Namespace.SCHEMA) == ({"a.b": "SELECT 1", "A.B": "SELECT 2"}, {})
+    assert select_overrides({LIST: "b"}, namespace=Namespace.SCHEMA)[1] == {LIST: ["b is no table; write it as schema.table"]}
+    assert select_overrides({LIST: "a.b,a.b", f"{PREFIX}a.b": "SELECT 1"}, namespace=Namespace.SCHEMA)[1] == {
+        LIST: ["a table is named twice; name each once"]
+    }

@@ -24,6 +24,7 @@ from dblog.config.connector import check_connector
 from dblog.config.hosts import check_hosts
 from dblog.config.infos import config_infos
 from dblog.config.options import Checked, Properties, Settings
+from dblog.config.other_defaults import other_defaults
 from dblog.config.overrides import OverridePolicy
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
@@ -98,7 +99,7 @@ class Validator:
         with self._computing:
             checked, errors, unknown = self._checked_here(plugin, properties, resolution)
             hide_own = hide = hider(resolution, properties, plugin)
-            doubts = describe_unknown(unknown) | without_effect(plugin.options, properties)
+            doubts = describe_unknown(unknown) | without_effect(plugin.options, properties) | other_defaults(plugin.options, properties)
             warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in doubts.items()]
         if not errors:
             # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.

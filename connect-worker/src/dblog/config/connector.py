@@ -1,6 +1,6 @@
-"""The keys of the MySQL and MariaDB source connectors: Debezium's, with their defaults, and ours under ``dblog.``.
+"""The keys of the source connectors, of MySQL, MariaDB and PostgreSQL: Debezium's, with their defaults, and ours under ``dblog.``.
 
-Debezium's names, types and defaults are its manual's ("MySQL connector", Connector properties), so a configuration made for Debezium is taken unchanged.
+Debezium's names, types and defaults are its manual's (Connector properties of each connector), so a configuration made for Debezium is taken unchanged.
 What a key asks for and dblog does not do yet is refused with the reason: a privacy mask or a filter that is silently ignored is worse
 than an error. Keys nobody declares are ignored, as Connect does, and named (unknown_keys.py).
 """
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dblog.config.column_rules import column_rules
+from dblog.config.connector_options import postgres
 from dblog.config.connector_options.binlog import BINLOG_OPTIONS
 from dblog.config.connector_options.connection import CONNECTION_OPTIONS
 from dblog.config.connector_options.dblog import OUR_OPTIONS
 from dblog.config.connector_options.events import EVENT_OPTIONS
 from dblog.config.connector_options.family import family_options
 from dblog.config.connector_options.filters import FILTER_OPTIONS
-from dblog.config.connector_options.forms import placed
+from dblog.config.connector_options.forms import changed, placed
 from dblog.config.connector_options.runtime import RUNTIME_OPTIONS
 from dblog.config.connector_options.signals import SIGNAL_OPTIONS
 from dblog.config.connector_options.snapshot import SNAPSHOT_OPTIONS
@@ -71,6 +72,9 @@ MARIADB_OPTIONS = _of_binlog(
     )
 )
 """Every key of the MariaDB connector besides Connect's own."""
+
+POSTGRES_OPTIONS = placed(changed(_SHARED, postgres.POSTGRES_CHANGES), postgres.POSTGRES_OPTIONS)
+"""Every key of the PostgreSQL connector besides Connect's own."""
 
 _REFUSED_FAMILIES = {"driver.": "a JDBC driver's settings mean nothing to this worker; remove the key"}
 """Keys that would change what is written, and that must not be ignored, unless an option has the name."""

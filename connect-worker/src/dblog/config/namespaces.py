@@ -1,7 +1,7 @@
 """What the tables of a connector lie in: databases (MySQL, MariaDB), or the schemas of the one database that it reads (PostgreSQL).
 
-It is the first part of a table's name in filters, signals and topics, ``model.TableId.database``, and the first word of the keys that choose it:
-``database.include.list`` or ``schema.include.list``. A connector has the one of them that its options declare.
+It is the first part of a table's name in filters, signals and topics, ``model.TableId.database``, and the first word of the keys that
+choose it: ``database.include.list`` or ``schema.include.list``. A connector has the one of them that its options declare.
 """
 
 from __future__ import annotations

@@ -93,6 +93,8 @@ class Option:
     aliases: tuple[str, ...] = ()
     no_effect: str | None = None
     """Why the key changes nothing here; it is accepted, and whoever sets it gets a warning."""
+    other_default: str | None = None
+    """Why the default is another one than Debezium's; whoever leaves the key out gets a warning."""
     listed: bool = True
     """False: accepted and parsed, but not part of the validate answer."""
 

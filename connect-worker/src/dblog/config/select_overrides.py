@@ -39,6 +39,7 @@ def select_overrides(
     for table in given:
         if table not in listed:
             errors[key_of(table)] = [f"{LIST} does not name {table}, so its SELECT would not be used; add it there, or remove the key"]
-    if len({table.lower() for table in listed}) < len(listed):
+    # MySQL may take names without regard to case; in PostgreSQL they are other tables.
+    if len({table if namespace is Namespace.SCHEMA else table.lower() for table in listed}) < len(listed):
         errors.setdefault(LIST, []).append("a table is named twice; name each once")
     return {table: given[table] for table in listed if given.get(table)}, errors

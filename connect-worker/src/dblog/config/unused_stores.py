@@ -1,7 +1,8 @@
 """Finds TLS files of the database that a connection without TLS would not use.
 
-Whoever names a truststore expects TLS. Debezium's MariaDB connector, whose ``database.ssl.mode`` is ``disable`` by default, connects in clear text all the same
-and reports nothing. Here the default does not decide it: the configuration has to name the mode. A mode that is given counts, and is an insecure choice.
+Whoever names a truststore expects TLS. Debezium's MariaDB connector, whose ``database.ssl.mode`` is ``disable`` by default, connects in
+clear text all the same and reports nothing. Here the default does not decide it: the configuration has to name the mode. A mode that is
+given counts, and is an insecure choice.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dblog.abort import Abort
 from dblog.clock import Clock, SystemClock
 from dblog.config.connector import parse_connector
 from dblog.config.options import Option, Settings
+from dblog.config.other_defaults import other_defaults
 from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
 from dblog.config.worker import read_worker_config
@@ -129,6 +130,10 @@ def source_task(order: Order) -> ReaderTask:
         log.warning("unknown key in the connector's configuration", key=key, reason=sentence)
     for key, sentence in without_effect(parts.options, order.config).items():
         log.warning("a key of the connector's configuration has no effect", key=key, reason=sentence)
+    for key, sentence in other_defaults(parts.options, order.config).items():
+        log.warning(
+            "a key that the connector's configuration leaves out has another default here than in Debezium", key=key, reason=sentence
+        )
     return ReaderTask(
         connector=order.connector,
         settings=parts.settings,

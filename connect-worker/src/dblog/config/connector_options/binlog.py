@@ -1,4 +1,4 @@
-"""The keys that MySQL and MariaDB have because their log is a binlog: replica ids, GTIDs, statements in the log, and databases that hold the tables."""
+"""The keys that MySQL and MariaDB have because their log is a binlog: replica ids, GTIDs, statements in the log, databases of tables."""
 
 from __future__ import annotations
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from dblog.config.options import Importance, Kind, Option, Voice, Width
 
 CONNECTION = "Connection"
+REPLICATION = "Replication"
 FILTERS = "Filters"
 EVENTS = "Events"
 SNAPSHOT = "Snapshot"
@@ -39,3 +42,10 @@ def placed(options: tuple[Option, ...], behind: Mapping[str, tuple[Option, ...]]
     missing = behind.keys() - {each.name for each in options}
     assert not missing, missing
     return tuple(one for each in options for one in (each, *behind.get(each.name, ())))
+
+
+def changed(options: tuple[Option, ...], changes: Mapping[str, Mapping[str, Any]]) -> tuple[Option, ...]:
+    """``options`` with other fields (a default, a text) for those of these names. AssertionError for a name that no option has."""
+    missing = changes.keys() - {each.name for each in options}
+    assert not missing, missing
+    return tuple(replace(each, **changes.get(each.name, {})) for each in options)

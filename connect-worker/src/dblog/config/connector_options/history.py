@@ -148,3 +148,22 @@ HISTORY_OPTIONS = (
     ),
 )
 """Debezium's names, types and defaults; in the order of forms and of the reference page."""
+
+OWN_HISTORY_OPTIONS = (
+    option(
+        name="schema.history.internal.kafka.topic",
+        doc="Topic of the schema history, which dblog keeps and Debezium's connector does not; absent: <topic.prefix>.dblog.history.",
+        importance=LOW,
+        group=HISTORY,
+        label="History topic",
+        check=topic_name,
+    ),
+    option(
+        name="schema.history.internal.kafka.bootstrap.servers",
+        doc="Brokers of that topic; absent: the worker's.",
+        importance=LOW,
+        group=HISTORY,
+        label="History brokers",
+    ),
+)
+"""Of a connector that has no schema history in Debezium: a configuration that was made for it names none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import LOW, SIGNALS, bool_option, int_option, list_option, long_option, option
+from dblog.config.namespaces import Namespace
 from dblog.config.options import Check, Value, not_negative, not_negative_long, positive_long
 
 
@@ -34,11 +35,16 @@ def _notification_channels(value: Value, everything: Mapping[str, Value]) -> str
     return None
 
 
-def _signal_tables(value: Value, _everything: Mapping[str, Value]) -> str | None:
-    names = [each.strip() for each in value.split(",")] if isinstance(value, str) and value.strip() else []
-    if any(len([part for part in name.split(".") if part]) != 2 for name in names):  # noqa: PLR2004 - database and table
-        return "it must be database.table, or several of them parted by commas"
-    return None
+def signal_tables(namespace: Namespace) -> Check:
+    """Names of tables in databases, or in schemas."""
+
+    def check(value: Value, _everything: Mapping[str, Value]) -> str | None:
+        names = [each.strip() for each in value.split(",")] if isinstance(value, str) and value.strip() else []
+        if any(len([part for part in name.split(".") if part]) != 2 for name in names):  # noqa: PLR2004 - database and table
+            return f"it must be {namespace}.table, or several of them parted by commas"
+        return None
+
+    return check
 
 
 def _plain_name(value: Value, _everything: Mapping[str, Value]) -> str | None:
@@ -63,7 +69,7 @@ SIGNAL_OPTIONS = (
         "no topic.",
         group=SIGNALS,
         label="Signal table",
-        check=_signal_tables,
+        check=signal_tables(Namespace.DATABASE),
     ),
     list_option(
         name="signal.enabled.channels",

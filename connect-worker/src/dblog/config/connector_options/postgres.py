@@ -1,0 +1,301 @@
+"""The keys of the PostgreSQL connector: what differs in those that every database has, and its own.
+
+Names, types and defaults are those of Debezium 3.6's ``PostgresConnectorConfig``, but for ``plugin.name``, whose default there is a plugin
+that has to be built into the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dblog.config.connector_options.forms import (
+    CONNECTION,
+    EVENTS,
+    FILTERS,
+    HIGH,
+    LOW,
+    SNAPSHOT,
+    bool_option,
+    list_option,
+    option,
+)
+from dblog.config.connector_options.history import OWN_HISTORY_OPTIONS
+from dblog.config.connector_options.java import JAVA_OPTIONS, NO_JAVA
+from dblog.config.connector_options.replication import REPLICATION_OPTIONS, identifier
+from dblog.config.connector_options.signals import signal_tables
+from dblog.config.connector_options.topics import STRATEGIES
+from dblog.config.namespaces import Namespace
+from dblog.config.options import (
+    Kind,
+    Option,
+    Value,
+    all_of,
+    excludes,
+    not_negative,
+    only,
+    regexes,
+)
+
+_MODES = ("initial", "initial_only", "always", "no_data", "when_needed", "never")
+_MODES_REFUSED = ("configuration_based", "custom")
+
+
+def _refused_mode(value: Value) -> str | None:
+    match str(value).strip().lower():
+        case "configuration_based":
+            return "dblog does not build a snapshot mode from flags yet; use initial, no_data or when_needed"
+        case "custom":
+            return "Java classes cannot run in this worker; use initial, no_data or when_needed"
+        case _:
+            return None
+
+
+def _watermark_table(value: Value, _all: Mapping[str, Value]) -> str | None:
+    if isinstance(value, str) and re.fullmatch(r"[^.\"\s]+\.[^.\"\s]+", value):
+        return None
+    return "A name of the form schema.table is expected"
+
+
+POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "database.port": {"default": "5432"},
+    "table.include.list": {"doc": "Regular expressions of the tables (schema.table) to capture; anchored, any case."},
+    "column.include.list": {"doc": "Regular expressions of the columns (schema.table.column) to write."},
+    "table.ignore.builtin": {
+        "doc": "Leave out the server's own schemas, and PostGIS's table spatial_ref_sys.",
+        "label": "Ignore system schemas",
+    },
+    "snapshot.select.statement.overrides": {
+        "doc": "Tables, as schema.table, of whose rows the first dump brings those that a SELECT of their own chooses: SELECT * FROM "
+        "schema.table WHERE condition, in snapshot.select.statement.overrides.<schema>.<table>. Changes are followed for all rows."
+    },
+    "decimal.handling.mode": {"doc": "How numeric and money are written: exact bytes, text, or double."},
+    "skip.messages.without.change": {"doc": "Leave out updates that change no written column, of tables with REPLICA IDENTITY FULL."},
+    "unavailable.value.placeholder": {
+        "doc": "What stands for a value that the log does not carry: a large one (TOAST) that an update left alone, of a table without "
+        "REPLICA IDENTITY FULL."
+    },
+    "event.converting.failure.handling.mode": {
+        "doc": "What happens to one column's value that cannot be converted (NaN as an exact decimal): warn and skip write null."
+    },
+    "sourceinfo.struct.maker": {"refused": only("io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", because=NO_JAVA)},
+    "heartbeat.action.query": {
+        "refused": only(
+            because="dblog does not run SQL with a heartbeat yet; remove the key. A slot whose tables are quiet is moved on without it: "
+            "what the server reports as read is confirmed"
+        )
+    },
+    "topic.naming.strategy": {
+        "default": STRATEGIES[1],
+        "doc": "How the topics of tables are named. Schema: <prefix>.<schema>.<table>; Default: <prefix>.<table>; their Unicode forms "
+        "write illegal characters as numbers; their Regex forms rename what topic.regex matches.",
+    },
+    "read.only": {
+        "doc": "Never write to the source, not even watermarks: pg_current_snapshot(), taken with each chunk, proves what it shows. The "
+        "account needs no privilege to write."
+    },
+    "signal.data.collection": {
+        "doc": "Tables that signals are inserted into, as schema.table, parted by commas. Each begins with three text columns: id, type, "
+        "data. Their rows go to no topic.",
+        "check": signal_tables(Namespace.SCHEMA),
+    },
+    "dblog.watermark.table": {
+        "doc": "Table (schema.table) that watermarks are written to; created if the user may create it.",
+        "check": _watermark_table,
+    },
+    "dblog.dump.limit.threads.running": {
+        "doc": "Connections of the server that run a statement; a few of them are the connector's. In front of it dumps read less and "
+        "less, at it nothing until it is well below. 0: no limit."
+    },
+    "dblog.dump.limit.statement.p95.ms": {
+        "doc": "How long 95 % of the connector's own SELECTs of chunks take at most, over half a minute. In front of it dumps read less "
+        "and less, at it nothing until it is well below. 0: no limit."
+    },
+}
+"""What differs from the keys that every database has: defaults, and what lies in schemas there."""
+
+_DATABASE = (
+    option(
+        name="database.dbname",
+        doc="Name of the database whose tables are captured: a connector reads one.",
+        required=True,
+        importance=HIGH,
+        group=CONNECTION,
+        label="Database",
+        check=identifier,
+    ),
+    option(
+        name="database.sslmode",
+        doc="Whether the connection is encrypted and the server's certificate checked.",
+        default="prefer",
+        group=CONNECTION,
+        label="SSL mode",
+        choices=("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    ),
+    option(
+        name="database.sslrootcert",
+        doc="File with the authorities of the server's certificate.",
+        group=CONNECTION,
+        label="SSL root certificate",
+    ),
+    option(name="database.sslcert", doc="File with the client's certificate.", group=CONNECTION, label="SSL client certificate"),
+    option(name="database.sslkey", doc="File with its private key.", group=CONNECTION, label="SSL client key"),
+    option(name="database.sslpassword", doc="Password of that key.", kind=Kind.PASSWORD, group=CONNECTION, label="SSL client key password"),
+    option(
+        name="database.sslfactory",
+        doc="Java class that makes connections with TLS.",
+        importance=LOW,
+        group=CONNECTION,
+        label="SSL factory",
+        refused=only(
+            because="Java classes cannot run in this worker; remove the key, and set database.sslmode: require encrypts without a look "
+            "at the server's certificate, verify-full checks it"
+        ),
+    ),
+    bool_option(
+        name="database.tcpKeepAlive",
+        doc="Whether the system asks a silent server for a sign of life, so that a connection that has died is noticed.",
+        default="true",
+        group=CONNECTION,
+        label="TCP keep-alive",
+    ),
+)
+
+_SCHEMAS = (
+    list_option(
+        name="schema.include.list",
+        doc="Regular expressions of the schemas to capture; anchored, any case.",
+        importance=HIGH,
+        group=FILTERS,
+        label="Include Schemas",
+        check=regexes,
+    ),
+    list_option(
+        name="schema.exclude.list",
+        doc="Regular expressions of the schemas to leave out.",
+        group=FILTERS,
+        label="Exclude Schemas",
+        check=all_of(regexes, excludes("schema.include.list")),
+    ),
+)
+
+_MESSAGES = (
+    list_option(
+        name="message.prefix.include.list",
+        doc="Regular expressions of the prefixes of logical messages (pg_logical_emit_message) to write; anchored, any case.",
+        group=FILTERS,
+        label="Include message prefixes",
+        check=regexes,
+    ),
+    list_option(
+        name="message.prefix.exclude.list",
+        doc="Regular expressions of the prefixes to leave out.",
+        group=FILTERS,
+        label="Exclude message prefixes",
+        check=all_of(regexes, excludes("message.prefix.include.list")),
+    ),
+)
+
+_SNAPSHOTS = (
+    option(
+        name="snapshot.mode",
+        doc="What is dumped before and while the log is followed. Dumps run beside the log and take no locks.",
+        default="initial",
+        group=SNAPSHOT,
+        label="Snapshot mode",
+        choices=_MODES + _MODES_REFUSED,
+        refused=_refused_mode,
+    ),
+    option(
+        name="snapshot.isolation.mode",
+        doc="Isolation of a Debezium snapshot.",
+        default="serializable",
+        importance=LOW,
+        group=SNAPSHOT,
+        label="Snapshot isolation mode",
+        choices=("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
+        no_effect="each chunk is read in a snapshot of its own, and the log has what is changed beside it",
+    ),
+    option(
+        name="snapshot.locking.mode",
+        doc="Locks of a Debezium snapshot; dblog takes none in any mode.",
+        default="none",
+        importance=LOW,
+        group=SNAPSHOT,
+        label="Snapshot locking mode",
+        choices=("none", "shared", "custom"),
+        refused=lambda value: "Java classes cannot run in this worker; use none" if value == "custom" else None,
+        no_effect="dblog takes no locks in any mode",
+    ),
+)
+
+_TYPES = (
+    option(
+        name="time.precision.mode",
+        doc="How times are written: adaptive by the column's precision, adaptive_time_microseconds too but for times of day, the others "
+        "all alike.",
+        default="adaptive",
+        group=EVENTS,
+        label="Time Precision",
+        choices=("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"),
+    ),
+    option(
+        name="interval.handling.mode",
+        doc="How interval is written: microseconds, with months of 365.25/12 days, or text in the form of ISO 8601.",
+        default="numeric",
+        importance=LOW,
+        group=EVENTS,
+        label="Interval Handling",
+        choices=("numeric", "string"),
+    ),
+    option(
+        name="hstore.handling.mode",
+        doc="How hstore is written: text in the form of JSON, or a map.",
+        default="json",
+        importance=LOW,
+        group=EVENTS,
+        label="HStore Handling",
+        choices=("json", "map"),
+    ),
+    option(
+        name="money.fraction.digits",
+        doc="Digits behind the point of money, which the server's lc_monetary decides.",
+        kind=Kind.SHORT,
+        default="2",
+        unit="digits",
+        importance=LOW,
+        group=EVENTS,
+        label="Money fraction digits",
+        check=not_negative,
+    ),
+    bool_option(
+        name="include.unknown.datatypes",
+        doc="Whether a column of a type that has no form of its own is written, as its text in bytes (binary.handling.mode); else it is "
+        "left out.",
+        default="false",
+        group=EVENTS,
+        label="Include unknown types",
+    ),
+    option(
+        name="schema.refresh.mode",
+        doc="When Debezium reads a table's columns again.",
+        default="columns_diff",
+        importance=LOW,
+        group=EVENTS,
+        label="Schema refresh mode",
+        choices=("columns_diff", "columns_diff_exclude_unchanged_toast"),
+        no_effect="a table's columns follow the log, which describes them where they have changed",
+    ),
+)
+
+POSTGRES_OPTIONS: Mapping[str, tuple[Option, ...]] = {
+    "database.password": _DATABASE,
+    "connection.validation.timeout.ms": (*REPLICATION_OPTIONS, *_SCHEMAS),
+    "message.key.columns": _MESSAGES,
+    "guardrail.collections.limit.action": _SNAPSHOTS,
+    "binary.handling.mode": _TYPES,
+    "executor.shutdown.timeout.ms": JAVA_OPTIONS,
+    "notification.sink.topic.name": OWN_HISTORY_OPTIONS,
+}
+"""Its own, by the key of every database that they follow (``forms.placed``)."""

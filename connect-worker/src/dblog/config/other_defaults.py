@@ -1,0 +1,16 @@
+"""Finds keys that a configuration leaves out although their default here is not Debezium's: a warning names the key to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dblog.config.options import Option
+
+
+def other_defaults(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
+    """A sentence for each such key."""
+    return {
+        option.name: f"not set: {option.other_default}; write {option.name}={option.default}"
+        for option in options
+        if option.other_default is not None and not any((properties.get(name) or "").strip() for name in (option.name, *option.aliases))
+    }
