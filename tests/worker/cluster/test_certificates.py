@@ -58,6 +58,7 @@ def test_the_first_end_of_each_file_is_found_by_whoever_names_it(tmp_path, clock
             "ssl.keystore.certificate.chain": pem(7).decode(),
         },
         "shop": {"database.ssl.keystore": str(tmp_path / "store.p12"), "database.ssl.keystore.password": "pw"},
+        "bank": {"database.sslcert": str(tmp_path / "client.pem"), "database.sslrootcert": str(tmp_path / "ca.pem")},
     }
 
     assert ends(Certificates(lambda: properties, clock, resolve=dict).all()) == {
@@ -66,6 +67,8 @@ def test_the_first_end_of_each_file_is_found_by_whoever_names_it(tmp_path, clock
         ("registry", "", "ca.pem"): 9,
         ("kafka", "", "ssl.keystore.certificate.chain"): 7,
         ("database", "shop", "store.p12"): 3,
+        ("database", "bank", "client.pem"): 5,
+        ("database", "bank", "ca.pem"): 9,
     }
 
 

@@ -28,6 +28,8 @@ _FILES = (
     "ssl.certificate.location",
     "database.ssl.keystore",
     "database.ssl.truststore",
+    "database.sslcert",
+    "database.sslrootcert",
 )
 _TEXTS = ("ssl.keystore.certificate.chain", "ssl.truststore.certificates", "ssl.certificate.pem", "ssl.ca.pem")
 
