@@ -123,7 +123,15 @@ def test_a_broker_is_read_as_the_client_reads_it(server):  # number 5
     ],
 )
 def test_a_list_that_names_such_an_address_allows_it(entry, host):  # number 5
-    assert check_hosts({"database.hostname": host}, (entry,)) == {}
+    assert check_hosts({"connector.class": "MySqlConnector", "database.hostname": host}, (entry,)) == {}
+
+
+@pytest.mark.parametrize(("kind", "port"), [("MySql", "3306"), ("MariaDb", "3306")])
+def test_a_database_without_a_port_has_that_of_its_kind(kind, port):
+    for given in ({}, {"database.port": " "}):
+        config = {"connector.class": f"{kind}Connector", "database.hostname": "db.example", **given}
+        assert check_hosts(config, (f"db.example:{port}",)) == {}
+        assert set(check_hosts(config, ("db.example:3307",))) == {"database.hostname"}
 
 
 @pytest.mark.parametrize(

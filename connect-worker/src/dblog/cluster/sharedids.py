@@ -1,30 +1,58 @@
-"""Connectors of this worker that read one server under one ``database.server.id``: the server ends the log connection of one whenever another connects.
+"""Connectors of this worker that read one server's log under one name, which the server gives to one reader at a time.
 
-Only what the configurations hold is compared. That the server knows a replica by that id proves nothing: it keeps the id of a connection that has ended
-for up to a minute, and a connector that is changed is such a replica itself.
+A MySQL server ends the log connection of one ``database.server.id`` whenever another connects with it; a PostgreSQL server refuses a second reader of a slot.
+
+Only what the configurations hold is compared. That a server knows the name proves nothing: MySQL keeps the id of a connection that has ended for up to a
+minute, and a connector that is changed is such a reader itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from dblog.config.plugins import find_connector
+
+_CONSEQUENCES = {
+    "database.server.id": "which ends the log connection of one whenever the other connects",
+    "slot.name": "which lets one of them read the slot at a time",
+}
+"""By the key that names a reader of the log."""
+_SERVER = ("database.hostname", "database.port")
 
 
-def shared_server_id(
+def shared_reader(
     name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]
 ) -> str | None:
-    """A sentence for the first other connector, not stopped, with the same server and id; None when there is none. ``others``: by name."""
+    """A sentence for the first other connector, not stopped, that reads the same server's log by the same name; None when there is none.
+
+    ``others``: by name.
+    """
     reader = _reader(config)
     if reader is None:
         return None
     for other, other_config in others.items():
         if other != name and _reader(other_config) == reader and not is_stopped(other):
-            return (
-                f"database.server.id: {reader[2]} is also that of connector {other} on the same server, which ends the log connection of one whenever the "
-                f"other connects; give each its own"
-            )
+            key, text = reader[0], reader[-1]
+            return f"{key}: {text} is also that of connector {other} on the same server, {_CONSEQUENCES[key]}; give each its own"
     return None
 
 
-def _reader(config: Mapping[str, str | None]) -> tuple[str, str, str] | None:
-    host, port, server_id = (str(config.get(f"database.{key}") or "").strip() for key in ("hostname", "port", "server.id"))
-    return (host.lower(), port or "3306", server_id) if host and server_id else None
+def _reader(config: Mapping[str, str | None]) -> tuple[str, str, str, str] | None:
+    """The key, the server's host and port, and the name that the key has; None for a configuration that names no reader."""
+    defaults = _defaults(config.get("connector.class") or "")
+    host, port = (_text(config, key, defaults) for key in _SERVER)
+    found = [(key, text) for key in _CONSEQUENCES if key in defaults and (text := _text(config, key, defaults))]
+    return (found[0][0], host.lower(), port, found[0][1]) if host and found else None
+
+
+def _text(config: Mapping[str, str | None], key: str, defaults: Mapping[str, str]) -> str:
+    return (config.get(key) or "").strip() or defaults.get(key, "")
+
+
+@lru_cache(maxsize=16)
+def _defaults(class_name: str) -> Mapping[str, str]:
+    """Of the keys that matter here, those that a connector of this class has; kept, for a worker may have a thousand connectors."""
+    plugin = find_connector(class_name)
+    options = plugin.options if plugin is not None else ()
+    return {option.name: option.default or "" for option in options if option.name in (*_SERVER, *_CONSEQUENCES)}

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from dblog.config.addresses import Address, host_of
 from dblog.config.clients import CONNECTOR_CLIENTS
+from dblog.config.plugins import find_connector
 
 OPTION = "dblog.connector.allowed.hosts"
 
@@ -68,7 +69,7 @@ def _names_metadata(entry: str) -> bool:
 def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """(key, host, port) of every address that a configuration names."""
     if host := config.get("database.hostname", "").strip():
-        yield "database.hostname", host, config.get("database.port", "3306").strip()
+        yield "database.hostname", host, config.get("database.port", "").strip() or _database_port(config)
     for key in _SERVER_LISTS:
         for server in config.get(key, "").split(","):
             if server.strip():
@@ -79,6 +80,13 @@ def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
                 yield f"{prefix}schema.registry.url", *_of_url(url.strip())
         if proxy := config.get(f"{prefix}proxy.host", "").strip():
             yield f"{prefix}proxy.host", proxy, config.get(f"{prefix}proxy.port", "80").strip()
+
+
+def _database_port(config: Mapping[str, str]) -> str:
+    """What a configuration without a port means."""
+    plugin = find_connector(config.get("connector.class"))
+    options = plugin.options if plugin is not None else ()
+    return next((option.default for option in options if option.name == "database.port" and option.default), "")
 
 
 def _of_server(server: str) -> tuple[str, str]:

@@ -28,9 +28,14 @@ class Plugin:
     version: str | None
     options: tuple[Option, ...] = ()
     flavor: str = ""
-    """``mysql`` or ``mariadb`` for connectors."""
+    """``mysql`` or ``mariadb`` for connectors: the kind of database (``dialects/registry.py``), as Debezium's metrics name it."""
     task_class: str = ""
     aliases: tuple[str, ...] = ()
+
+    @property
+    def system(self) -> str:
+        """The kind of database as Debezium's packages and OpenTelemetry name it (Semantic Conventions, db.system.name)."""
+        return self.class_name.split(".")[-2]
 
     def is_called(self, name: str) -> bool:
         """Full name, simple name, or simple name without its suffix."""

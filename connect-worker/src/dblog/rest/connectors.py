@@ -24,7 +24,7 @@ from dblog.cluster.requests import (
     conflict,
     not_found,
 )
-from dblog.cluster.sharedids import shared_server_id
+from dblog.cluster.sharedids import shared_reader
 from dblog.cluster.state import ConnectorView
 from dblog.config.options import HIDDEN, Properties
 from dblog.config.roles import Role
@@ -224,7 +224,7 @@ async def require_valid(request: HttpRequest, found: Services, config: Propertie
 
     def work() -> tuple[str, ...]:
         warnings = found.validator.require_valid(config)
-        shared = shared_server_id(config["name"] or "", config, configs.connector_configs(), is_stopped=configs.is_stopped)
+        shared = shared_reader(config["name"] or "", config, configs.connector_configs(), is_stopped=configs.is_stopped)
         return warnings if shared is None else (shared, *warnings)
 
     return await check(request, work)

@@ -432,7 +432,7 @@ class Supervisor:
             self._traces = Traces(service="dblog-worker", instance=f"{order.connector}/{order.task}")
         attributes: dict[str, str | int] = {"dblog.connector": order.connector, "dblog.task": order.task}
         if (plugin := find_connector(order.config.get("connector.class"))) is not None:
-            attributes["db.system"] = attributes["db.system.name"] = plugin.flavor
+            attributes["db.system"] = attributes["db.system.name"] = plugin.system
         return StepTraces(self._traces.tracer, attributes)
 
     def _acknowledged(self, run: _Run) -> None:
