@@ -17,12 +17,13 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "connect-worker/src")]
 
 from dblog.codecs import tableplan, topic_naming  # noqa: E402
-from dblog.codecs.plan import RowContext, TablePlan  # noqa: E402
+from dblog.codecs.plan import TablePlan  # noqa: E402
 from dblog.codecs.rowplan import ReferencePlan, RowEncoder  # noqa: E402
 from dblog.dialects.mysql.binlog import row_image as mysql_image  # noqa: E402
 from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder  # noqa: E402
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder  # noqa: E402
 from dblog.dialects.mysql.binlog.items import LogRows  # noqa: E402
+from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema  # noqa: E402
 from dblog.dialects.mysql.values import types  # noqa: E402
 from dblog.model import Column, Table, TableId  # noqa: E402
 from support.mysql_log import UPDATE, WRITE, Stream, image, lenenc, result_row  # noqa: E402 - the path comes first
@@ -34,7 +35,7 @@ ROWS_AN_EVENT = 90
 CHUNK_ROWS = 5_000
 TYPES = bytes([8, 3, 15, 246, 2, 1, 18, 17, 15, 5])
 META = struct.pack("<H", 400) + bytes([12, 2, 6, 3]) + struct.pack("<H", 800) + bytes([8])
-CONTEXT = RowContext(
+CONTEXT = BinlogContext(
     file="binlog.000007", pos=4, server_id=0, source_ts_us=1_700_000_000_000_000, now_us=1_700_000_000_000_000, sequence_high=7,
     sequence_low=4 << 23, snapshot="incremental",
 )  # fmt: skip
@@ -63,7 +64,9 @@ def plan() -> TablePlan:
     return tableplan.build_table_plan(
         table,
         [types.column_plan(c, types.TypeModes(), table.id) for c in table.columns],
-        settings=tableplan.PlanSettings(connector="mysql", version="3.6.1.Final", naming=topic_naming.TopicNaming(prefix="p")),
+        settings=tableplan.PlanSettings(
+            connector="mysql", source=source_schema("mysql"), version="3.6.1.Final", naming=topic_naming.TopicNaming(prefix="p")
+        ),
         key_columns=("id",),
         key_prefix=lambda _topic, _schema: b"\0\0\0\0\1",
         value_prefix=lambda _topic, _schema: b"\0\0\0\0\2",

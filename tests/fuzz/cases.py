@@ -17,13 +17,14 @@ from typing import Any
 
 from backports import zstd
 from dblog.codecs import tableplan, topic_naming
-from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.config.plugins import CONNECTORS  # noqa: F401 - the dialects' registration comes with it
 from dblog.dialects.mysql.binlog import events, row_image
 from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import LogRows
+from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.binlog.table_map_schema import Charsets, seen_of
 from dblog.dialects.mysql.values.types import TypeModes
 from dblog.errors import DblogError
@@ -34,7 +35,7 @@ SEEDS = Path(__file__).with_name("seeds.json.zst")
 HEADER, CHECKSUM, FORMAT, TABLE_MAP = 19, 4, 15, 19
 ENDS = frozenset({16, 33, 34, 42, 162})
 """XID and GTIDs: a case does not reach back beyond these."""
-CONTEXT = RowContext(file="b.000001", pos=4, server_id=1, source_ts_us=1, now_us=2, sequence_high=3, sequence_low=4)
+CONTEXT = BinlogContext(file="b.000001", pos=4, server_id=1, source_ts_us=1, now_us=2, sequence_high=3, sequence_low=4)
 PRELUDE = (19 + 600 + 1).to_bytes(3, "little") + b"\0\0" + struct.pack("<IBIIIH", 0, 3, 1, 619, 0, 0) + bytes(600)
 """An event of no meaning. It makes the input longer than what Python keeps in pools of its own, so that the sanitizer guards its end."""
 INTERESTING = [0x00, 0x01, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF]
@@ -128,7 +129,9 @@ def learn(out: Corpus, flavor: str, table_map: bytes, charsets: Charsets) -> Non
         tableplan.build_table_plan(
             table,
             [dialect_of(flavor).column_plan(c, modes, table.id) for c in table.columns],
-            settings=tableplan.PlanSettings(connector=flavor, version="3", naming=topic_naming.TopicNaming(prefix="p")),
+            settings=tableplan.PlanSettings(
+                connector=flavor, source=source_schema(flavor), version="3", naming=topic_naming.TopicNaming(prefix="p")
+            ),
             key_columns=table.key,
             key_prefix=lambda _topic, _schema: b"\0\0\0\0\1",
             value_prefix=lambda _topic, _schema: b"\0\0\0\0\2",

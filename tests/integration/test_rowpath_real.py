@@ -13,13 +13,14 @@ from typing import Any
 import fastavro
 import pytest
 from dblog.codecs import avro, tableplan, topic_naming
-from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql.binlog import _fast, row_image
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import LogEvent, LogRows
+from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.values import types as mysql_types
 from dblog.dialects.mysql.wire import session as mysql_session
@@ -241,7 +242,11 @@ class Bench:
             table,
             columns,
             settings=tableplan.PlanSettings(
-                connector=self.server.flavor, version="1", naming=topic_naming.TopicNaming(prefix="p"), skipped_operations=frozenset()
+                connector=self.server.flavor,
+                source=source_schema(self.server.flavor),
+                version="1",
+                naming=topic_naming.TopicNaming(prefix="p"),
+                skipped_operations=frozenset(),
             ),
             key_columns=table.key,
             key_prefix=lambda _t, _s: b"\0\0\0\0\1",
@@ -354,7 +359,9 @@ def test_every_type_is_read_alike_from_log_and_result_set(bench: Bench) -> None:
         dump.begin_snapshot()
         statement, parameters = sql.chunk_select(plan.table, None, None, 1000)
         chunk = dump.select(statement, parameters, key=plan.key)
-    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    context = BinlogContext(
+        file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental"
+    )
     keys, values, dropped, digest = fast.encode_chunk(chunk.rows, context, frozenset())
     assert (keys, values, dropped, digest) == slow.encode_chunk(chunk.rows, context, frozenset())
     assert keys == [key for key, _ in by_log[:rows]]
@@ -533,7 +540,7 @@ def test_a_row_of_more_than_a_packet_on_a_real_server(bench: Bench) -> None:
         dump.begin_snapshot()
         statement, parameters = sql.chunk_select(plan.table, None, None, 10)
         chunk = dump.select(statement, parameters, key=plan.key)
-    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0)
+    context = BinlogContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0)
     _, values, _, _ = fast.encode_chunk(chunk.rows, context, frozenset())
 
     for found in ([v for _, v in records(items)], values):

@@ -6,10 +6,10 @@ The server's own text does not distinguish them: SET('','a','b') shows 'a' for t
 from __future__ import annotations
 
 import pytest
-from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mysql.binlog import _fast, row_image
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.values.types import TypeModes
 from integration.test_types_differential import SENTINEL, Decoder, by_log, dumped, named_table, opened, plan_of, read_log
 from stack.database import Database
@@ -53,7 +53,9 @@ def test_a_set_with_an_empty_member_has_one_text_on_all_paths(source: Database) 
         packets = dumped(session, plans)
     fast = {table: _fast.FastPlan(plan, row_image) for table, plan in plans.items()}
     slow = {table: ReferencePlan(plan, row_image) for table, plan in plans.items()}
-    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    context = BinlogContext(
+        file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental"
+    )
 
     in_log = by_log(_fast.LogDecoder(flavor=source.flavor, resolve=lambda body, _p: fast.get(named_table(body))), raw, file, pos)
     in_slow_log = by_log(ReferenceLogDecoder(flavor=source.flavor, resolve=lambda body, _p: slow.get(named_table(body))), raw, file, pos)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dblog.codecs.plan import RowContext
 from dblog.core.crosscheck import Agreed, cross_check
 from dblog.dialects.mysql.binlog import _fast, row_image
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.values.types import TypeModes
 from integration.test_types_differential import SENTINEL, Decoder, by_log, dumped, named_table, opened, plan_of, read_log
 from stack.database import Database
@@ -85,8 +85,8 @@ def test_every_pair_of_column_types_is_reported_by_the_log_as_by_the_server(sour
         assert {row["id"]: row for row in (decode(value) for _, value in logged[table_id] if value)} == selected
 
 
-def in_dump(file: str, pos: int) -> RowContext:
-    return RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+def in_dump(file: str, pos: int) -> BinlogContext:
+    return BinlogContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
 
 
 STATEMENTS = {

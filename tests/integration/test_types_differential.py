@@ -19,13 +19,14 @@ import fastavro
 import pymysql
 import pytest
 from dblog.codecs import avro, tableplan, topic_naming
-from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql.binlog import _fast, row_image
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import LogRows
+from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.values import types as mysql_types
 from dblog.dialects.mysql.values.charset_tables import FRAMES
@@ -64,7 +65,11 @@ def plan_of(server: Database, table: Table, modes: TypeModes) -> TablePlan:
         table,
         [types.column_plan(c, modes, table.id) for c in table.columns],
         settings=tableplan.PlanSettings(
-            connector=server.flavor, version="1", naming=topic_naming.TopicNaming(prefix="p"), skipped_operations=frozenset()
+            connector=server.flavor,
+            source=source_schema(server.flavor),
+            version="1",
+            naming=topic_naming.TopicNaming(prefix="p"),
+            skipped_operations=frozenset(),
         ),
         key_columns=table.key,
         key_prefix=lambda _t, _s: b"\0\0\0\0\1",
@@ -227,7 +232,9 @@ def test_log_dump_select_and_mysql_replication_agree(source: Database) -> None:
     selected = select(source, database, tables)
     oracle = oracle_rows(source, database, {table.name for table in tables if table.exception is None}, file, pos)
 
-    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    context = BinlogContext(
+        file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental"
+    )
     wrong: list[Any] = []
     values = by_oracle = 0
     for table_id, plan in plans.items():
@@ -294,7 +301,9 @@ def test_an_empty_geometry_is_null_or_an_error_that_states_what_to_do(mariadb: D
         plan = plan_of(mariadb, table, TypeModes(event_converting_failure_handling_mode=mode))
         raw = read_log(session, file, pos)
         rows, _ = dumped(session, {table.id: plan})[table.id]
-    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    context = BinlogContext(
+        file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental"
+    )
     for encoder, decoder in ((_fast.FastPlan(plan, row_image), _fast.LogDecoder), (ReferencePlan(plan, row_image), ReferenceLogDecoder)):
         made = decoder(flavor="mariadb", resolve=lambda body, _p, e=encoder: e if named_table(body) == table.id else None)
         if mode == "fail":
@@ -382,7 +391,9 @@ def test_what_looks_alike_in_a_json_text_is_dumped_as_logged(mysql: Database, mo
 
     decoder = Decoder(plan)
     in_log = {record["id"]: record for record in (decoder.after(value) for _, value in logged if value)}
-    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    context = BinlogContext(
+        file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental"
+    )
     for chunk in with_final_text:
         assert chunk.row_count == len(documents)
         records = fast.encode_chunk(chunk.rows, context, frozenset())

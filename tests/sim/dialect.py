@@ -56,6 +56,7 @@ from sim.source import (
     position_of,
 )
 from sim.threads import HUB
+from support.chunk_context import chunk_context
 
 KEY_SCHEMA = struct("s.Key", ("id", INT64))
 VALUE_SCHEMA = struct("s.Envelope", ("after", struct("s.Value", ("id", INT64), optional=True)))
@@ -125,7 +126,10 @@ class SimProgress:
 
     def row_context(self, *, now_us: int) -> RowContext:
         low = self.entries << ROW_BITS
-        return RowContext(file="f", pos=self.entries, server_id=1, source_ts_us=0, now_us=0, sequence_high=_HIGH, sequence_low=low)
+        return RowContext(source_ts_us=0, now_us=0, sequence_high=_HIGH, sequence_low=low)
+
+    def watermark_position(self) -> WatermarkPosition:
+        return WatermarkPosition(file="f", pos=self.entries, sequence_high=_HIGH, sequence_low=self.entries << ROW_BITS)
 
     is_between = True
 
@@ -246,6 +250,7 @@ class SimRecords:
         """The snapshot of the rows that were encoded last."""
 
     registered_together = True
+    chunk_context = staticmethod(chunk_context)
 
     def encoder(self, table: Table) -> SimEncoder:
         return SimEncoder(table, self)

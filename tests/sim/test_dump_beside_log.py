@@ -30,6 +30,7 @@ from dblog.readers.queue import BlockingQueue
 from dblog.readers.sharing import Share
 from sim.the_end import check_the_end
 from structlog.testing import capture_logs
+from support.chunk_context import chunk_context
 from support.fake_session import FakeDatabase, FakeDumpConnection, FakeSql, fake_sql
 
 REGRESSIONS: tuple[int, ...] = ()
@@ -101,6 +102,7 @@ class World:
             queue=self.queue,
             clock=SystemClock(),
             encoder_of=self.encoders.get,
+            chunk_context=chunk_context,
             marker_segment=self._marker,
             run="run",
         )

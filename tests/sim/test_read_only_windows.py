@@ -17,7 +17,7 @@ import pytest
 from dblog.clock import SystemClock
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumps import dump_of
-from dblog.core.watermark import Windows
+from dblog.core.watermark import WatermarkPosition, Windows
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
 from dblog.readers import proof
@@ -27,6 +27,7 @@ from dblog.readers.marks import MarkExchange
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.sharing import Share
 from sim.the_end import check_the_end
+from support.chunk_context import chunk_context
 from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
 
 REGRESSIONS: tuple[int, ...] = ()
@@ -68,8 +69,8 @@ class At:
     def __init__(self, entries: int) -> None:
         self.entries = entries
 
-    def row_context(self, *, now_us: int) -> Any:
-        return SimpleNamespace(file="f", pos=self.entries, sequence_high=1, sequence_low=self.entries << ROW_BITS)
+    def watermark_position(self) -> WatermarkPosition:
+        return WatermarkPosition(file="f", pos=self.entries, sequence_high=1, sequence_low=self.entries << ROW_BITS)
 
     def has_come_to(self, mark: int, *, quiet: bool) -> bool:
         return self.entries >= mark
@@ -124,6 +125,7 @@ class World:
             queue=self.queue,
             clock=SystemClock(),
             encoder_of=self.encoders.get,
+            chunk_context=chunk_context,
             marker_segment=self.markers.append,  # type: ignore[arg-type]
             run="run",
         )

@@ -10,10 +10,11 @@ from typing import Any
 import fastavro
 from dblog.codecs import avro, tableplan, topic_naming
 from dblog.codecs.envelope import NameAdjustment
-from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.plan import TablePlan
 from dblog.codecs.rewrites import Hash, Mask, Truncate
 from dblog.codecs.transactions import TransactionOrder
 from dblog.dialects.mariadb import types as mariadb_types
+from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.values import types
 from dblog.model import Column, Table, TableId
 from hypothesis import strategies as st
@@ -83,6 +84,7 @@ def plan_of(
         plans,
         settings=tableplan.PlanSettings(
             connector="mysql",
+            source=source_schema("mysql"),
             version="3.6.1.Final",
             naming=topic_naming.TopicNaming(prefix="p"),
             schema_adjustment=NameAdjustment.AVRO,
@@ -148,9 +150,9 @@ def rows_of(made: Made) -> st.SearchStrategy[Row]:
 
 
 @st.composite
-def contexts(draw: st.DrawFn, *, snapshot: str | None = None) -> RowContext:
+def contexts(draw: st.DrawFn, *, snapshot: str | None = None) -> BinlogContext:
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-    return RowContext(
+    return BinlogContext(
         file=draw(st.sampled_from(["binlog.000007", "ä.1"])),
         pos=draw(st.integers(4, 2**40)),
         server_id=draw(st.integers(0, 2**32 - 1)),

@@ -6,6 +6,7 @@ from pathlib import Path
 from dblog.codecs import avro
 from dblog.codecs.tableplan import PlanSettings, build_table_plan
 from dblog.codecs.topic_naming import TopicNaming
+from dblog.dialects.mysql.binlog.source_block import source_schema
 from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.model import Column, Table, TableId
 
@@ -37,7 +38,7 @@ def plan_of_the_recording():
     return build_table_plan(
         table,
         [column_plan(c, TypeModes(), table.id) for c in table.columns],
-        settings=PlanSettings(connector="mysql", version="3.6.1.Final", naming=TopicNaming(prefix="p")),
+        settings=PlanSettings(connector="mysql", source=source_schema("mysql"), version="3.6.1.Final", naming=TopicNaming(prefix="p")),
         key_columns=table.key,
         key_prefix=lambda topic, schema: avro.frame(1),
         value_prefix=lambda topic, schema: avro.frame(2),

@@ -25,7 +25,7 @@ from dblog.ports import ChunkRows
 from dblog.readers.contract import Advice, Load, LogSchemas, LogState, Merge, Progress, Reading, TableResolver, TaskContext
 from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, LogRows, Moved, RowsParked, Signals, Statement, Watermarks
 from support.fake_database.database import Entry, FakeDatabase, MarkEntry, RowsEntry, StatementEntry, key_indexes, ordered
-from support.fake_database.image import JsonImage, chunk_image, log_image
+from support.fake_database.image import SOURCE, JsonImage, chunk_image, log_image, source_block
 from support.fake_database.statements import parse
 
 ROW_BITS = 23
@@ -78,9 +78,13 @@ class FakeProgress:
     def note(self) -> dict[str, object]:
         return {"number": self.number, "entries": self.entries}
 
-    def row_context(self, *, now_us: int) -> RowContext:
+    def row_context(self, *, now_us: int) -> FakeContext:
         high, low = self.sequence
         return _context(self.number, self.entries, (high, low), now_us)
+
+    def watermark_position(self) -> WatermarkPosition:
+        high, low = self.sequence
+        return WatermarkPosition(file=f"log.{self.number}", pos=self.entries, sequence_high=high, sequence_low=low)
 
     def taken_over(self) -> None:
         self.foreign = True
@@ -92,11 +96,21 @@ class FakeProgress:
         return f"entry {self.entries} of log {self.number}"
 
 
-def _context(number: int, entry: int, sequence: Position, now_us: int) -> RowContext:
-    return RowContext(
-        file=f"log.{number}",
-        pos=entry,
-        server_id=number,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeContext(RowContext):
+    """A ``RowContext``: the entry that rows belong to."""
+
+    number: int
+    entry: int
+
+    def __str__(self) -> str:
+        return f"entry {self.entry} of log {self.number}"
+
+
+def _context(number: int, entry: int, sequence: Position, now_us: int) -> FakeContext:
+    return FakeContext(
+        number=number,
+        entry=entry,
         source_ts_us=now_us,
         now_us=now_us,
         sequence_high=sequence[0],
@@ -159,7 +173,7 @@ class FakeReader:
         behind = index + 1
         match entry:
             case RowsEntry(table, op, images) if table.id == SIGNALS:
-                at = WatermarkPosition(file=context.file, pos=index, sequence_high=high, sequence_low=low)
+                at = WatermarkPosition(file=f"log.{self._database.number}", pos=index, sequence_high=high, sequence_low=low)
                 rows = tuple((after[0], after[1], after[2]) for _, after in images if after is not None)
                 return Signals(rows=rows if op == "c" else (), at=at, position=behind)
             case RowsEntry(table, op, images):
@@ -183,7 +197,7 @@ class FakeReader:
                     position=behind,
                 )
             case MarkEntry(name, token):
-                at = WatermarkPosition(file=context.file, pos=index, sequence_high=high, sequence_low=low)
+                at = WatermarkPosition(file=f"log.{self._database.number}", pos=index, sequence_high=high, sequence_low=low)
                 return Watermarks(rows=((name, token),), at=at, position=behind)
             case StatementEntry(text, database):
                 return Statement(
@@ -561,6 +575,21 @@ class FakePlans:
     """The ``RowPlans``."""
 
     name = "fake"
+    source = SOURCE
+
+    def source_block(self, plan: TablePlan, context: Any, *, row: int) -> dict[str, Any]:
+        return source_block(plan, context, row=row)
+
+    def chunk_context(self, low: WatermarkPosition, now_us: int) -> FakeContext:
+        return FakeContext(
+            number=int(low.file.partition(".")[2]),
+            entry=low.pos,
+            source_ts_us=now_us,
+            now_us=now_us,
+            sequence_high=low.sequence_high,
+            sequence_low=low.sequence_low,
+            snapshot="incremental",
+        )
 
     def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
         is_text = column.type == "text"
@@ -579,9 +608,7 @@ class FakePlans:
         image: Any = JsonImage()
         return ReferencePlan(plan, image, writers)
 
-    def schema_change(
-        self, report: SchemaReport, at: RowContext, *, prefix: str, snapshot: bool
-    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def schema_change(self, report: SchemaReport, at: Any, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         source = {
             "version": "0",
             "connector": self.name,
@@ -589,10 +616,8 @@ class FakePlans:
             "ts_ms": at.source_ts_us // 1000,
             "snapshot": json.dumps(snapshot),
             "db": report.database,
-            "server_id": at.server_id,
-            "file": at.file,
-            "pos": at.pos,
-            "row": 0,
+            "number": at.number,
+            "entry": at.entry,
         }
         value = {
             "source": source,

@@ -6,9 +6,18 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from dblog.codecs.envelope import INT64, source_schema
 from dblog.codecs.plan import TablePlan
+from dblog.codecs.rowplan import source_head
 
 Row = tuple[Any, ...]
+
+SOURCE = source_schema("fake", ("number", INT64), ("entry", INT64))
+"""Of the source block."""
+
+
+def source_block(plan: TablePlan, context: Any, /, *, row: int) -> dict[str, Any]:
+    return source_head(plan, context, row=row, database=plan.table.id.database) | {"number": context.number, "entry": context.entry}
 
 
 def log_image(images: Iterable[tuple[Row | None, Row | None]]) -> bytes:
@@ -46,6 +55,9 @@ class JsonImage:
                 yield row
 
         return read
+
+    def source_block(self, plan: TablePlan, context: Any, /, *, row: int) -> dict[str, Any]:
+        return source_block(plan, context, row=row)
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int, /) -> int:
         end = start

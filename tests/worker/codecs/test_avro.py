@@ -7,9 +7,10 @@ import math
 import fastavro
 import pytest
 from dblog.codecs import avro
-from dblog.codecs.envelope import NameAdjustment, envelope_schema, key_schema, row_schema, source_schema, struct
+from dblog.codecs.envelope import NameAdjustment, envelope_schema, key_schema, row_schema, struct
 from dblog.codecs.javatext import as_float32, double_text, float_text
 from dblog.codecs.schema import Field, Kind, Schema
+from dblog.dialects.mysql.binlog.source_block import source_schema
 from dblog.errors import DefiniteError
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,6 +4,7 @@ import pytest
 from dblog.codecs import envelope as e
 from dblog.codecs.envelope import NameAdjustment
 from dblog.codecs.schema import Kind, Schema
+from dblog.dialects.mysql.binlog.source_block import source_schema
 
 ROW = e.row_schema("p.db.t", [("id", Schema(kind=Kind.INT32))])
 
@@ -17,7 +18,7 @@ def field(schema, name):
 
 
 def test_the_envelope_has_its_fields_in_order_and_version_2():
-    schema = e.envelope_schema("p.db.t", ROW, e.source_schema("mysql"))
+    schema = e.envelope_schema("p.db.t", ROW, source_schema("mysql"))
 
     assert (schema.name, schema.version, schema.optional) == ("p.db.t.Envelope", 2, False)
     assert names(schema) == ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"]
@@ -34,7 +35,7 @@ def test_rows_and_keys_are_named_after_the_topic_and_have_no_version():
 
 @pytest.mark.parametrize("connector", ["mysql", "mariadb"])
 def test_the_source_block_has_head_and_tail_in_order_and_version_1(connector):
-    source = e.source_schema(connector)
+    source = source_schema(connector)
 
     assert (source.name, source.version) == (f"io.debezium.connector.{connector}.Source", 1)
     head = ["version", "connector", "name", "ts_ms", "snapshot", "db", "sequence", "ts_us", "ts_ns"]
@@ -45,7 +46,7 @@ def test_the_source_block_has_head_and_tail_in_order_and_version_1(connector):
 
 
 def test_snapshot_is_an_enum_of_seven_values_and_false_by_default():
-    snapshot = field(e.source_schema("mysql"), "snapshot")
+    snapshot = field(source_schema("mysql"), "snapshot")
 
     assert (snapshot.name, snapshot.version, snapshot.default, snapshot.optional) == ("io.debezium.data.Enum", 1, "false", True)
     assert dict(snapshot.parameters) == {"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"}
@@ -58,8 +59,8 @@ def test_the_other_records_have_debeziums_names():
         "schema change": (
             e.schema_change_key("mysql").name,
             names(e.schema_change_key("mysql")),
-            e.schema_change_value("mysql").name,
-            names(e.schema_change_value("mysql")),
+            e.schema_change_value("mysql", source_schema("mysql")).name,
+            names(e.schema_change_value("mysql", source_schema("mysql"))),
         ),
     }
 

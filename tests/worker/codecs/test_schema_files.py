@@ -9,6 +9,7 @@ from dblog.codecs import avro, envelope, marker, notification
 from dblog.codecs.compatibility import Level, SchemaVersion, check_level
 from dblog.codecs.tableplan import PlanSettings, build_table_plan
 from dblog.codecs.topic_naming import TopicNaming
+from dblog.dialects.mysql.binlog.source_block import source_schema
 from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.model import Column, Table, TableId
 
@@ -27,7 +28,7 @@ def example():
     return build_table_plan(
         table,
         [column_plan(c, TypeModes(), table.id) for c in table.columns],
-        settings=PlanSettings(connector="mysql", version="v", naming=TopicNaming(prefix="shop")),
+        settings=PlanSettings(connector="mysql", source=source_schema("mysql"), version="v", naming=TopicNaming(prefix="shop")),
         key_columns=table.key,
         key_prefix=lambda topic, schema: b"",
         value_prefix=lambda topic, schema: b"",

@@ -4,6 +4,7 @@ import pytest
 from dblog.codecs.envelope import NameAdjustment
 from dblog.codecs.tableplan import PlanSettings, build_table_plan
 from dblog.codecs.topic_naming import TopicNaming, clean_topic
+from dblog.dialects.mysql.binlog.source_block import source_schema
 from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.errors import DefiniteError
 from dblog.model import Column, Table, TableId
@@ -24,7 +25,7 @@ def plan(t, *, excluded=(), key=None, **settings):
     return build_table_plan(
         t,
         [column_plan(c, TypeModes(), t.id, included=c.name not in excluded) for c in t.columns],
-        settings=PlanSettings(connector="mysql", version="v", naming=TopicNaming(prefix="p"), **settings),
+        settings=PlanSettings(connector="mysql", source=source_schema("mysql"), version="v", naming=TopicNaming(prefix="p"), **settings),
         key_columns=t.key if key is None else key,
         key_prefix=frame,
         value_prefix=frame,
@@ -66,7 +67,7 @@ def test_a_key_column_of_an_unknown_type_is_refused_with_the_way_out():
 
     with pytest.raises(DefiniteError, match=r"db\.t: key column a has a type .*message\.key\.columns"):
         build_table_plan(
-            unknown, columns, settings=PlanSettings(connector="mysql", version="1", naming=TopicNaming(prefix="p")), key_columns=["a"],
+            unknown, columns, settings=PlanSettings(connector="mysql", source=source_schema("mysql"), version="1", naming=TopicNaming(prefix="p")), key_columns=["a"],
             key_prefix=lambda _t, _s: b"", value_prefix=lambda _t, _s: b"",
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.options import DumpRule
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.sharing import Share
+from support.chunk_context import chunk_context
 
 ORDERS = TableId("shop", "orders")
 
@@ -33,6 +34,7 @@ def interleaver() -> Interleaver:
         queue=BlockingQueue(records_max=10, bytes_max=0),
         clock=SystemClock(),
         encoder_of=lambda _: None,
+        chunk_context=chunk_context,
         marker_segment=lambda _: None,
         run="run",
     )

@@ -96,9 +96,10 @@ SNAPSHOT_ENUM = Schema(
 )
 
 
-@cache
-def source_schema(connector: str) -> Schema:
-    """The source block of ``mysql`` or ``mariadb`` (``io.debezium.connector.<connector>.Source``, version 1 since Debezium 3.1)."""
+def source_schema(connector: str, *tail: tuple[str, Schema]) -> Schema:
+    """The source block (``io.debezium.connector.<connector>.Source``, version 1 since Debezium 3.1): the head that all connectors have, then the dialect's
+    own fields.
+    """
     return struct(
         f"io.debezium.connector.{connector}.Source",
         ("version", STRING),
@@ -110,14 +111,7 @@ def source_schema(connector: str) -> Schema:
         ("sequence", OPTIONAL_STRING),
         ("ts_us", OPTIONAL_INT64),
         ("ts_ns", OPTIONAL_INT64),
-        ("table", OPTIONAL_STRING),
-        ("server_id", INT64),
-        ("gtid", OPTIONAL_STRING),
-        ("file", STRING),
-        ("pos", INT64),
-        ("row", INT32),
-        ("thread", OPTIONAL_INT64),
-        ("query", OPTIONAL_STRING),
+        *tail,
         version=1,
     )
 
@@ -224,15 +218,14 @@ def schema_change_key(connector: str) -> Schema:
     return struct(f"io.debezium.connector.{connector}.SchemaChangeKey", ("databaseName", STRING), version=1)
 
 
-@cache
-def schema_change_value(connector: str) -> Schema:
+def schema_change_value(connector: str, source: Schema) -> Schema:
     """Value of the schema-change topic: where, the statement, and the tables as they are after it.
 
-    One object for all records: converters know a schema by its identity, and would write its text anew for each of ten thousand tables.
+    Make it once for all records: converters know a schema by its identity, and would write its text anew for each of ten thousand tables.
     """
     return struct(
         f"io.debezium.connector.{connector}.SchemaChangeValue",
-        ("source", source_schema(connector)),
+        ("source", source),
         ("ts_ms", INT64),
         ("databaseName", OPTIONAL_STRING),
         ("schemaName", OPTIONAL_STRING),

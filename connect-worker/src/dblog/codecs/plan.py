@@ -168,22 +168,16 @@ def distinguishes_rows(plan: TablePlan) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowContext:
-    """What the source block shows of the event (or chunk) that the rows belong to. Times are microseconds since the epoch.
+    """What the source block of any database shows of the event (or chunk) that the rows belong to. Times are microseconds since the epoch.
 
-    ``sequence_high`` and ``sequence_low`` are D7's two numbers of row 0 (epoch << 32 | file index; pos << 23): a row adds its number to the
-    latter. They travel as ``source.sequence`` text ``["<high>","<low>"]``. ``snapshot`` is None for log rows, ``incremental`` for chunk rows.
+    A dialect's own context adds what only its source block has. ``sequence_high`` and ``sequence_low`` are D7's two numbers of row 0: a row adds its
+    number to the latter. They travel as ``source.sequence`` text ``["<high>","<low>"]``. ``snapshot`` is None for log rows, ``incremental`` for chunk rows.
     """
 
-    file: str
-    pos: int
-    server_id: int
     source_ts_us: int
     now_us: int
     sequence_high: int
     sequence_low: int
-    gtid: str | None = None
-    thread: int | None = None
-    query: str | None = None
     snapshot: str | None = None
     transaction: TransactionOrder | None = None
     """None: the envelope's transaction block is null."""

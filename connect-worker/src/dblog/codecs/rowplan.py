@@ -103,6 +103,9 @@ class Image(Protocol):
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int, /) -> int:
         """``RowEncoder.end_of_rows``."""
 
+    def source_block(self, plan: TablePlan, context: Any, /, *, row: int) -> dict[str, Any]:
+        """The envelope's ``source`` of one row: ``source_head`` and the dialect's own fields. ``context`` is the dialect's own."""
+
     def check_table_map(self, plan: TablePlan, body: bytes, /) -> None:
         """Refuse a table map that does not fit the plan."""
 
@@ -170,7 +173,7 @@ class ReferencePlan:
         for number, (before, after) in enumerate(self._log_rows(op, body, version=version)):
             if number < skip_rows:
                 continue
-            source = source_block(plan, context, row=number)
+            source = self._image.source_block(plan, context, row=number)
             if op == "u":
                 assert before is not None
                 assert after is not None
@@ -190,7 +193,7 @@ class ReferencePlan:
         dropped = digest = 0
         order = _Order(context.transaction)
         for image_row in self._result_rows(rows):
-            source = source_block(self.plan, context, row=0 if op == "r" else len(keys))
+            source = self._image.source_block(self.plan, context, row=0 if op == "r" else len(keys))
             row = self._struct(image_row)
             digest = digest + crc32(self._row_bytes(row)) & DIGEST_MASK
             key = self._key(image_row)
@@ -368,29 +371,21 @@ def missing_columns(plan: TablePlan) -> MissingColumnsError:
     )
 
 
-def source_block(plan: TablePlan, context: RowContext, *, row: int) -> dict[str, Any]:
-    """The envelope's ``source`` of one row. ``snapshot`` is left out for log rows: its schema default is ``false``."""
-    source: dict[str, Any] = {
+def source_head(plan: TablePlan, context: RowContext, *, row: int, database: str) -> dict[str, Any]:
+    """What every connector's source block begins with, of one row. ``snapshot`` is left out for log rows: its schema default is ``false``."""
+    head: dict[str, Any] = {
         "version": plan.version,
         "connector": plan.connector,
         "name": plan.server_name,
         "ts_ms": context.source_ts_us // 1000,
-        "db": plan.table.id.database,
+        "db": database,
         "sequence": f'["{context.sequence_high}","{context.sequence_low + row}"]',
         "ts_us": context.source_ts_us,
         "ts_ns": context.source_ts_us * 1000,
-        "table": plan.table.id.name,
-        "server_id": context.server_id,
-        "gtid": context.gtid,
-        "file": context.file,
-        "pos": context.pos,
-        "row": row,
-        "thread": context.thread,
-        "query": context.query,
     }
     if context.snapshot is not None:
-        source["snapshot"] = context.snapshot
-    return source
+        head["snapshot"] = context.snapshot
+    return head
 
 
 # --- keys in headers -------------------------------------------------------------------------------------------------

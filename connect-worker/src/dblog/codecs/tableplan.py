@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dblog.codecs.envelope import NameAdjustment, envelope_schema, key_schema, row_schema, source_schema
+from dblog.codecs.envelope import NameAdjustment, envelope_schema, key_schema, row_schema
 from dblog.codecs.plan import ColumnPlan, TablePlan
 from dblog.codecs.schema import Schema
 from dblog.codecs.topic_naming import TopicNaming
@@ -25,7 +25,9 @@ class PlanSettings:
     """What is the same for every table of a connector."""
 
     connector: str
-    """``mysql`` or ``mariadb``."""
+    """``source.connector``: ``mysql``, ``mariadb``, ``postgresql``."""
+    source: Schema
+    """Of the source block."""
     version: str
     """The value of ``source.version``."""
     naming: TopicNaming
@@ -66,7 +68,7 @@ def build_table_plan(
     _refuse_duplicates(table, [name for name, _ in fields])
     topic = settings.naming.table(table.id)
     row = replace(row_schema(topic, fields, adjustment=settings.schema_adjustment), parameters=row_parameters)
-    value = envelope_schema(topic, row, source_schema(settings.connector), adjustment=settings.schema_adjustment)
+    value = envelope_schema(topic, row, settings.source, adjustment=settings.schema_adjustment)
     key_fields = [(adjusted[i].name, s) for i in key if (s := adjusted[i].key_schema) is not None]
     key_struct = key_schema(topic, key_fields, adjustment=settings.schema_adjustment) if key else None
     return TablePlan(

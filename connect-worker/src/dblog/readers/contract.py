@@ -28,6 +28,7 @@ from dblog.abort import Abort
 from dblog.clock import Clock
 from dblog.codecs.plan import ColumnPlan, RowContext, TablePlan
 from dblog.codecs.rowplan import RowEncoder, Writers
+from dblog.codecs.schema import Schema
 from dblog.config.options import Settings
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
@@ -35,6 +36,7 @@ from dblog.core.dumps import Key
 from dblog.core.pressure import Limit
 from dblog.core.selection import Parts
 from dblog.core.timeline import Database, Position, Timeline
+from dblog.core.watermark import WatermarkPosition
 from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import DumpConnection
 from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, RowsParked, Statement
@@ -93,6 +95,9 @@ class Progress(Protocol):
 
     def row_context(self, *, now_us: int) -> RowContext:
         """The source block of a record that belongs to this position."""
+
+    def watermark_position(self) -> WatermarkPosition:
+        """The position as that of a watermark, for markers of chunks."""
 
     def taken_over(self) -> None:
         """The offset is not of this connector's own writing: whatever it would have noted of open transactions is unknown."""
@@ -469,6 +474,16 @@ class RowPlans(Protocol):
 
     def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
         """The encoder of a table version. ``writers``: the converters' own; None where both are Avro, which the plan writes by itself."""
+
+    @property
+    def source(self) -> Schema:
+        """The schema of its source block."""
+
+    def source_block(self, plan: TablePlan, context: Any, *, row: int) -> dict[str, Any]:
+        """The source block of one row. ``context`` is its own ``RowContext``."""
+
+    def chunk_context(self, low: WatermarkPosition, now_us: int) -> RowContext:
+        """The source block of a chunk's rows: its window's low watermark, ``snapshot`` is ``incremental``."""
 
     def schema_change(self, report: Any, at: RowContext, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Key and value of a record of the schema-change topic, with its source block. ``snapshot``: of what was found at the start."""

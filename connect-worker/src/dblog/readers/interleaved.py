@@ -144,12 +144,13 @@ class Interleaver:
         queue: BlockingQueue,
         clock: Clock,
         encoder_of: Callable[[TableId], RowEncoder | None],
+        chunk_context: Callable[[WatermarkPosition, int], RowContext],
         marker_segment: Callable[[ChunkMarker], Segment | None],
         run: str,
         tally: Tally | None = None,
         notify: Callable[[list[Notice]], list[Segment]] | None = None,
     ) -> None:
-        """``notify`` makes the records of notices (log thread only); None: nobody is notified."""
+        """``chunk_context`` is ``RowPlans.chunk_context``. ``notify`` makes the records of notices (log thread only); None: nobody is notified."""
         self._leaving: Leaving[ChunkRead] = Leaving()
         self._leaving_since_s = 0.0
         self._log_is_ahead = False
@@ -161,6 +162,7 @@ class Interleaver:
         self._queue = queue
         self._clock = clock
         self._encoder_of = encoder_of
+        self._chunk_context = chunk_context
         self._marker_segment = marker_segment
         self._run = run
         self._changed = threading.Condition()
@@ -694,16 +696,7 @@ class Interleaver:
             self._fail(chunk.extent.dump, closed.table, chunk.fault)
             return None
         now_us = self._clock.now_us()
-        context = RowContext(
-            file=closed.low.file,
-            pos=closed.low.pos,
-            server_id=0,
-            source_ts_us=now_us,
-            now_us=now_us,
-            sequence_high=closed.low.sequence_high,
-            sequence_low=closed.low.sequence_low,
-            snapshot="incremental",
-        )
+        context = self._chunk_context(closed.low, now_us)
         records = Encoded(encoder.plan.topic)
         by_key = distinguishes_rows(encoder.plan)
         if chunk.extent.mode is Mode.VERIFY:

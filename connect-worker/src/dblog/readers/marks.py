@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from dblog.core.marks import AwaitedMarks
@@ -222,10 +223,5 @@ class ReadMarks:
 
 def _position(at: Progress, number: int) -> WatermarkPosition:
     """Windows that open at one position of an idle log still sort: no event begins there, so its rows' numbers are free (D7)."""
-    here = at.row_context(now_us=0)
-    return WatermarkPosition(
-        file=here.file,
-        pos=here.pos,
-        sequence_high=here.sequence_high,
-        sequence_low=here.sequence_low + number,
-    )
+    here = at.watermark_position()
+    return replace(here, sequence_low=here.sequence_low + number)

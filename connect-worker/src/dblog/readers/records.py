@@ -22,7 +22,7 @@ from dblog.codecs import envelope, marker
 from dblog.codecs.avro import avro_text
 from dblog.codecs.notification import NOTIFICATION_KEY, NOTIFICATION_VALUE
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rowplan import RowEncoder, Writers, source_block
+from dblog.codecs.rowplan import RowEncoder, Writers
 from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, Prefix, build_table_plan
 from dblog.codecs.topic_naming import TopicNaming, TopicRegex, strategy_of, takes_regex
@@ -77,6 +77,7 @@ class Records:
         self._key_rules = key_rules(settings.originals.get("message.key.columns"))
         self._plan_settings = PlanSettings(
             connector=plans.name,
+            source=plans.source,
             version=__version__,
             naming=self._naming,
             schema_adjustment=envelope.NameAdjustment(settings.text("schema.name.adjustment.mode")),
@@ -86,6 +87,7 @@ class Records:
             skip_unchanged=settings.boolean("skip.messages.without.change"),
             unavailable=settings.text("unavailable.value.placeholder"),
         )
+        self._schema_change_value = envelope.schema_change_value(plans.name, plans.source)
         self.context_headers: Headers = (
             [
                 ("__debezium.context.connectorLogicalName", settings.text("topic.prefix").encode()),
@@ -256,6 +258,10 @@ class Records:
             context_headers=False,
         )
 
+    def chunk_context(self, low: WatermarkPosition, now_us: int) -> RowContext:
+        """Of the rows of a chunk, by the low watermark of its window."""
+        return self._plans.chunk_context(low, now_us)
+
     def truncated(self, at: RowContext, encoder: RowEncoder) -> Segment | None:
         """The record of a TRUNCATE TABLE (op ``t``, no key), None where ``skipped.operations`` leaves it out (Debezium's default)."""
         plan = encoder.plan
@@ -263,7 +269,7 @@ class Records:
             return None
         now_us = self._clock.now_us()
         value = {
-            "source": source_block(plan, at, row=0),
+            "source": self._plans.source_block(plan, at, row=0),
             "op": "t",
             "ts_ms": now_us // 1000,
             "ts_us": now_us,
@@ -285,7 +291,7 @@ class Records:
             self._naming.schema_changes,
             envelope.schema_change_key(self._plans.name),
             key,
-            envelope.schema_change_value(self._plans.name),
+            self._schema_change_value,
             value,
             partition=0,
             context_headers=True,

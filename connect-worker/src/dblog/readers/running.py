@@ -145,6 +145,7 @@ class Running:
             queue=self.queue,
             clock=clock,
             encoder_of=self.schemas.encoder,
+            chunk_context=records.chunk_context,
             marker_segment=lambda made: patience(lambda: records.marker(made)),
             run=options.run,
             tally=Tally(clock, tables_max=tables_max),

@@ -78,8 +78,7 @@ class PassedOver:
             log.warning(
                 "rows are skipped (inconsistent.schema.handling.mode): the table's schema is not known here",
                 table=str(self._table),
-                file=context.file,
-                pos=context.pos,
+                at=str(context),
             )
         return [], [], {}
 

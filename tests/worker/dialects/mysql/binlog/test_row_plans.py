@@ -14,11 +14,12 @@ from hashlib import md5
 import fastavro
 import pytest
 from dblog.codecs.fingerprint import verified_schemas
-from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.codecs.transactions import TransactionOrder
 from dblog.dialects.mysql.binlog import row_image
 from dblog.dialects.mysql.binlog._fast import FastPlan, compile_plan, scan_rows
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.values.types import TypeModes
 from dblog.dialects.mysql.wire.protocol import walk_rows
 from dblog.errors import DefiniteError, TransientError
@@ -29,7 +30,7 @@ from support.mysql_columns import integers, kinds, uuids
 from support.mysql_log import DELETE, UPDATE, WRITE, WRITE_V1, result_row, rows_body
 from support.mysql_tables import Made, contexts, decoded, decoded_key, every_mode, plan_of, rewrites, rows_of, tables, undecorated
 
-CONTEXT = RowContext(
+CONTEXT = BinlogContext(
     file="binlog.000007", pos=1234, server_id=5, source_ts_us=1_700_000_000_123_456, now_us=1_700_000_001_000_001, sequence_high=7,
     sequence_low=1234 << 23, gtid="u:5", thread=9,
 )  # fmt: skip

@@ -3,10 +3,10 @@
 import zlib
 
 import pytest
-from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mysql.binlog import row_image
 from dblog.dialects.mysql.binlog._fast import compile_plan
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.values.fields import inflate
 from dblog.errors import DefiniteError
 from dblog.model import Column
@@ -19,7 +19,7 @@ LOGGED = [
     ("", b""),
     ("8a07d04bcac94f4a1ac5a378148fe2513c8a47f190c60000", None),
 ]
-CONTEXT = RowContext(file="f", pos=4, server_id=1, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0)
+CONTEXT = BinlogContext(file="f", pos=4, server_id=1, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0)
 
 
 @pytest.mark.parametrize(("field", "value"), LOGGED)

@@ -9,9 +9,10 @@ Bounds are checked by hand wherever a length comes from outside; no function tha
 import dataclasses
 
 from dblog.codecs import avro, envelope, rowplan
-from dblog.codecs.plan import Form, RowContext, Source
+from dblog.codecs.plan import Form, Source
 from dblog.codecs.rewrites import Mask
 from dblog.codecs.schema import Kind, Schema
+from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 
 include "../../../codecs/_fast_bytes.pxi"

@@ -1430,7 +1430,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
     cdef int encode_slowly(self, Event* e, _Output output, int version, uint8_t op, int64_t skip, int64_t source_ts_us) except -1:
         """Rows of an encoder that is not ours: a converter without a compiled form, or a chain of transforms."""
         cdef Py_ssize_t base = len(output.keys)
-        context = RowContext(
+        context = BinlogContext(
             file=self.file,
             pos=e.start,
             server_id=e.server_id,

@@ -1465,7 +1465,7 @@ def _check_schemas(plan):
     names = [f.name for f in plan.value_schema.fields]
     fields = {f.name: f.schema for f in plan.value_schema.fields}
     assert names == ["before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"], names
-    assert fields["source"] == envelope.source_schema(plan.connector), "an unknown source block"
+    assert fields["source"] == source_schema(plan.connector), "an unknown source block"
     assert fields["transaction"] == envelope.TRANSACTION_BLOCK, "an unknown transaction block"
     included = [(c.name, c.schema) for c in plan.columns if c.included]
     for name in ("before", "after"):

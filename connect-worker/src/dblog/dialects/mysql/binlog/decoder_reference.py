@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Literal, TypeVar
 from zlib import crc32
 
-from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import OLD_KEY_HEADER, MissingColumnsError, Op, RowEncoder
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
 from dblog.dialects.mysql.binlog import unpacking
@@ -30,6 +29,7 @@ from dblog.dialects.mysql.binlog.items import (
     LogRows,
     RowsParked,
 )
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
 
 Part = TypeVar("Part")
@@ -786,7 +786,7 @@ class ReferenceLogDecoder:
         self._put_event(e, gtid, time_us, table=table)
 
     def _encode(self, e: _Event, encoder: RowEncoder, version: int, op: Op, skip: int) -> None:
-        context = RowContext(
+        context = BinlogContext(
             file=self._file,
             pos=e.start,
             server_id=e.server_id,

@@ -17,10 +17,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from dblog.codecs.plan import RowContext
 from dblog.codecs.transactions import TransactionCounts
+from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.binlog.items import LogOffset
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.errors import DefiniteError
 from dblog.model import OffsetMap
 
@@ -219,12 +220,17 @@ class LogProgress:
         """Numbers for the herder."""
         return {"log_pos": float(self.pos), "log_file": float(file_index(self.file))}
 
-    def row_context(self, *, now_us: int) -> RowContext:
+    def row_context(self, *, now_us: int) -> BinlogContext:
         """The source block of a record that belongs to this position."""
         high, low = self.sequence
-        return RowContext(
+        return BinlogContext(
             file=self.file, pos=self.pos, server_id=0, source_ts_us=now_us, now_us=now_us, sequence_high=high, sequence_low=low
         )
+
+    def watermark_position(self) -> WatermarkPosition:
+        """For markers of chunks."""
+        high, low = self.sequence
+        return WatermarkPosition(file=self.file, pos=self.pos, sequence_high=high, sequence_low=low)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"

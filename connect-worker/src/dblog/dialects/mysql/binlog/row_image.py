@@ -15,6 +15,7 @@ from typing import Any
 from dblog.codecs.plan import ColumnPlan, Source, TablePlan
 from dblog.codecs.rowplan import PartialImageError, other_width, partial_image
 from dblog.dialects.mysql.binlog import partial_images
+from dblog.dialects.mysql.binlog.source_block import source_block as source_block  # noqa: PLC0414 - the encoders ask this module
 from dblog.dialects.mysql.values import charsets, fields
 from dblog.dialects.mysql.values.decimals import packed_size
 from dblog.dialects.mysql.values.fields import Read

@@ -18,7 +18,6 @@ from typing import Any
 
 import structlog
 
-from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
@@ -27,6 +26,7 @@ from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.binlog.signal_rows import signal_rows
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.catalog.information_schema import read_table
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import rereads
@@ -393,9 +393,9 @@ def _is_later(position: LogOffset, at: LogProgress) -> bool:
     return (file_index(position.file), position.pos) > (file_index(at.file), at.pos)
 
 
-def _source_of(event: LogEvent) -> RowContext:
+def _source_of(event: LogEvent) -> BinlogContext:
     ts_us = event.source_ts_us or event.timestamp_s * 1_000_000
-    return RowContext(
+    return BinlogContext(
         file=event.file,
         pos=event.start_pos,
         server_id=event.server_id,

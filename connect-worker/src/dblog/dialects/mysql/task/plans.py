@@ -10,12 +10,15 @@ from typing import Any
 import structlog
 
 from dblog import __version__
-from dblog.codecs.plan import ColumnPlan, RowContext, Source, TablePlan
+from dblog.codecs.plan import ColumnPlan, Source, TablePlan
 from dblog.codecs.rowplan import ReferencePlan, RowEncoder, Writers
+from dblog.codecs.schema import Schema
 from dblog.config.options import Settings
 from dblog.core.selection import column_rewrite, name_matcher
+from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.binlog import row_image
 from dblog.dialects.mysql.binlog._fast import FastPlan
+from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_block, source_schema
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, schema_change_values
 from dblog.dialects.mysql.task.dialect import BinlogDialect
 from dblog.dialects.mysql.values.types import TypeModes
@@ -43,6 +46,28 @@ class BinlogPlans:
         """``source.connector``."""
         return self._dialect.name
 
+    @property
+    def source(self) -> Schema:
+        """Of the source block."""
+        return source_schema(self._dialect.name)
+
+    def source_block(self, plan: TablePlan, context: BinlogContext, *, row: int) -> dict[str, Any]:
+        """``source`` of one row."""
+        return source_block(plan, context, row=row)
+
+    def chunk_context(self, low: WatermarkPosition, now_us: int) -> BinlogContext:
+        """Rows of a chunk stand at the low watermark."""
+        return BinlogContext(
+            file=low.file,
+            pos=low.pos,
+            server_id=0,
+            source_ts_us=now_us,
+            now_us=now_us,
+            sequence_high=low.sequence_high,
+            sequence_low=low.sequence_low,
+            snapshot="incremental",
+        )
+
     def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
         """What becomes of a column."""
         plan: ColumnPlan = self._dialect.column_plan(column, self._modes, table, included=included)
@@ -60,9 +85,7 @@ class BinlogPlans:
             )
         return FastPlan(plan, row_image) if writers is None else ReferencePlan(plan, row_image, writers)
 
-    def schema_change(
-        self, report: SchemaChange, at: RowContext, *, prefix: str, snapshot: bool
-    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def schema_change(self, report: SchemaChange, at: Any, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Key and value of a record of the schema-change topic, as Debezium writes it."""
         source = {
             "version": __version__,

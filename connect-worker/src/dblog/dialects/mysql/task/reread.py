@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dblog.clock import Clock
-from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import NEW_KEY_HEADER, OLD_KEY_HEADER, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionOrder
 from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog.items import LogEvent
 from dblog.dialects.mysql.binlog.minimal_images import Key, Minimal, read_minimal, slices
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.catalog import sql
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import Column, Headers, Table, TableId
@@ -160,10 +160,10 @@ class Reread:
             new |= more
         return out, new
 
-    def _context(self, event: LogEvent, *, first: int, sent: int) -> RowContext:
+    def _context(self, event: LogEvent, *, first: int, sent: int) -> BinlogContext:
         """``first``: the row's number in its event; ``sent``: records of the event that are counted already."""
         order = event.transaction
-        return RowContext(
+        return BinlogContext(
             file=event.file,
             pos=event.start_pos,
             server_id=event.server_id,
