@@ -89,6 +89,8 @@ class Form(IntEnum):
     FLOAT_VECTOR = 24
     UNSIGNED_WRAPPED = 25
     """bigint unsigned in mode ``long``: the 64 bits read as signed."""
+    VALUE = 26
+    """What the dialect's reader gives, in Connect's value space; written by the schema."""
 
 
 Unfit = Literal["keep", "null", "fail"]
@@ -107,7 +109,7 @@ class ColumnPlan:
     """
 
     name: str
-    source: Source
+    source: IntEnum
     form: Form
     included: bool = True
     schema: Schema | None = None

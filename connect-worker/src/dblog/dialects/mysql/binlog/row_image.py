@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from dblog.codecs.plan import ColumnPlan, Source, TablePlan
@@ -325,7 +326,7 @@ def _needed(plan: TablePlan) -> frozenset[int]:
 
 # --- table maps ------------------------------------------------------------------------------------------------------
 
-_TYPE_CODES = {
+_TYPE_CODES: dict[IntEnum, tuple[int, ...]] = {
     Source.INT8: (1,),
     Source.INT16: (2,),
     Source.INT24: (9,),

@@ -1,0 +1,1 @@
+"""PostgreSQL: its log by pgoutput, its catalog, its types and its SQL."""

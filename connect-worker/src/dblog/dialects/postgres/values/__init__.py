@@ -1,0 +1,1 @@
+"""PostgreSQL's columns in records: schemas, values and defaults. Pure."""
