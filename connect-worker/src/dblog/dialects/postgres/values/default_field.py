@@ -104,4 +104,4 @@ def _numeric(text: str, column: Column, known: Typed) -> Any:
         if known.form is Form.DECIMAL:
             return numbers.unscaled_bytes(units)
         plain = f"{Decimal(units).scaleb(-scale, _EXACT):f}"
-    return float(plain) if known.form is Form.DECIMAL_EXACT else plain
+    return float(plain) if known.form is Form.DECIMAL_DOUBLE else plain
