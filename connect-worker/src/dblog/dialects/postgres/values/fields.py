@@ -182,7 +182,7 @@ _COUNTED: dict[tuple[PgSource, Form], Read] = {
     (PgSource.TIME, Form.MICROS): moments.time_micros,
     (PgSource.TIME, Form.NANOS): lambda raw: moments.time_micros(raw) * 1000,
     (PgSource.TIMESTAMP, Form.MILLIS): lambda raw: moments.timestamp_micros(raw) // 1000,
-    (PgSource.TIMESTAMP, Form.MICROS): moments.timestamp_micros,
+    (PgSource.TIMESTAMP, Form.MICROS): moments.timestamp_count,
     (PgSource.TIMESTAMP, Form.NANOS): moments.timestamp_nanos,
 }
 _SHAPES: dict[str, Callable[[str], Any]] = {

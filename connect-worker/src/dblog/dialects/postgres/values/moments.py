@@ -22,7 +22,8 @@ INFINITE_MICROS = {b"infinity": 9_223_372_036_825_200_000, b"-infinity": -9_223_
 """PGStatement.DATE_POSITIVE_INFINITY and DATE_NEGATIVE_INFINITY of PostgreSQL's JDBC driver, which Debezium takes for microseconds."""
 _INFINITE_DAYS = {b"infinity": (-5_877_611, 6, 21), b"-infinity": (-5_877_611, 6, 22)}
 """What the driver's infinite date is as a local date; both lie before Christ (PostgresValueConverter)."""
-_INFINITE_NANOS = {b"infinity": (1 << 63) - 1, b"-infinity": -(1 << 63)}
+_LONG_MAX, _LONG_MIN = (1 << 63) - 1, -(1 << 63)
+_INFINITE_NANOS = {b"infinity": _LONG_MAX, b"-infinity": _LONG_MIN}
 
 _DATE = rb"(\d{4,7})-(\d\d)-(\d\d)"
 _CLOCK = rb"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?"
@@ -91,6 +92,16 @@ def timestamp_micros(raw: bytes) -> int:
     return days * MICROS_PER_DAY + _clock_micros(*clock) - _offset_micros(sign, hours, minutes, seconds)
 
 
+def timestamp_count(raw: bytes) -> int:
+    """``timestamp_micros`` as far as 64 bits hold it, which is not to the end of the server's last years."""
+    micros = timestamp_micros(raw)
+    if micros > _LONG_MAX:
+        raise InexpressibleError(
+            "a timestamp after 294247-01-10 cannot be written in microseconds; set time.precision.mode=isostring, or exclude the column"
+        )
+    return micros
+
+
 def timestamp_nanos(raw: bytes) -> int:
     """Nanoseconds since 1970-01-01T00:00:00, which 64 bits hold for days from 1677-09-22 on, until 2262-04-11 (NanoTimestamp)."""
     infinite = _INFINITE_NANOS.get(raw)
@@ -98,7 +109,7 @@ def timestamp_nanos(raw: bytes) -> int:
         return infinite
     micros = timestamp_micros(raw)
     # Debezium multiplies the day first, so that the beginning of the first day has to fit too.
-    if micros // MICROS_PER_DAY * MICROS_PER_DAY * 1000 < _INFINITE_NANOS[b"-infinity"] or micros * 1000 > _INFINITE_NANOS[b"infinity"]:
+    if micros // MICROS_PER_DAY * MICROS_PER_DAY * 1000 < _LONG_MIN or micros * 1000 > _LONG_MAX:
         raise InexpressibleError(
             "a timestamp before 1677-09-22 or after 2262-04-11 cannot be written in nanoseconds;"
             " set time.precision.mode=microseconds (or isostring), or exclude the column"

@@ -340,7 +340,7 @@ def _timestamp(column: Column, modes: TypeModes) -> Typed:
         case "adaptive" | "adaptive_time_microseconds" if fraction_digits(column) <= _MILLIS_DIGITS:
             return Typed(PgSource.TIMESTAMP, Form.MILLIS, _named(Kind.INT64, "io.debezium.time.Timestamp"), 0)
         case _:
-            return Typed(PgSource.TIMESTAMP, Form.MICROS, _named(Kind.INT64, "io.debezium.time.MicroTimestamp"), 0)
+            return Typed(PgSource.TIMESTAMP, Form.MICROS, _named(Kind.INT64, "io.debezium.time.MicroTimestamp"), 0, fallible=True)
 
 
 def _interval(modes: TypeModes) -> Typed:
