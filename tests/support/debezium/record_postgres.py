@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64encode
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1]), *(str(HERE.parents[2] / part) for part in ("connect-worker/src", "docker"))]
 
 from stack import Postgres17  # noqa: E402
+from support.copied_rows import copied  # noqa: E402
 from support.postgres import connected, new_database  # noqa: E402
 from support.postgres_type_cases import CASES, MODES, PREPARATION, SETTINGS  # noqa: E402
 from support.servers import started  # noqa: E402
-
-ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
 def tables(server: Postgres17, database: str) -> list[list[bytes]]:
@@ -35,19 +33,9 @@ def tables(server: Postgres17, database: str) -> list[list[bytes]]:
             cursor.execute(f"CREATE TABLE t{number} ({case.ddl})")
             for value in case.values:
                 cursor.execute(f"INSERT INTO t{number} VALUES ({value})")
-            copied = BytesIO()
-            cursor.copy_expert(f"COPY t{number} TO STDOUT", copied)
-            texts.append([unescaped(line) for line in copied.getvalue().split(b"\n")[:-1]])
+            texts.append([field or b"" for (field,) in copied(cursor, f"SELECT c FROM t{number}")])
             assert len(texts[-1]) == len(case.values), case.ddl
     return texts
-
-
-def unescaped(line: bytes) -> bytes:
-    """A field of COPY's text format (PostgreSQL manual, COPY, Text Format)."""
-    first, *others = line.split(b"\\\\")
-    for escape, character in ESCAPES.items():
-        first, others = first.replace(b"\\" + escape, character), [part.replace(b"\\" + escape, character) for part in others]
-    return b"\\".join([first, *others])
 
 
 def dumped(jars: list[Path], server: Postgres17, database: str, texts: list[list[bytes]]) -> list[dict[str, list[str]]]:
