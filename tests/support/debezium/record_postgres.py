@@ -1,7 +1,7 @@
-"""Records what Debezium itself makes of our columns of PostgreSQL and of their values: python tests/support/debezium/record_postgres.py.
+"""Records what Debezium itself makes of our columns of PostgreSQL and of their values: python tests/support/debezium/record_postgres.py <folders of jars>.
 
-Takes Debezium's PostgreSQL connector 3.6.1.Final, Kafka Connect and Confluent's Avro converter 7.0.16 from the downloads of the stack, and needs a JDK.
-A PostgreSQL 17 gives the texts. Not part of the tests: they read the file it writes.
+Needs Debezium's PostgreSQL connector 3.6.1.Final, Kafka's connect-json, Confluent's Avro converter 7.0.16 and what they depend on, which the stack downloads
+for its peer in Kafka Connect (`stack.Debezium`), and a JDK. A PostgreSQL 17 gives the texts. Not part of the tests: they read the file it writes.
 """
 
 import json

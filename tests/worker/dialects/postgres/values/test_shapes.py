@@ -72,6 +72,10 @@ def test_vectors_are_doubles_or_floats():
         read("vector", "1,2")
 
 
+def test_entries_of_a_sparse_vector_are_in_the_order_of_a_map_that_was_made_for_so_many():
+    assert list(read("sparsevec", "{1:1,2:1,9:1}/9")["vector"]) == [1, 9, 2]
+
+
 def test_a_sparse_vector_whose_indexes_need_more_than_16_bits_is_null_or_an_error():
     assert read("sparsevec", "{7:1}/32767")["dimensions"] == 32767
     assert read("sparsevec", "{7:1}/32768") is None
