@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contracts.database import DatabaseContract
+from contracts.database import StatementLogContract
 from dblog.model import OffsetMap
 from pymysql.connections import Connection
 from stack.database import Database
@@ -17,6 +17,8 @@ from support.servers import connected, new_database, purge_log
 
 class GivenServer:
     """A ``contracts.database.Given``: a database of the run's server, by a connection that all threads share."""
+
+    log_has_statements = True
 
     def __init__(self, server: Database, database: str, connection: Connection) -> None:
         self.server = server
@@ -66,7 +68,7 @@ class GivenServer:
         return Follower(self.server, self.database, **config)
 
 
-class TestServers(DatabaseContract):
+class TestServers(StatementLogContract):
     @pytest.fixture
     def given(self, source: Database) -> Iterator[GivenServer]:
         database = new_database(source, "contract")

@@ -533,6 +533,9 @@ class SimLog:
     def passed_over(self, table: TableId) -> None:
         pass
 
+    def shows(self, shown: Any, table: TableId, low: Position) -> bool:
+        return True
+
     def confirm(self, offset: OffsetMap) -> None:
         pass
 
@@ -593,6 +596,9 @@ class SimChunks:
         self._ask()
         self._source.mark(name, token, lost=HUB.random() < self._chances.loses)
         self._ask()
+
+    def snapshot_shown(self) -> None:
+        pass
 
     def begin_snapshot(self) -> None:
         self._ask()
@@ -738,6 +744,9 @@ class SimServer:
 
     def check(self, tables: Any, *, watermarks: Any, named: Any) -> list[str]:
         return []
+
+    def begin(self) -> SimProgress:
+        return self.now()
 
     def now(self) -> SimProgress:
         return SimProgress(len(self._source.log), 0)

@@ -146,8 +146,8 @@ MUTATIONS = (
     Mutation(
         "a dump row has the high position",
         f"{READERS}interleaved:Interleaver._encoded",
-        "sequence_low=closed.low.sequence_low",
-        "sequence_low=closed.high.sequence_low",
+        "self._chunk_context(closed.low, now_us)",
+        "self._chunk_context(closed.high, now_us)",
     ),
     Mutation(
         "the frontier moves ahead of the rows",

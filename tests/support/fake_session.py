@@ -123,6 +123,9 @@ class FakeDumpConnection:
         self._check()
         self._database.watermark(name, token)
 
+    def snapshot_shown(self) -> None:
+        pass
+
     def begin_snapshot(self) -> None:
         self._check()
         self._view = self._database.snapshot()

@@ -60,6 +60,11 @@ class DumpConnection(Watermarks, LogPositions, Protocol):
     def begin_snapshot(self) -> None:
         """Start a consistent snapshot."""
 
+    def snapshot_shown(self) -> Any:
+        """What the open snapshot shows, for ``readers.contract.LogSource.shows``; None where a snapshot that shows a watermark shows all that the log has
+        in front of it.
+        """
+
     def select(
         self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
     ) -> ChunkRows:

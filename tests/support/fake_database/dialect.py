@@ -245,6 +245,9 @@ class FakeLog:
     def passed_over(self, table: TableId) -> None:
         pass
 
+    def shows(self, shown: Any, table: TableId, low: Position) -> bool:
+        return True
+
     def confirm(self, offset: OffsetMap) -> None:
         self._server.database.confirmed.append(offset["entries"])
 
@@ -384,6 +387,9 @@ class FakeChunks:
         self._check()
         self._database.watermark(name, token)
 
+    def snapshot_shown(self) -> None:
+        pass
+
     def begin_snapshot(self) -> None:
         self._check()
         self._view = self._database.snapshot()
@@ -490,6 +496,9 @@ class FakeServer:
 
     def now(self) -> FakeProgress:
         return self._progress(len(self.database.log))
+
+    def begin(self) -> FakeProgress:
+        return self.now()
 
     def oldest(self) -> FakeProgress:
         return self._progress(self.database.oldest)

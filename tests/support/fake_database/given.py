@@ -13,6 +13,7 @@ class GivenFake:
     """A ``contracts.database.Given``."""
 
     database = DATABASE
+    log_has_statements = True
 
     def __init__(self) -> None:
         self.server = FakeDatabase()

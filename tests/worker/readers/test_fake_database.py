@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from contracts.database import DatabaseContract
+from contracts.database import StatementLogContract
 from contracts.dump_connection import DumpConnectionContract, Given
 from dblog.model import TableId
 from support.fake_database.database import FakeDatabase
@@ -18,7 +18,7 @@ from support.fake_database.image import row_count
 from support.task_follower import TaskFollower
 
 
-class TestFakeDatabase(DatabaseContract):
+class TestFakeDatabase(StatementLogContract):
     @pytest.fixture
     def given(self) -> GivenFake:
         return GivenFake()

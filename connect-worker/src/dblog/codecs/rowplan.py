@@ -76,7 +76,7 @@ class LogRowsReader(Protocol):
     """Takes rows events apart into (before, after)."""
 
     def __call__(self, op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
-        """Both images of each row, whichever the operation has."""
+        """Both images of each row, whichever the operation has. The one before an update may be None where the log shows it only of changed keys."""
 
 
 class Layout(Protocol):
@@ -92,7 +92,7 @@ class Layout(Protocol):
 
 
 class Image(Protocol):
-    """A dialect's ``image`` module: all that the encoders ask it. Codecs import no dialect, so it is passed in."""
+    """A dialect's ``image``, a module or an object: all that the reference encoder asks it. Codecs import no dialect, so it is passed in."""
 
     def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - a class there
         """A reader of rows events."""
@@ -108,6 +108,10 @@ class Image(Protocol):
 
     def check_table_map(self, plan: TablePlan, body: bytes, /) -> None:
         """Refuse a table map that does not fit the plan."""
+
+
+class FieldImage(Image, Protocol):
+    """What an encoder asks besides that goes through the fields by itself."""
 
     def column_layout(self, plan: TablePlan, index: int, /) -> Layout:
         """The layout of a column's field in a row image."""
@@ -175,7 +179,6 @@ class ReferencePlan:
                 continue
             source = self._image.source_block(plan, context, row=number)
             if op == "u":
-                assert before is not None
                 assert after is not None
                 self._update(records, before, after, source, context, order)
             elif op == "c":
@@ -229,8 +232,14 @@ class ReferencePlan:
         """See RowEncoder."""
         self._image.check_table_map(self.plan, body)
 
-    def _update(self, records: _Records, before: Row, after: Row, source: Mapping[str, Any], context: RowContext, order: _Order) -> None:
-        was, now = self._struct(before), self._struct(after)
+    def _update(
+        self, records: _Records, before: Row | None, after: Row, source: Mapping[str, Any], context: RowContext, order: _Order
+    ) -> None:
+        now = self._struct(after)
+        if before is None:  # the log does not show it, so the key is as it was
+            records.add(self._key(after), self._value("u", None, now, source, context, order))
+            return
+        was = self._struct(before)
         if self.plan.skip_unchanged and self._row_bytes(was) == self._row_bytes(now):
             return
         old, new = self._key(before), self._key(after)

@@ -190,6 +190,10 @@ class Timeline:
         """Every table with a version, captured or tracked."""
         return sorted(self._versions)
 
+    def captures(self, table: TableId) -> bool:
+        """Whether the table's rows are wanted."""
+        return self._captured(table)
+
     def captured_tables(self) -> list[Table]:
         """The newest schemas of the captured tables that are known."""
         found = (self.current_table(id_) for id_ in sorted(self._versions) if self._captured(id_))

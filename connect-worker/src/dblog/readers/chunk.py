@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -476,11 +476,12 @@ class ChunkReader:
         try:
             statement = self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1, where=extent.where)
 
-            def scan() -> ChunkRows:
+            def scan() -> tuple[ChunkRows, Any]:
                 with _of_chosen_rows(version, extent):
-                    return self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max, where=extent.where)
+                    rows = self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max, where=extent.where)
+                return rows, connection.snapshot_shown()
 
-            chunk = self.behind_watermark(connection, ticket, scan)
+            chunk, shown = self.behind_watermark(connection, ticket, scan)
             if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
                 message = (
                     f"{table} has no key and is too large to be dumped in one window ({self._keyless_bytes_max} bytes, {KEYLESS_ROWS_MAX} rows); "
@@ -490,7 +491,9 @@ class ChunkReader:
                 self._interleaver.abandon(ticket, "the table does not fit one window")
                 self._interleaver.fail_dump(table, message)
                 return
-            read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True, extent=extent)
+            read = ChunkRead(
+                table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True, extent=extent, shown=shown
+            )
             if self._interleaver.submit(ticket, read):
                 self.mark_high(connection, ticket)
         except BaseException as e:
@@ -556,7 +559,7 @@ class ChunkReader:
 
         def chosen() -> ChunkRead:
             with _of_chosen_rows(version, wanted.extent):
-                return read()
+                return replace(read(), shown=connection.snapshot_shown())
 
         return self.behind_watermark(connection, ticket, chosen)
 
@@ -649,6 +652,7 @@ class ChunkReader:
                 begins=wanted.begins,
                 greatest=(len(keys),),
                 extent=wanted.extent,
+                shown=connection.snapshot_shown(),
             )
 
         return self.behind_watermark(connection, ticket, read)
@@ -689,6 +693,7 @@ class ChunkReader:
             begins=True,
             greatest=last,
             extent=extent,
+            shown=connection.snapshot_shown(),
         )
 
     def mark_high(self, connection: DumpConnection, ticket: Ticket) -> None:

@@ -115,6 +115,9 @@ class Positions(Protocol):
     def now(self) -> Progress:
         """The log's end, before which every change that a SELECT can see is logged; epoch 0."""
 
+    def begin(self) -> Progress:
+        """Where a first run begins to read: in front of it every change is visible to a SELECT, and nothing behind it is lost from now on; epoch 0."""
+
     def oldest(self) -> Progress:
         """The log's beginning; epoch 0."""
 
@@ -175,6 +178,11 @@ class LogSource(Protocol):
 
     def passed_over(self, table: TableId) -> None:
         """Rows of this table have passed that are not sent, for now or for good."""
+
+    def shows(self, shown: Any, table: TableId, low: Position) -> bool:
+        """Whether a snapshot (``ports.DumpConnection.snapshot_shown``) shows all that the log has of the table in front of ``low``, D7's numbers of a
+        window's low watermark, which the log has come to. Asked by the log thread. # I2
+        """
 
     def confirm(self, offset: OffsetMap) -> None:
         """The offset is stored: the server may drop what lies before it. Called by the committing thread."""

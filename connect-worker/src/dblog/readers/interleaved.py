@@ -30,6 +30,7 @@ from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
 from dblog.core.requested import STOPPED, End, RequestedDump, Requests
+from dblog.core.timeline import Position
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.observe.numbers import named
@@ -95,6 +96,8 @@ class ChunkRead:
     """Of rows of another shape than the table's own; None where they have that."""
     fault: str | None = None
     """Why the range cannot be trusted. Only the log can show whether the table was changed under the reader, so it counts when the window closes."""
+    shown: Any = None
+    """What its snapshot showed, where the watermark alone does not prove it."""
     surrogate: tuple[str, ...] | None = None
     """The columns that the range's ends are values of, where they are not the table's key (``core/surrogate.py``)."""
 
@@ -149,8 +152,11 @@ class Interleaver:
         run: str,
         tally: Tally | None = None,
         notify: Callable[[list[Notice]], list[Segment]] | None = None,
+        shows: Callable[[Any, TableId, Position], bool] = lambda _shown, _table, _low: True,
     ) -> None:
-        """``chunk_context`` is ``RowPlans.chunk_context``. ``notify`` makes the records of notices (log thread only); None: nobody is notified."""
+        """``chunk_context`` is ``RowPlans.chunk_context``, ``shows`` is ``LogSource.shows``. ``notify`` makes the records of notices (log thread only);
+        None: nobody is notified.
+        """
         self._leaving: Leaving[ChunkRead] = Leaving()
         self._leaving_since_s = 0.0
         self._log_is_ahead = False
@@ -163,6 +169,7 @@ class Interleaver:
         self._clock = clock
         self._encoder_of = encoder_of
         self._chunk_context = chunk_context
+        self._shows = shows
         self._marker_segment = marker_segment
         self._run = run
         self._changed = threading.Condition()
@@ -691,6 +698,13 @@ class Interleaver:
         encoder = self._encoder_of(closed.table)
         if encoder is None or encoder.plan.table != chunk.table:
             self._thrown_away(closed, f"the columns of {closed.table} changed between its SELECT and its high watermark")
+            return None
+        low = closed.low
+        if chunk.shown is not None and not self._shows(chunk.shown, closed.table, (low.sequence_high, low.sequence_low)):
+            self.tally.proof_retried()
+            self._thrown_away(
+                closed, f"the snapshot of a chunk of {closed.table} lacks a transaction that the log has in front of its low watermark"
+            )
             return None
         if chunk.fault is not None:
             self._fail(chunk.extent.dump, closed.table, chunk.fault)

@@ -146,6 +146,7 @@ class Running:
             clock=clock,
             encoder_of=self.schemas.encoder,
             chunk_context=records.chunk_context,
+            shows=self._source.shows,
             marker_segment=lambda made: patience(lambda: records.marker(made)),
             run=options.run,
             tally=Tally(clock, tables_max=tables_max),

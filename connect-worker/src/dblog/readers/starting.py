@@ -296,9 +296,11 @@ class _Start:
         """
         old = self._new_timeline()
         self._history.recover(old)
-        before, progress = self._positioned_catalog()
+        before, progress = self._positioned_catalog(self._server.begin)
         progress.epoch = self._next_epoch(max(epoch_above, epoch_of(old.newest)))
-        log_end = progress.sequence
+        end = self._server.now()
+        end.epoch = progress.epoch
+        log_end = end.sequence
         expected: tuple[tuple[Table, Position], ...] = ()
         if plan.log_from is From.OLDEST:
             expected = tuple((table, progress.sequence) for table in before)
@@ -321,12 +323,12 @@ class _Start:
         """What the schema-change topic gets of a first start."""
         return tuple(self._server.at_start(self._options.reports)) if self._options.reports_schemas else ()
 
-    def _positioned_catalog(self) -> tuple[list[Table], Progress]:
+    def _positioned_catalog(self, position: Callable[[], Progress]) -> tuple[list[Table], Progress]:
         """The captured tables, and a position of the log at which they were so: read before it and after it alike."""
         includes = self._options.selection.includes
         for _ in range(CATALOG_TRIES_MAX):
             before = self._server.read_tables(includes)
-            progress = self._server.now()
+            progress = position()
             if before == self._server.read_tables(includes):
                 return before, progress
         message = "tables keep being altered while the connector starts; it starts once they are left alone for a moment"
@@ -353,7 +355,7 @@ class _Start:
         stored.epoch = stored.epoch or newest_epoch
         committed = stored.sequence
         self._history.prune(timeline, committed)  # a table that is left out now must join again when it comes back, however this run ends
-        now, end = self._positioned_catalog()
+        now, end = self._positioned_catalog(self._server.now)
         before = {table.id: timeline.current_table(table.id) for table in now}
         begins = other_log or unknown_epoch or progress.epoch < newest_epoch
         if begins:

@@ -6,14 +6,14 @@ from typing import BinaryIO, Literal
 
 from dblog.codecs.fingerprint import Fingerprints
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rowplan import Chunk, Image, Op, ReadOp, Records, RowEncoder
+from dblog.codecs.rowplan import Chunk, FieldImage, Op, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionCounts
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogCounts, LogEvent, LogOffset, LogRows, RowsParked
 
 class FastPlan:
     """The compiled RowEncoder of one table version; Avro only."""
 
-    def __init__(self, plan: TablePlan, image: Image) -> None: ...
+    def __init__(self, plan: TablePlan, image: FieldImage) -> None: ...
     @property
     def plan(self) -> TablePlan: ...
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records: ...
@@ -24,7 +24,7 @@ class FastPlan:
     def fingerprint_chunk(self, rows: bytes | bytearray | memoryview, dropped_keys: AbstractSet[bytes]) -> Fingerprints: ...
     def check_table_map(self, body: bytes) -> None: ...
 
-def compile_plan(plan: TablePlan, image: Image) -> FastPlan:
+def compile_plan(plan: TablePlan, image: FieldImage) -> FastPlan:
     """The fast encoder of a table version; ``image`` is the dialect's image module."""
 
 class LogDecoder:

@@ -92,6 +92,10 @@ class BinlogServer:
         file, pos, gtids = self.session.current_position() if written else self.session.honest_position()
         return self._progress(file, pos, gtids)
 
+    def begin(self) -> LogProgress:
+        """The log's end."""
+        return self.now()
+
     def oldest(self) -> LogProgress:
         """The log's beginning."""
         return self._progress(self.session.log_files()[0].name, FILE_BEGIN, self.session.purged_gtids())

@@ -147,6 +147,9 @@ class DumpConnection:
         self._snapshot.query(f"SET SESSION wait_timeout = {SILENCE_S}", doing="starting a snapshot")
         self._snapshot.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", doing="starting a snapshot")
 
+    def snapshot_shown(self) -> None:
+        """A snapshot that shows a watermark, or GTIDs, shows all that the log has in front of it."""
+
     def limit_selects(self, limit_s: float) -> None:
         """From now on the server ends a SELECT that takes longer, with an error that TransientError stands for, and the snapshot goes on; 0: no limit."""
         try:
