@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 _SWITCH_S = 0.000_5
 """How long a thread of the herder's process keeps the interpreter that others wait for: a tenth of Python's own choice."""
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL, MariaDB and PostgreSQL to Kafka."
+)
 
 ddl_app = typer.Typer(no_args_is_help=True, help="What DDL statements do.")
 app.add_typer(ddl_app, name="ddl")
@@ -73,14 +75,22 @@ def print_version() -> None:
 
 
 @app.command("options")
-def print_options(of: Annotated[str, typer.Argument(help="worker, mysql, mariadb or connector (what Connect reads itself).")]) -> None:
+def print_options(
+    of: Annotated[str, typer.Argument(help="worker, mysql, mariadb, postgres or connector (what Connect reads itself).")],
+) -> None:
     """Print the reference of all keys, as a Markdown table."""
-    from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS  # noqa: PLC0415
+    from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS  # noqa: PLC0415
     from dblog.config.framework import FRAMEWORK_OPTIONS  # noqa: PLC0415
     from dblog.config.reference import reference_page  # noqa: PLC0415
     from dblog.config.worker_options import WORKER_OPTIONS  # noqa: PLC0415
 
-    known = {"worker": WORKER_OPTIONS, "mysql": MYSQL_OPTIONS, "mariadb": MARIADB_OPTIONS, "connector": FRAMEWORK_OPTIONS}
+    known = {
+        "worker": WORKER_OPTIONS,
+        "mysql": MYSQL_OPTIONS,
+        "mariadb": MARIADB_OPTIONS,
+        "postgres": POSTGRES_OPTIONS,
+        "connector": FRAMEWORK_OPTIONS,
+    }
     if of not in known:
         typer.echo(f"there are options of {', '.join(known)}, not of {of}", err=True)
         raise typer.Exit(2)

@@ -1,4 +1,4 @@
-"""Two connectors with one server id at one server are found, wherever else the worker is busy and however many connectors it has."""
+"""Two connectors with one server id, or one slot, at one server are found, wherever else the worker is busy and however many connectors it has."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from dblog.kafka.log import LogRecord
 from dblog.rest.api import Checks
 from dblog.rest.connectors import require_valid
 from starlette.requests import Request
-from support.worker import connector_config
+from support.worker import connector_config, postgres_config
 
 
 class Watched(ConfigStore):
@@ -46,14 +46,14 @@ def store():
     return store
 
 
-def checked(store, **config):
-    """The warnings about an id of a request that posts this configuration."""
+def checked(store, config=connector_config, **given):
+    """The warnings about an id or a slot of a request that posts this configuration."""
     services = SimpleNamespace(
         validator=Validator(providers={}, check_database=None), herder=SimpleNamespace(configs=store), checks=Checks()
     )
     request = Request({"type": "http", "app": SimpleNamespace(state=SimpleNamespace(services=services))})
-    warnings = asyncio.run(require_valid(request, services, connector_config(**config)))
-    return [warning for warning in warnings if warning.startswith("database.server.id: ")]
+    warnings = asyncio.run(require_valid(request, services, config(**given)))
+    return [warning for warning in warnings if warning.startswith(("database.server.id: ", "slot.name: "))]
 
 
 def test_all_connectors_are_looked_through_in_the_thread_of_the_check(store):
@@ -70,6 +70,18 @@ def test_neither_the_connector_itself_nor_one_that_is_stopped_nor_another_server
     assert checked(store, name="c700", database_server_id="10700") == []
     assert checked(store, name="new", database_server_id="10701") == []
     assert checked(store, name="new", database_server_id="10702", database_hostname="elsewhere") == []
+
+
+def test_a_slot_that_two_connectors_read_is_found_by_its_default_and_whatever_their_databases_are(store):
+    store.give(connector_record("bank", postgres_config(name="bank", database_port="5432")))
+
+    (warning,) = checked(store, postgres_config, name="new", database_dbname="other")
+    assert warning == (
+        "slot.name: debezium is also that of connector bank on the same server, which lets one of them read the slot at a time; give each its own"
+    )
+    assert checked(store, postgres_config, name="new", slot_name="new") == []
+    assert checked(store, postgres_config, name="new", database_port="5433") == []
+    assert checked(store, postgres_config, name="bank") == []
 
 
 def test_the_store_is_held_for_a_moment_only_while_all_configurations_are_taken_from_it(store):

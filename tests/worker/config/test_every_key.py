@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dblog
 import pytest
-from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
+from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS
 from dblog.config.converter_options import CONVERTER_OPTIONS
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.unknown_keys import without_effect
@@ -16,16 +16,18 @@ SOURCE = Path(dblog.__file__).parent
 DECLARATIONS = ("config/connector_options/", "config/converter_options.py", "config/framework.py", "config/worker_options.py")
 ALL = (*CONVERTER_OPTIONS, *WORKER_OPTIONS, *FRAMEWORK_OPTIONS, *MYSQL_OPTIONS, *MARIADB_OPTIONS)
 OPTIONS = {option.name: option for option in ALL}
+OF_POSTGRES = {option.name: option for option in POSTGRES_OPTIONS}
+OF_BINLOGS = ("dialects/mysql/", "dialects/mariadb/")
 CHARACTERS_MIN = 8
 """Of an f-string's fixed parts: a shorter one would match any key."""
 
 
-def keys_read() -> tuple[set[str], list[re.Pattern[str]]]:
-    """Texts of the code outside the declarations, and patterns of its f-strings."""
+def keys_read(*outside: str) -> tuple[set[str], list[re.Pattern[str]]]:
+    """Texts of the code outside the declarations and these folders, and patterns of its f-strings."""
     texts: set[str] = set()
     patterns: list[re.Pattern[str]] = []
     for file in SOURCE.rglob("*.py"):
-        if str(file.relative_to(SOURCE)).startswith(DECLARATIONS):
+        if str(file.relative_to(SOURCE)).startswith((*DECLARATIONS, *outside)):
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -40,11 +42,15 @@ def keys_read() -> tuple[set[str], list[re.Pattern[str]]]:
 
 CHECKED_ALONE = {"signal.kafka.bootstrap.servers", "topic.key.enforce.uniqueness"}
 """Read only by the check of a configuration, which refuses values: hosts that the operator does not allow, a field that is not added to keys yet."""
-TEXTS, PATTERNS = keys_read()
+ALIKE_BY_CHANCE = {"message.prefix.exclude.list", "openlineage.integration.dataset.kafka.bootstrap.servers"}
+"""Read by nobody, and ending as f-strings do that read other lists, and the brokers of clients."""
+READ = keys_read()
+READ_FOR_POSTGRES = keys_read(*OF_BINLOGS)
 
 
-def is_read(name: str) -> bool:
-    return name in TEXTS or any(pattern.fullmatch(name) for pattern in PATTERNS)
+def is_read(name: str, read: tuple[set[str], list[re.Pattern[str]]] = READ) -> bool:
+    texts, patterns = read
+    return name in texts or any(pattern.fullmatch(name) for pattern in patterns)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -57,6 +63,18 @@ def test_a_key_is_read_or_refused_or_has_a_reason_for_its_lack_of_effect(name):
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.no_effect is not None])
 def test_a_key_that_has_a_reason_for_its_lack_of_effect_is_read_by_nobody(name):
     assert not is_read(name) or name in CHECKED_ALONE
+
+
+@pytest.mark.parametrize("name", OF_POSTGRES)
+def test_a_key_of_postgresql_is_read_by_code_that_is_not_of_binlogs_or_refused_or_has_a_reason(name):
+    option = OF_POSTGRES[name]
+
+    assert is_read(name, READ_FOR_POSTGRES) or name in CHECKED_ALONE or option.refused is not None or option.no_effect is not None
+
+
+@pytest.mark.parametrize("name", [name for name, option in OF_POSTGRES.items() if option.no_effect is not None])
+def test_a_key_of_postgresql_that_has_a_reason_for_its_lack_of_effect_is_read_by_nobody(name):
+    assert not is_read(name, READ_FOR_POSTGRES) or name in CHECKED_ALONE | ALIKE_BY_CHANCE
 
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.no_effect is not None and option.refused is not None])

@@ -126,7 +126,7 @@ def test_a_list_that_names_such_an_address_allows_it(entry, host):  # number 5
     assert check_hosts({"connector.class": "MySqlConnector", "database.hostname": host}, (entry,)) == {}
 
 
-@pytest.mark.parametrize(("kind", "port"), [("MySql", "3306"), ("MariaDb", "3306")])
+@pytest.mark.parametrize(("kind", "port"), [("MySql", "3306"), ("MariaDb", "3306"), ("Postgres", "5432")])
 def test_a_database_without_a_port_has_that_of_its_kind(kind, port):
     for given in ({}, {"database.port": " "}):
         config = {"connector.class": f"{kind}Connector", "database.hostname": "db.example", **given}

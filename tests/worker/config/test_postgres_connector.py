@@ -53,7 +53,6 @@ EXAMPLE = {
     "column.mask.hash.v2.SHA-256.with.salt.CzQMA0cB5K": r"public\.orders\.customer",
     "column.truncate.to.20.chars": r"public\.orders\.comment",
     "message.key.columns": r"(.*).purchaseorders:pk1,pk2",
-    "message.prefix.include.list": "outbox.*",
     "snapshot.mode": "when_needed",
     "snapshot.include.collection.list": r"public\.orders",
     "snapshot.select.statement.overrides": "public.orders",
@@ -104,7 +103,7 @@ def test_values_of_that_configuration_are_typed():
     found = parse_connector(POSTGRES_OPTIONS, EXAMPLE)
 
     assert found.items_of("schema.include.list") == ("public", "inventory")
-    assert found.items_of("message.prefix.include.list") == ("outbox.*",)
+    assert found.integer("connect.timeout.ms") == 30_000
     assert found.integer("money.fraction.digits") == 4
     assert found.boolean("slot.failover") is True
     assert found.boolean("publish.via.partition.root") is True
@@ -129,7 +128,6 @@ def test_the_least_configuration_gets_debeziums_defaults():
     assert found["status.update.interval.ms"] == 10000
     assert found["skipped.operations"] == ("t",)
     assert found["topic.naming.strategy"] == "io.debezium.schema.SchemaTopicNamingStrategy"
-    assert found["dblog.watermark.table"] == "dblog.watermark"
     assert namespace_of(found) is Namespace.SCHEMA
 
 
@@ -218,8 +216,6 @@ def test_what_is_required_is_named(name):
         ("publication.name", "", "A name of 1 to 63 bytes is expected"),
         ("database.dbname", "ü" * 32, "A name of 1 to 63 bytes is expected"),
         ("signal.data.collection", "orders", "it must be schema.table, or several of them parted by commas"),
-        ("dblog.watermark.table", "marks", "A name of the form schema.table is expected"),
-        ("dblog.watermark.table", 'a."b"', "A name of the form schema.table is expected"),
         (
             "replica.identity.autoset.values",
             "public.a",
@@ -232,12 +228,20 @@ def test_an_error_has_the_words_users_search_for(key, value, message):
     assert errors(**{key: value}) == {key: [f"The '{key}' value is invalid: {message}"]}
 
 
-@pytest.mark.parametrize("kind", ["schema", "table", "column", "message.prefix"])
+@pytest.mark.parametrize("kind", ["schema", "table", "column"])
 def test_include_and_exclude_lists_are_exclusive_and_compile(kind):
     found = errors(**{f"{kind}.include.list": "a", f"{kind}.exclude.list": "b"})
 
     assert found == {f"{kind}.exclude.list": [f"The '{kind}.exclude.list' value is invalid: \"{kind}.include.list\" is already specified"]}
-    assert list(errors(**{f"{kind}.exclude.list": "(a"})) == [f"{kind}.exclude.list"]
+    for key in (f"{kind}.exclude.list", "message.prefix.exclude.list"):
+        assert list(errors(**{key: "(a"})) == [key]
+
+
+def test_chunks_come_from_a_standby_only_where_nothing_is_written():
+    standby = {"dblog.dump.hostname": "standby", "dblog.dump.port": "5433"}
+
+    assert errors(**standby, **{"read.only": "true"}) == {}
+    assert list(errors(**standby)) == ["dblog.dump.hostname", "dblog.dump.port"]
 
 
 REFUSED = [
@@ -248,8 +252,7 @@ REFUSED = [
     ("slot.drop.on.stop", "true", ("would be lost", "use false", "pg_drop_replication_slot")),
     ("slot.stream.params", "add-tables=public.a;include-lsn=true", ("sets the options of pgoutput by itself", "remove the key")),
     ("xmin.fetch.interval.ms", "1000", ("does not write source.xmin yet", "remove the key")),
-    ("offset.mismatch.strategy", "trust_slot", ("stored offset only", "trust_offset", "snapshot.mode=when_needed")),
-    ("offset.mismatch.strategy", "Trust_Greater_LSN", ("stored offset only",)),
+    ("message.prefix.include.list", "outbox.*", ("does not write logical messages yet", "remove the key")),
     ("database.sslfactory", "org.postgresql.ssl.NonValidatingFactory", ("Java", "database.sslmode", "require", "verify-full")),
     ("snapshot.mode", "configuration_based", ("flags", "use initial, no_data or when_needed")),
     ("snapshot.mode", "custom", ("Java", "use initial, no_data or when_needed")),
@@ -271,13 +274,14 @@ def test_what_would_change_the_result_and_is_not_done_is_refused_with_reason_and
     assert all(word in found[key][0] for word in words), found
 
 
-def test_debeziums_own_classes_may_be_named():
+def test_debeziums_own_classes_and_every_strategy_of_its_may_be_named():
     assert (
         errors(
             **{
                 "sourceinfo.struct.maker": "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
                 "transaction.metadata.factory": "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory",
                 "schema.refresh.mode": "columns_diff_exclude_unchanged_toast",
+                "offset.mismatch.strategy": "Trust_Slot",
             }
         )
         == {}
@@ -291,7 +295,8 @@ def test_debeziums_own_classes_may_be_named():
         ("slot.retry.delay.ms", "5000", "retriable.restart.connector.wait.ms"),
         ("lsn.flush.timeout.ms", "60000", "sent and not waited for"),
         ("lsn.flush.timeout.action", "ignore", "sent and not waited for"),
-        ("offset.mismatch.strategy", "trust_offset", "at every start"),
+        ("message.prefix.exclude.list", "outbox.*", "not written"),
+        ("dblog.watermark.table", "public.marks", "messages of the log"),
         ("snapshot.isolation.mode", "repeatable_read", "a snapshot of its own"),
         ("snapshot.locking.mode", "shared", "takes no locks"),
         ("snapshot.fetch.size", "2000", "dblog.chunk.rows"),

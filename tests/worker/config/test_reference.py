@@ -2,13 +2,13 @@
 
 import pytest
 from dblog.cli import app
-from dblog.config.connector import MARIADB_OPTIONS
+from dblog.config.connector import MARIADB_OPTIONS, POSTGRES_OPTIONS
 from dblog.config.reference import reference_page
 from dblog.config.worker_options import WORKER_OPTIONS
 from typer.testing import CliRunner
 
 
-@pytest.mark.parametrize("options", [WORKER_OPTIONS, MARIADB_OPTIONS])
+@pytest.mark.parametrize("options", [WORKER_OPTIONS, MARIADB_OPTIONS, POSTGRES_OPTIONS])
 def test_every_option_has_its_line(options):
     lines = reference_page(options).splitlines()[2:]
 
@@ -29,6 +29,7 @@ def test_the_command_prints_it():
 
     assert done.exit_code == 0
     assert "`dblog.task.restart.max`" in done.output
+    assert "| `slot.name` | string | `debezium` |" in CliRunner().invoke(app, ["options", "postgres"]).output
     assert CliRunner().invoke(app, ["options", "nothing"]).exit_code == 2
     assert CliRunner().invoke(app, ["version"]).exit_code == 0
 

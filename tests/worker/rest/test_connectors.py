@@ -88,6 +88,28 @@ def test_the_debezium_tutorials_connector_is_accepted(worker, name):
     assert worker.client.post("/connectors", json={"name": name, "config": config}).status_code == 201
 
 
+def test_the_example_of_debeziums_postgresql_manual_is_accepted_with_what_is_worth_attention(worker, name):
+    # As it stands in Debezium's manual, PostgreSQL connector configuration example: without plugin.name.
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.hostname": "192.168.99.100",
+        "database.port": "5432",
+        "database.user": "postgres",
+        "database.password": "postgres",
+        "database.dbname": "postgres",
+        "topic.prefix": "fulfillment",
+        "table.include.list": "public.inventory",
+    }
+
+    answer = worker.client.post("/connectors", json={"name": name, "config": config})
+
+    assert answer.status_code == 201
+    assert "plugin.name: not set: dblog reads pgoutput" in answer.headers["Warning"]
+    assert (
+        "plugin.name" not in worker.client.put(f"/connectors/{name}/config", json=config | {"plugin.name": "pgoutput"}).headers["Warning"]
+    )
+
+
 def test_names_with_odd_characters_can_be_made_read_and_removed(worker):
     for odd in ("my connector", "a->b", "größe", "a/b", "50%"):
         quoted = httpx.URL(worker.url).copy_with(path="/").join("connectors/").__str__() + _quoted(odd)

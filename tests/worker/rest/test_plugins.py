@@ -23,6 +23,7 @@ def test_the_connectors_are_listed(worker):
     assert worker.client.get("/connector-plugins").json() == [
         {"class": "io.debezium.connector.mariadb.MariaDbConnector", "type": "source", "version": "3.6.3.Final"},
         {"class": MYSQL, "type": "source", "version": "3.6.3.Final"},
+        {"class": "io.debezium.connector.postgresql.PostgresConnector", "type": "source", "version": "3.6.3.Final"},
     ]
 
 

@@ -1,7 +1,7 @@
 """Whether a connector reports to its PostgreSQL server which position it has stored, so that the server can drop the log before it.
 
 Debezium's keys: ``lsn.flush.mode``, and ``flush.lsn.source`` before it, which counts where the first is not set. The modes ``connector``
-and ``connector_and_driver`` are one here: what the slot passes over is reported too, so a quiet table keeps no log of a busy neighbour.
+and ``connector_and_driver`` are one here: a stored position behind which nothing was captured is reported as any other.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
+from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS
 from dblog.config.converter_options import AVRO_OPTIONS, JSON_OPTIONS, STRING_OPTIONS
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES
 from dblog.config.options import Option
@@ -28,13 +28,13 @@ class Plugin:
     version: str | None
     options: tuple[Option, ...] = ()
     flavor: str = ""
-    """``mysql`` or ``mariadb`` for connectors: the kind of database (``dialects/registry.py``), as Debezium's metrics name it."""
+    """``mysql``, ``mariadb`` or ``postgres`` for connectors: the kind of database (``dialects/registry.py``), as Debezium's metrics name it."""
     task_class: str = ""
     aliases: tuple[str, ...] = ()
 
     @property
     def system(self) -> str:
-        """The kind of database as Debezium's packages and OpenTelemetry name it (Semantic Conventions, db.system.name)."""
+        """The kind of database as Debezium's packages and OpenTelemetry name it (Semantic Conventions, db.system.name): ``postgresql``."""
         return self.class_name.split(".")[-2]
 
     def is_called(self, name: str) -> bool:
@@ -61,6 +61,15 @@ CONNECTORS = (
         flavor="mysql",
         task_class="io.debezium.connector.mysql.MySqlConnectorTask",
         aliases=("dblog.mysql", "dblog.MySqlConnector"),
+    ),
+    Plugin(
+        class_name="io.debezium.connector.postgresql.PostgresConnector",
+        type="source",
+        version=PLUGIN_VERSION,
+        options=POSTGRES_OPTIONS,
+        flavor="postgres",
+        task_class="io.debezium.connector.postgresql.PostgresConnectorTask",
+        aliases=("dblog.postgres", "dblog.PostgresConnector"),
     ),
 )
 

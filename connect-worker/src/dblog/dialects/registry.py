@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dblog.readers.contract import DatabaseKind
 
-FLAVORS = ("mysql", "mariadb")
+FLAVORS = ("mysql", "mariadb", "postgres")
 
 
 def kind_of(flavor: str) -> DatabaseKind:
@@ -25,4 +25,8 @@ def kind_of(flavor: str) -> DatabaseKind:
             from dblog.dialects.mysql.task.kind import BinlogKind  # noqa: PLC0415
 
             return BinlogKind(MARIADB)
+        case "postgres":
+            from dblog.dialects.postgres.task.kind import PostgresKind  # noqa: PLC0415
+
+            return PostgresKind()
     raise KeyError(flavor)

@@ -23,7 +23,6 @@ from dblog.config.connector_options.forms import (
 )
 from dblog.config.connector_options.history import HISTORY_OPTIONS
 from dblog.config.options import (
-    Importance,
     Kind,
     Option,
     Value,
@@ -32,7 +31,6 @@ from dblog.config.options import (
     not_negative,
     not_negative_long,
     only,
-    positive,
     positive_long,
     regexes,
 )
@@ -44,12 +42,6 @@ def _server_id(value: Value, everything: Mapping[str, Value]) -> str | None:
     if isinstance(value, int) and value > _SERVER_ID_MAX:
         return f"A replica id is at most {_SERVER_ID_MAX}"
     return positive_long(value, everything)
-
-
-def _read_only(value: Value, everything: Mapping[str, Value]) -> str | None:
-    if value is not None and not everything.get("read.only"):
-        return "Chunks come from another server than the log with read.only=true only: a written watermark proves one server"
-    return None
 
 
 _LOGIN = (
@@ -99,15 +91,6 @@ _LOGIN = (
 )
 
 _LOG_CONNECTION = (
-    int_option(
-        name="connect.timeout.ms",
-        doc="Longest time to open a connection.",
-        default="30000",
-        unit="ms",
-        group=CONNECTION,
-        label="Connection timeout",
-        check=positive,
-    ),
     bool_option(
         name="connect.keep.alive",
         doc="Whether the log connection is watched and opened again when it is silent for too long.",
@@ -314,26 +297,6 @@ _LOOK_AHEAD = (
     ),
 )
 
-_DUMP_SERVER = (
-    option(
-        name="dblog.dump.hostname",
-        doc="A replica of database.hostname that chunks are read from, with read.only=true: each chunk waits until the replica has executed what the log has "
-        "brought; absent: database.hostname.",
-        group=OURS,
-        label="Dump host",
-        importance=Importance.LOW,
-        check=_read_only,
-    ),
-    int_option(
-        name="dblog.dump.port",
-        doc="Its port; absent: database.port.",
-        group=OURS,
-        label="Dump port",
-        importance=Importance.LOW,
-        check=all_of(_read_only, positive),
-    ),
-)
-
 _ROW_IMAGES = (
     option(
         name="dblog.row.image.missing",
@@ -349,7 +312,7 @@ _ROW_IMAGES = (
 
 BINLOG_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "database.password": _LOGIN,
-    "connection.validation.timeout.ms": (*_LOG_CONNECTION, *_DATABASES),
+    "connect.timeout.ms": (*_LOG_CONNECTION, *_DATABASES),
     "message.key.columns": _GTIDS,
     "snapshot.lock.timeout.ms": _RESULT_SETS,
     "incremental.snapshot.watermarking.strategy": _DDL_WHILE_DUMPED,
@@ -359,7 +322,6 @@ BINLOG_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "event.processing.failure.handling.mode": _UNREADABLE,
     "statistics.metrics.enabled": _LOOK_AHEAD,
     "notification.sink.topic.name": HISTORY_OPTIONS,
-    "dblog.dump.threads": _DUMP_SERVER,
     "dblog.dump.limit.replica.lag.ms": (
         dump_limit(
             "history.list.length",

@@ -81,5 +81,14 @@ CONNECTION_OPTIONS = (
         label="Validation timeout",
         check=positive_long,
     ),
+    int_option(
+        name="connect.timeout.ms",
+        doc="Longest time to open a connection.",
+        default="30000",
+        unit="ms",
+        group=CONNECTION,
+        label="Connection timeout",
+        check=positive,
+    ),
 )
 """Debezium's names, types and defaults; in the order of forms and of the reference page."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import OURS, bool_option, int_option, long_option, option
-from dblog.config.options import Importance, Option, Value, not_negative, not_negative_long, positive, positive_long, topic_name
+from dblog.config.options import Importance, Option, Value, all_of, not_negative, not_negative_long, positive, positive_long, topic_name
 from dblog.config.tracing import TRACING, installed
 
 
@@ -14,6 +14,12 @@ def _retry_timeout(value: Value, _all: Mapping[str, Value]) -> str | None:
     return (
         "A positive number of milliseconds is expected, or -1 for ever" if isinstance(value, int) and value <= 0 and value != -1 else None
     )
+
+
+def _read_only(value: Value, everything: Mapping[str, Value]) -> str | None:
+    if value is not None and not everything.get("read.only"):
+        return "Chunks come from another server than the log with read.only=true only: a written watermark proves one server"
+    return None
 
 
 def dump_limit(name: str, *, label: str, default: str, unit: str, doc: str) -> Option:
@@ -68,6 +74,23 @@ OUR_OPTIONS = (
         group=OURS,
         label="Dump threads",
         check=positive,
+    ),
+    option(
+        name="dblog.dump.hostname",
+        doc="A replica of database.hostname that chunks are read from, with read.only=true: each chunk waits until the replica has executed what the log has "
+        "brought; absent: database.hostname.",
+        group=OURS,
+        label="Dump host",
+        importance=Importance.LOW,
+        check=_read_only,
+    ),
+    int_option(
+        name="dblog.dump.port",
+        doc="Its port; absent: database.port.",
+        group=OURS,
+        label="Dump port",
+        importance=Importance.LOW,
+        check=all_of(_read_only, positive),
     ),
     dump_limit(
         "threads.running",

@@ -6,7 +6,6 @@ that has to be built into the server.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from dblog.config.connector_options.forms import (
     SNAPSHOT,
     bool_option,
     list_option,
+    not_yet,
     option,
 )
 from dblog.config.connector_options.history import OWN_HISTORY_OPTIONS
@@ -52,12 +52,6 @@ def _refused_mode(value: Value) -> str | None:
             return None
 
 
-def _watermark_table(value: Value, _all: Mapping[str, Value]) -> str | None:
-    if isinstance(value, str) and re.fullmatch(r"[^.\"\s]+\.[^.\"\s]+", value):
-        return None
-    return "A name of the form schema.table is expected"
-
-
 POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
     "database.port": {"default": "5432"},
     "table.include.list": {"doc": "Regular expressions of the tables (schema.table) to capture; anchored, any case."},
@@ -82,8 +76,8 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
     "sourceinfo.struct.maker": {"refused": only("io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", because=NO_JAVA)},
     "heartbeat.action.query": {
         "refused": only(
-            because="dblog does not run SQL with a heartbeat yet; remove the key. A slot whose tables are quiet is moved on without it: "
-            "what the server reports as read is confirmed"
+            because="dblog does not run SQL with a heartbeat yet; remove the key. With heartbeat.interval.ms the slot is moved on without "
+            "it while its tables are quiet"
         )
     },
     "topic.naming.strategy": {
@@ -92,8 +86,8 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
         "write illegal characters as numbers; their Regex forms rename what topic.regex matches.",
     },
     "read.only": {
-        "doc": "Never write to the source, not even watermarks: pg_current_snapshot(), taken with each chunk, proves what it shows. The "
-        "account needs no privilege to write."
+        "doc": "Never write to the source, not even watermarks: pg_current_snapshot(), taken with each chunk, proves what it shows. Chunks "
+        "may then be read from a standby (dblog.dump.hostname)."
     },
     "signal.data.collection": {
         "doc": "Tables that signals are inserted into, as schema.table, parted by commas. Each begins with three text columns: id, type, "
@@ -101,8 +95,9 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
         "check": signal_tables(Namespace.SCHEMA),
     },
     "dblog.watermark.table": {
-        "doc": "Table (schema.table) that watermarks are written to; created if the user may create it.",
-        "check": _watermark_table,
+        "doc": "Table that watermarks are written to where the log holds rows only.",
+        "check": None,
+        "no_effect": "watermarks are messages of the log (pg_logical_emit_message), which no table holds",
     },
     "dblog.dump.limit.threads.running": {
         "doc": "Connections of the server that run a statement; a few of them are the connector's. In front of it dumps read less and "
@@ -187,6 +182,7 @@ _MESSAGES = (
         group=FILTERS,
         label="Include message prefixes",
         check=regexes,
+        refused=only(because=not_yet("write logical messages")),
     ),
     list_option(
         name="message.prefix.exclude.list",
@@ -194,6 +190,7 @@ _MESSAGES = (
         group=FILTERS,
         label="Exclude message prefixes",
         check=all_of(regexes, excludes("message.prefix.include.list")),
+        no_effect="logical messages are not written",
     ),
 )
 
@@ -291,7 +288,7 @@ _TYPES = (
 
 POSTGRES_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "database.password": _DATABASE,
-    "connection.validation.timeout.ms": (*REPLICATION_OPTIONS, *_SCHEMAS),
+    "connect.timeout.ms": (*REPLICATION_OPTIONS, *_SCHEMAS),
     "message.key.columns": _MESSAGES,
     "guardrail.collections.limit.action": _SNAPSHOTS,
     "binary.handling.mode": _TYPES,

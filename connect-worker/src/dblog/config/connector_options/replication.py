@@ -55,15 +55,6 @@ def _identities(value: Value, _all: Mapping[str, Value]) -> str | None:
     return None
 
 
-def _refused_mismatch(value: Value) -> str | None:
-    if str(value).strip().lower() in ("trust_slot", "trust_greater_lsn"):
-        return (
-            "dblog goes on at the stored offset only: a slot that is ahead of it has let go of changes that nobody has written; use "
-            "trust_offset, with snapshot.mode=when_needed to dump again where that has happened"
-        )
-    return None
-
-
 REPLICATION_OPTIONS = (
     option(
         name="plugin.name",
@@ -174,8 +165,8 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="lsn.flush.mode",
-        doc="Who moves the slot on: connector and connector_and_driver are alike here, what is stored and what the slot passes over is "
-        "confirmed; manual: something else does, and the server keeps its log until then. Absent: as flush.lsn.source.",
+        doc="Who moves the slot on: connector and connector_and_driver are alike here, what is stored is confirmed; manual: something "
+        "else does, and the server keeps its log until then. Absent: as flush.lsn.source.",
         importance=LOW,
         group=REPLICATION,
         label="LSN flush mode",
@@ -212,15 +203,14 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="offset.mismatch.strategy",
-        doc="What happens when slot and stored offset differ: the connector goes on at the offset, and fails, or dumps again with "
-        "snapshot.mode=when_needed, where the slot is ahead of it.",
+        doc="What happens where the slot is ahead of the stored offset, so that the server has let go of what lies between: no_validation "
+        "and trust_offset fail, or dump again with snapshot.mode=when_needed; trust_slot and trust_greater_lsn go on at the slot, with a "
+        "warning.",
         default="no_validation",
         importance=LOW,
         group=REPLICATION,
         label="Offset mismatch",
         choices=("no_validation", "trust_offset", "trust_slot", "trust_greater_lsn"),
-        refused=_refused_mismatch,
-        no_effect="the stored offset is compared with the slot at every start, as trust_offset asks for",
     ),
     long_option(
         name="xmin.fetch.interval.ms",

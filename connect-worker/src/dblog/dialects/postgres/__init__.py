@@ -1,1 +1,1 @@
-"""PostgreSQL: its log by pgoutput, its catalog, its types and its SQL."""
+"""PostgreSQL: pgoutput from a replication slot, chunks by COPY, schemas from Relation messages and the catalog."""

@@ -1,0 +1,1 @@
+"""What the system catalogs show, and the statements that ask for it."""

@@ -1,0 +1,133 @@
+"""Rows of the system catalogs become tables. Rule source: PostgreSQL manual, chapter 53 "System Catalogs"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dblog.dialects.postgres.catalog.types import Types
+from dblog.model import Column, Index, Table, TableId
+
+BUILTIN_SCHEMAS = frozenset({"information_schema", "pg_*", ".spatial_ref_sys"})
+"""The server's own, as ``core.selection.builtin_tables`` reads them: pg_ begins no other schema (PostgreSQL manual, CREATE SCHEMA). And the
+table of PostGIS that Debezium leaves out.
+"""
+
+PRIMARY = "PRIMARY"
+"""The name of a primary key among a table's indexes (``model.Index``), whatever its constraint is called."""
+
+_LEAVES = "c.relkind = 'r'"
+_ROOTS = "(c.relkind = 'p' OR c.relkind = 'r') AND NOT c.relispartition"
+
+
+def tables_sql(*, by_root: bool) -> str:
+    """(number, schema, name, replica identity, comment) of every table whose rows are logged. ``by_root``: rows of partitions come under the name of the
+    partitioned table (publish_via_partition_root), else under their own.
+    """
+    return (
+        "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class') "
+        "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE {_ROOTS if by_root else _LEAVES} AND c.relpersistence = 'p' "
+        "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
+    )
+
+
+COLUMNS_SQL = (
+    "SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, pg_catalog.format_type(a.atttypid, a.atttypmod), "
+    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum) "
+    "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
+    "WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped{generated} ORDER BY a.attrelid, a.attnum"
+)
+NOT_GENERATED = " AND a.attgenerated = ''"
+"""Since version 12: the log has no generated columns, so no record has them."""
+
+INDEXES_SQL = (
+    "SELECT i.indrelid::bigint, c.relname, i.indisprimary, i.indisunique AND i.indimmediate AND i.indisvalid, i.indpred IS NOT NULL, "
+    "0 = ANY(i.indkey::int2[]), "
+    "ARRAY(SELECT a.attname::text FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) AS at "
+    "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[at] ORDER BY at) "
+    "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam "
+    "WHERE i.indrelid = ANY(%s::oid[]) AND m.amname = 'btree' ORDER BY i.indrelid, NOT i.indisprimary, c.relname"
+)
+
+_TEXT_LITERAL = re.compile(r"E?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
+_NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\)?(?:::.*)?", re.IGNORECASE)
+_NULL = re.compile(r"NULL(?:::.*)?", re.IGNORECASE)
+
+
+def default_of(expression: str | None) -> tuple[bool, str | None, bool]:
+    """(has a default, its literal or its text, whether that is an expression) of what pg_get_expr shows."""
+    if expression is None:
+        return False, None, False
+    if found := _TEXT_LITERAL.fullmatch(expression):
+        text = found[1].replace("''", "'")
+        return (True, expression, True) if expression.startswith("E") and "\\" in text else (True, text, False)
+    if found := _NUMBER.fullmatch(expression):
+        return True, found[1], False
+    if expression in ("true", "false"):
+        return True, expression, False
+    if _NULL.fullmatch(expression):
+        return True, None, False
+    return True, expression, True
+
+
+def column_of(row: Sequence[Any], types: Types) -> Column:
+    """A row of COLUMNS_SQL."""
+    _, name, type_, modifier, not_null, type_text, expression, identity, comment = row
+    has_default, default, is_expression = default_of(expression)
+    column = Column(
+        name=name,
+        type="",
+        type_text=type_text,
+        nullable=not not_null,
+        has_default=has_default,
+        default=default,
+        default_is_expression=is_expression,
+        auto_increment=bool(identity) or (is_expression and (default or "").startswith("nextval(")),
+        comment=comment,
+    )
+    return types.column(column, type_, modifier)
+
+
+def tables_of(
+    tables: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]], indexes: Iterable[Sequence[Any]], types: Types
+) -> dict[int, Table]:
+    """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule)."""
+    its_columns: dict[int, list[Column]] = {}
+    for row in columns:
+        its_columns.setdefault(row[0], []).append(column_of(row, types))
+    its_indexes: dict[int, list[Index]] = {}
+    for number, name, primary, unique, partial, functional, names in indexes:
+        its_indexes.setdefault(number, []).append(
+            Index(
+                name=PRIMARY if primary else name,
+                columns=tuple(names),
+                unique=unique and not partial,
+                partial=partial,
+                functional=functional,
+            )
+        )
+    out = {}
+    for number, schema, name, _, comment in tables:
+        found, of_it = tuple(its_columns.get(number, ())), tuple(its_indexes.get(number, ()))
+        key, primary = key_of(found, of_it)
+        out[number] = Table(id=TableId(schema, name), columns=found, key=key, primary_key=primary, comment=comment, indexes=of_it)
+    return out
+
+
+def key_of(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[tuple[str, ...], bool]:
+    """The key columns, and whether they are the primary key."""
+    required = {column.name for column in columns if not column.nullable}
+    for index in indexes:
+        if index.name == PRIMARY and set(index.columns) <= {column.name for column in columns}:
+            return index.columns, True
+    for index in indexes:
+        if index.unique and not index.functional and index.columns and set(index.columns) <= required:
+            return index.columns, False
+    return (), False
+
+
+def identities(tables: Iterable[Sequence[Any]]) -> Mapping[TableId, str]:
+    """The replica identity of each table (relreplident), of rows of ``tables_sql``."""
+    return {TableId(schema, name): identity for _, schema, name, identity, _ in tables}

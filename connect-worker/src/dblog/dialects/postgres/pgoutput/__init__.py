@@ -1,0 +1,1 @@
+"""The log as pgoutput writes it: messages, positions, offsets, rows. Pure."""

@@ -1,0 +1,93 @@
+"""What a Relation message says has changed: the log of PostgreSQL has no DDL, only the columns that the rows behind it have.
+
+A column that is new was added, or another one has its name now; one that is gone was dropped, or has another name. Where both happen the rows have to be read
+again, for the log does not say which values went where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dblog.core.changes import AlterTable, Change, RenameTable, TruncateTable
+from dblog.model import Column, Table, TableId
+
+_WIDENED = frozenset({"varchar", "varbit"})
+"""Types whose values are the same with another length: a value that is too long refuses the ALTER."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationChanged:
+    """A table as its rows have it from here on; ``before``: as they had it. Another name: the table was renamed."""
+
+    before: Table
+    after: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """Tables that one TRUNCATE has emptied."""
+
+    tables: tuple[TableId, ...]
+
+
+def changes_of(statement: RelationChanged | Truncated) -> list[Change]:
+    """As changes of tables."""
+    match statement:
+        case Truncated(tables):
+            return [TruncateTable(table) for table in tables]
+        case RelationChanged(before, after):
+            renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
+            if replace(before, id=after.id) == after:
+                return renamed
+            return [*renamed, AlterTable(after.id, after, rewrites=rewrites(before.columns, after.columns))]
+
+
+def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:
+    """What has become of old rows without any row in the log; None: nothing."""
+    old = {column.name: column for column in before}
+    new = [column for column in after if column.name not in old]
+    gone = set(old) - {column.name for column in after}
+    if new and gone:
+        return f"column {new[0].name} is new where others are gone, so it may be one of them under another name"
+    for column in new:
+        if column.has_default and not (column.default is None and not column.default_is_expression):
+            return f"column {column.name} has its default in every row"
+        if not column.nullable:
+            return f"column {column.name} is NOT NULL, so every row has a value in it"
+    for column in after:
+        known = old.get(column.name)
+        if known is not None and not same_values(known, column):
+            return f"column {column.name} was {known.type_text} and is {column.type_text}"
+    return None
+
+
+def same_values(before: Column, after: Column) -> bool:
+    """Whether every value reads as before."""
+    if before.type != after.type:
+        return {before.type, after.type} == {"varchar", "text"}
+    return before.type in _WIDENED or (before.length, before.scale) == (after.length, after.scale)
+
+
+def merged(known: Column, seen: Column) -> Column:
+    """``readers.contract.Merge``: the known column where the log agrees with it, else the seen one. The log shows type and modifier, neither NULL nor
+    members.
+    """
+    if (known.type, known.length, known.scale) == (seen.type, seen.length, seen.scale):
+        return known
+    return replace(seen, nullable=known.nullable, comment=known.comment)
+
+
+def rewritten(changes: Iterable[Change]) -> dict[TableId, str]:
+    """The tables whose old rows have changed without rows in the log."""
+    found: dict[TableId, str] = {}
+    for change in changes:
+        match change:
+            case AlterTable(_, table, reason) if reason is not None:
+                found[table.id] = reason
+            case RenameTable(pairs):
+                for old, new in pairs:
+                    found[new] = f"it was {old}"
+            case _:
+                pass
+    return found

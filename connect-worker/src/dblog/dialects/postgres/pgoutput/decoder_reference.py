@@ -1,0 +1,396 @@
+"""Copy messages of a replication connection become finished rows, and messages that need a decision: the reference implementation.
+
+Pure: it never blocks and does no I/O. Rows gather in batches; a message that may change how the next ones are read (a Relation that differs from the last
+one of its number, a TRUNCATE) comes out by itself, in order, and the decoder stops behind it until it is fed again. A transaction that an earlier
+connection has taken in part comes again from its beginning, in the same order, and as many of its changes are passed over as were taken. # I1
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from dblog.codecs.rowplan import OLD_KEY_HEADER, Op, RowEncoder
+from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
+from dblog.core.timeline import Position
+from dblog.dialects.postgres.pgoutput import messages
+from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
+from dblog.dialects.postgres.pgoutput.messages import Relation
+from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of
+from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, images
+from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
+from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
+from dblog.model import Headers, TableId
+from dblog.readers.items import IgnoredForNow, LogCounts, LogRows, RowsParked
+
+Resolve = Callable[[Relation, Position, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None]
+
+_OPS: dict[bytes, Op] = {b"I": "c", b"U": "u", b"D": "d"}
+_SIGNAL_COLUMNS = 3
+
+
+@dataclass(slots=True)
+class _Table:
+    """What becomes of a table's rows; ``kept`` False: to be asked about again."""
+
+    relation: Relation
+    encoder: RowEncoder | None = None
+    parked: bool = False
+    asked: bool = False
+    kept: bool = True
+
+
+class ReferenceLogDecoder:
+    """See _fast.pyi. ``resolve`` gives the encoder of a table's rows; ``committed`` hears of each transaction that ends: its number, its commit LSN and the
+    numbers of the tables that it has changed. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
+    """
+
+    def __init__(
+        self,
+        *,
+        resolve: Resolve,
+        committed: Callable[[int, int, frozenset[int]], None],
+        database: str,
+        records_max: int = 1000,
+        bytes_max: int = 1 << 20,
+        signal_tables: AbstractSet[TableId] = frozenset(),
+        transactions: bool = False,
+    ) -> None:
+        self._resolve = resolve
+        self._committed = committed
+        self._database = database
+        self._records_max = records_max
+        self._bytes_max = bytes_max
+        self._signal_tables = signal_tables
+        self._transactions = transactions
+        self._relations: dict[int, _Table] = {}
+        self.counts = LogCounts()
+        self._data = b""
+        self._pending: list[tuple[int, int]] = []
+        self._pending_at = 0
+        self._out: list[LogRows | LogEvent] = []
+        self._segments: list[tuple[RowEncoder, list[bytes | None], list[bytes | None], dict[int, Headers]]] = []
+        self._records = self._bytes = 0
+        self._borders: list[TransactionBorder] = []
+        self._moved = self._stopped = self._leave_out = False
+        self._source_ts_us = 0
+
+    def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
+        """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""
+        self._lsn, self._epoch, self._now_us = at.lsn, epoch, now_us
+        self._skip_commit, self._skip = at.commit_lsn, at.event
+        self._counted_before = at.transaction
+        self._commit_lsn = self._event = self._xid = self._ts_us = 0
+        self._origin: messages.Origin | None = None
+        self._changed: set[int] = set()
+        self._counts: TransactionCounts | None = None
+        self._row_lsn, self._kind = 0, ""
+
+    @property
+    def held(self) -> bool:
+        """Whether the last call stopped early and ``feed(b"")`` would go on."""
+        return self._pending_at < len(self._pending)
+
+    def forget_tables(self) -> None:
+        """Ask for the encoder of each table again."""
+        for table in self._relations.values():
+            table.encoder, table.asked, table.parked = None, False, False
+
+    def leave_out(self) -> None:
+        """Pass over the next row of a captured table: the one that raised BadRowsError."""
+        self._leave_out = True
+
+    def feed(self, data: bytes) -> list[LogRows | LogEvent]:
+        """Take more messages; give what is finished. The error of one that cannot be handled is raised when nothing precedes it."""
+        if data:
+            self._data = self._data[self._pending[self._pending_at][0] - messages.HEADER.size :] + data if self.held else data
+            self._pending, self._pending_at = list(messages.copy_messages(self._data)), 0
+        self._out, self._stopped = [], False
+        self._now = self._now_us()
+        while self.held and not self._stopped:
+            start, end = self._pending[self._pending_at]
+            try:
+                self._copy_message(start, end)
+            except DefiniteError:
+                if not self._out and not self._records:
+                    raise
+                self._emit_batch()
+                break
+            self._pending_at += 1
+        return self._out
+
+    def flush(self) -> list[LogRows | LogEvent]:
+        """Give out what is pending; an item without segments when only the position has moved."""
+        self._out = []
+        if self._records or self._moved or self._borders:
+            self._emit_batch(always=True)
+        return self._out
+
+    # ---- messages
+
+    def _copy_message(self, start: int, end: int) -> None:
+        data = self._data
+        match data[start : start + 1]:
+            case b"w":
+                if end - start <= messages.XLOG_DATA.size:
+                    raise self._damaged("a message without content")
+                _, lsn, _, _ = messages.XLOG_DATA.unpack_from(data, start)
+                self._message(data, start + messages.XLOG_DATA.size, end, lsn)
+            case b"k":
+                _, lsn, _, _ = messages.KEEPALIVE.unpack_from(data, start)
+                if not self._commit_lsn and lsn > self._lsn:
+                    self._lsn, self._moved = lsn, True  # everything that ended in front of it has been sent
+            case _:
+                raise self._damaged("a copy message of an unknown kind")
+
+    def _message(self, data: bytes, at: int, end: int, lsn: int) -> None:
+        letter, at = data[at : at + 1], at + 1
+        self.counts.bytes += end - at + 1
+        try:
+            match letter:
+                case b"B":
+                    self._begin(messages.read_begin(data, at))
+                case b"C":
+                    self._commit(messages.read_commit(data, at))
+                case b"I" | b"U" | b"D":
+                    number = int.from_bytes(data[at : at + 4])
+                    self._row(_OPS[letter], number, data[at + 4 : end], lsn)
+                case b"R":
+                    self._relation(messages.read_relation(data, at), lsn)
+                case b"T":
+                    self._truncate(messages.read_truncate(data, at), lsn)
+                case b"M":
+                    self._emitted(messages.read_message(data, at), lsn)
+                case b"O":
+                    self._origin = messages.read_origin(data, at)
+                case b"Y":
+                    pass  # a type's name; the catalog has it, too
+                case _:
+                    raise self._damaged(f"a message of the unknown kind {letter!r}")
+        except (ValueError, IndexError, OverflowError, struct.error) as e:
+            raise self._damaged("a message that is cut off") from e
+
+    def _begin(self, begin: messages.Begin) -> None:
+        self._commit_lsn, self._xid, self._ts_us = begin.commit_lsn, begin.xid, begin.ts_us
+        self._event, self._origin = 0, None
+        self._changed = set()
+        if begin.commit_lsn != self._skip_commit:
+            self._skip = 0
+        self._counts = None
+        if self._transactions:
+            self._counts = TransactionCounts(f"{begin.xid}:{begin.commit_lsn}")
+            if self._skip and self._counted_before is not None:
+                self._counts = self._counted_before.copy()
+            elif not self._skip:
+                self._borders.append(TransactionBorder(self._counts.id, begin.ts_us))
+
+    def _commit(self, commit: messages.Commit) -> None:
+        if not self._commit_lsn:
+            raise self._damaged("a commit without a transaction")
+        self._committed(self._xid, self._commit_lsn, frozenset(self._changed))
+        if self._counts is not None:
+            self._borders.append(TransactionBorder(self._counts.id, commit.ts_us, dict(self._counts.tables)))
+        self._lsn, self._moved = commit.end_lsn, True
+        self._commit_lsn = self._skip = self._event = 0
+        self._counts = None
+        self.counts.commits += 1
+        self._source_ts_us = commit.ts_us
+
+    def _relation(self, relation: Relation, lsn: int) -> None:
+        known = self._relations.get(relation.number)
+        if known is not None and known.relation == relation:
+            return
+        self._relations[relation.number] = _Table(relation)
+        self._event_out(relation, lsn, taken=False)
+
+    def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
+        if self._next_was_taken():
+            return
+        self._changed.update(truncate.relations)
+        self._kind, self._row_lsn = "TRUNCATE", lsn
+        self._event_out(truncate, lsn, taken=True)
+
+    def _emitted(self, message: messages.Message, lsn: int) -> None:
+        if not message.transactional and not self._commit_lsn:
+            self._emit_batch()
+            self._kind, self._row_lsn = "MESSAGE", lsn
+            position = LogOffset(lsn=self._lsn, row_lsn=lsn, kind="MESSAGE")
+            self._out.append(
+                LogEvent(message=message, lsn=lsn, commit_lsn=lsn, number=1, xid=0, ts_us=self._source_ts_us, position=position)
+            )
+            return
+        if self._next_was_taken():
+            return
+        self._kind, self._row_lsn = "MESSAGE", lsn
+        self._event_out(message, lsn, taken=True)
+
+    def _next_was_taken(self) -> bool:
+        """Count a change of the transaction; whether an earlier connection has taken it."""
+        self._event += 1
+        return self._event <= self._skip
+
+    def _event_out(self, message: Relation | messages.Truncate | messages.Message | SignalRow, lsn: int, *, taken: bool) -> None:
+        """A message by itself, behind the rows in front of it. ``taken``: it counts as a change."""
+        event = self._event
+        self._event -= taken
+        self._emit_batch()
+        self._event = event
+        number = event if taken else event + 1
+        self._out.append(
+            LogEvent(
+                message=message,
+                lsn=lsn or self._commit_lsn,  # a Relation message has none
+                commit_lsn=self._commit_lsn or self._lsn,
+                number=number,
+                xid=self._xid,
+                ts_us=self._ts_us,
+                position=self._offset(),
+            )
+        )
+        self._stopped = not isinstance(message, messages.Message)
+
+    # ---- rows
+
+    def _row(self, op: Op, number: int, body: bytes, lsn: int) -> None:
+        if not self._commit_lsn:
+            raise self._damaged("a row outside of a transaction")
+        table = self._relations.get(number)
+        if table is None:
+            raise self._damaged(f"a row of table number {number} without its Relation message")
+        if not table.asked:
+            self._ask(table)
+        was_taken = self._event < self._skip
+        encoder = table.encoder
+        self._changed.add(number)
+        if was_taken or encoder is None or self._leave_out:
+            self._leave_out = self._leave_out and (was_taken or encoder is None)
+            self._event += 1
+            if not was_taken and encoder is None:
+                if table.relation.schema and TableId(table.relation.schema, table.relation.name) in self._signal_tables:
+                    self._signal(op, table, body, lsn)
+                else:
+                    self.counts.parked += table.parked
+                    self.counts.other_tables += not table.parked
+                    self._moved = True
+            return
+        try:
+            self._encode(op, encoder, body, lsn)
+        except BadRowsError:
+            raise
+        except DefiniteError as e:
+            message = f"{e} (transaction {self._xid}, committed at {lsn_text(self._commit_lsn)})"
+            raise BadRowsError(message) from e
+        self._event += 1
+        self._moved = True
+        if self._records >= self._records_max or self._bytes >= self._bytes_max:
+            self._emit_batch()
+
+    def _ask(self, table: _Table) -> None:
+        position = sequence_of(epoch=self._epoch, lsn=self._commit_lsn, number=self._event + 1)
+        encoder = self._resolve(table.relation, position, self._offset())
+        table.asked = not isinstance(encoder, IgnoredForNow)
+        table.parked = isinstance(encoder, RowsParked)
+        table.encoder = None if isinstance(encoder, IgnoredForNow | RowsParked) else encoder
+
+    def _signal(self, op: Op, table: _Table, body: bytes, lsn: int) -> None:
+        _, after, _ = images(op, body)
+        if op != "c" or after is None:
+            return
+        fault = None
+        texts: list[str | None] = [None] * _SIGNAL_COLUMNS
+        if len(after) < _SIGNAL_COLUMNS:
+            fault = f"{table.relation.schema}.{table.relation.name} is no signal table: it needs three columns of text, id, type and data"
+        else:
+            texts = [None if field is None or field is UNCHANGED else field.decode("utf-8", "replace") for field in after[:_SIGNAL_COLUMNS]]
+        self._event_out(SignalRow((texts[0], texts[1], texts[2]), fault), lsn, taken=True)
+
+    def _encode(self, op: Op, encoder: RowEncoder, body: bytes, lsn: int) -> None:
+        high, low = sequence_of(epoch=self._epoch, lsn=self._commit_lsn, number=self._event + 1)
+        context = PostgresContext(
+            database=self._database,
+            xid=self._xid,
+            lsn=lsn,
+            origin=None if self._origin is None else self._origin.name,
+            origin_lsn=None if self._origin is None else self._origin.lsn,
+            source_ts_us=self._ts_us,
+            now_us=self._now,
+            sequence_high=high,
+            sequence_low=low,
+            transaction=self._order_of(encoder),
+        )
+        keys, values, headers = encoder.encode_rows(op, body, context)
+        self._row_lsn, self._kind = lsn, {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[op]
+        self._count(op, encoder, keys, values, headers)
+        if not keys:
+            return
+        segment = next((s for s in reversed(self._segments) if s[0].plan.topic == encoder.plan.topic), None)
+        if segment is None or segment[0] is not encoder:  # a topic's rows never overtake those of another table in it. # I2
+            self._segments.append((encoder, [], [], {}))
+            segment = self._segments[-1]
+        segment[3].update({len(segment[1]) + index: header for index, header in headers.items()})
+        segment[1].extend(keys)
+        segment[2].extend(values)
+        self._records += len(keys)
+        self._bytes += sum(len(part) for part in (*keys, *values) if part is not None)
+
+    def _order_of(self, encoder: RowEncoder) -> TransactionOrder | None:
+        if self._counts is None:
+            return None
+        tables = self._counts.tables
+        return TransactionOrder(self._counts.id, sum(tables.values()), tables.get(str(encoder.plan.table.id), 0))
+
+    def _count(
+        self, op: Op, encoder: RowEncoder, keys: list[bytes | None], values: list[bytes | None], headers: dict[int, Headers]
+    ) -> None:
+        records = sum(value is not None for value in values)
+        if self._counts is not None:
+            table = str(encoder.plan.table.id)
+            self._counts.tables[table] = self._counts.tables.get(table, 0) + records
+        rows = records - sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())
+        if not keys:
+            skipped = op in encoder.plan.skipped_operations
+            self.counts.skipped_operations += skipped
+            self.counts.unchanged += not skipped
+        elif op == "c":
+            self.counts.created += rows
+        elif op == "u":
+            self.counts.updated += rows
+        else:
+            self.counts.deleted += rows
+
+    # ---- output
+
+    def _offset(self) -> LogOffset:
+        open_ = self._commit_lsn and self._event
+        return LogOffset(
+            lsn=self._lsn,
+            commit_lsn=self._commit_lsn if open_ else 0,
+            event=self._event if open_ else 0,
+            row_lsn=self._row_lsn,
+            xid=self._xid,
+            ts_us=self._ts_us,
+            kind=self._kind,
+            transaction=None if self._counts is None or not open_ else self._counts.copy(),
+        )
+
+    def _emit_batch(self, *, always: bool = False) -> None:
+        if not self._records and not self._borders and not always:
+            return
+        self._out.append(
+            LogRows(
+                segments=self._segments,
+                records=self._records + len(self._borders),
+                bytes=self._bytes,
+                source_ts_us=self._ts_us or None,
+                position=self._offset(),
+                borders=tuple(self._borders),
+            )
+        )
+        self._segments, self._borders = [], []
+        self._records = self._bytes = 0
+        self._moved = False
+
+    def _damaged(self, what: str) -> DamagedLogError:
+        return DamagedLogError(f"the server sent {what}, behind {lsn_text(self._lsn)}")

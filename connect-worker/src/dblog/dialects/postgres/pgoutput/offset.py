@@ -1,0 +1,176 @@
+"""A source offset of PostgreSQL: Debezium's map, read, moved on by the log, and written back.
+
+Keys and meaning are Debezium's (``lsn``, ``lsn_proc``, ``lsn_commit``, ``txId``, ``ts_usec``, ``messageType``), so a connector can be taken over from Debezium
+and handed back: ``lsn_commit`` is the end of the last transaction that was taken whole, where both go on. Ours beside them: ``dblog_server`` (the system
+that the LSNs belong to, and its timeline), ``dblog_epoch`` (how often that has changed: D7), ``dblog_commit`` and ``dblog_event`` (inside a transaction: its
+commit LSN, and how many of its changes to pass over), ``dblog_windows`` and ``dblog_unreported`` (both readers/offset.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Self
+
+from dblog.codecs.transactions import TransactionCounts
+from dblog.core.timeline import Position
+from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.postgres.pgoutput.items import LogOffset
+from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal_file
+from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
+from dblog.errors import DefiniteError
+from dblog.model import OffsetMap
+
+TRANSACTION_ID = "transaction_id"
+TABLE_COUNT = "transaction_data_collection_order_"
+LSN_FIELDS = ("lsn_commit", "lsn_proc", "lsn")
+"""Where a stored position may stand, the best first: Debezium goes on at its last commit."""
+
+
+class PostgresProgress:
+    """How far the log has been taken; ``advance`` folds the decoder's offsets, in order. Implements ``readers.contract.Progress``."""
+
+    def __init__(self, at: LogOffset, *, database: str, server: str | None = None, epoch: int = 0) -> None:
+        """``server``: ``<system identifier>/<timeline>``."""
+        self.at = at
+        self.database = database
+        self.server = server
+        self.epoch = epoch
+
+    @classmethod
+    def of_offset(cls, offset: OffsetMap, *, database: str) -> Self:
+        """From a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
+        lsn = next((value for name in LSN_FIELDS if isinstance(value := offset.get(name), int) and not isinstance(value, bool)), None)
+        if lsn is None:
+            message = "the connector's offset has no lsn; set it with PATCH /connectors/<name>/offsets, or reset the offsets to dump again"
+            raise DefiniteError(message)
+        server = offset.get("dblog_server")
+        at = LogOffset(
+            lsn=lsn,
+            commit_lsn=_integer(offset, "dblog_commit"),
+            event=_integer(offset, "dblog_event"),
+            row_lsn=_integer(offset, "lsn"),
+            xid=_integer(offset, "txId"),
+            ts_us=_integer(offset, "ts_usec"),
+            kind=kind if isinstance(kind := offset.get("messageType"), str) else "",
+            transaction=_counts(offset),
+        )
+        return cls(at, database=database, server=server if isinstance(server, str) else None, epoch=_integer(offset, "dblog_epoch"))
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return type(self)(self.at, database=self.database, server=self.server, epoch=self.epoch)
+
+    def advance(self, position: LogOffset) -> None:
+        """Take the offset behind an item. What an item does not show is as it was."""
+        before = self.at
+        self.at = LogOffset(
+            lsn=position.lsn,
+            commit_lsn=position.commit_lsn,
+            event=position.event,
+            row_lsn=position.row_lsn or before.row_lsn,
+            xid=position.xid or before.xid,
+            ts_us=position.ts_us or before.ts_us,
+            kind=position.kind or before.kind,
+            transaction=position.transaction,
+        )
+
+    @property
+    def timeline(self) -> int:
+        """The server's, 1 where it is not known."""
+        _, _, timeline = (self.server or "").partition("/")
+        return int(timeline) if timeline.isdigit() else 1
+
+    @property
+    def sequence(self) -> Position:
+        """D7's numbers of this position."""
+        return self.sequence_of(self.at)
+
+    def sequence_of(self, position: LogOffset) -> Position:
+        """D7's numbers of an item's position, in this epoch."""
+        return sequence_at(position, epoch=self.epoch)
+
+    @property
+    def source_ts_us(self) -> int:
+        """The commit time of the newest transaction that was taken, in part or whole."""
+        return self.at.ts_us
+
+    @property
+    def resume_point(self) -> Hashable:
+        """Equal as long as a new connection would begin at the same change."""
+        return self.at.lsn, self.at.commit_lsn, self.at.event
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no transaction is taken in part."""
+        return not self.at.in_transaction
+
+    def has_come_to(self, mark: int, *, quiet: bool) -> bool:  # noqa: ARG002 - the contract's: an LSN alone shows it
+        """Whether every transaction that ended in front of the LSN has been taken."""
+        return self.at.lsn >= mark
+
+    def taken_over(self) -> None:
+        """Debezium's LSNs mean the same."""
+
+    def note(self) -> dict[str, object]:
+        """For people: the history and log lines."""
+        return {"lsn": lsn_text(self.at.lsn)}
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the herder."""
+        return {"log_pos": float(self.at.lsn), "log_file": float(self.timeline)}
+
+    def row_context(self, *, now_us: int) -> PostgresContext:
+        """The source block of a record that belongs to this position."""
+        high, low = self.sequence
+        return PostgresContext(
+            database=self.database, lsn=self.at.lsn, source_ts_us=now_us, now_us=now_us, sequence_high=high, sequence_low=low
+        )
+
+    def watermark_position(self) -> WatermarkPosition:
+        """For markers of chunks: the WAL file, and the LSN."""
+        high, low = self.sequence
+        return WatermarkPosition(file=wal_file(self.timeline, self.at.lsn), pos=self.at.lsn, sequence_high=high, sequence_low=low)
+
+    def to_map(self) -> dict[str, str | int | float | bool | None]:
+        """The offset as Debezium writes it; what is zero of ours is left out."""
+        at = self.at
+        out: dict[str, str | int | float | bool | None] = {"lsn": at.lsn, "lsn_proc": at.lsn, "lsn_commit": at.lsn}
+        if at.ts_us:
+            out["ts_usec"] = at.ts_us
+        if at.xid:
+            out["txId"] = at.xid
+        if at.kind:
+            out["messageType"] = at.kind
+        counts = {"dblog_commit": at.commit_lsn, "dblog_event": at.event, "dblog_epoch": self.epoch}
+        out |= {name: value for name, value in counts.items() if value}
+        if self.server is not None:
+            out["dblog_server"] = self.server
+        if at.transaction is not None:
+            out[TRANSACTION_ID] = at.transaction.id
+            out |= {f"{TABLE_COUNT}{table}": records for table, records in at.transaction.tables.items()}
+        return out
+
+    def __str__(self) -> str:
+        return lsn_text(self.at.lsn)
+
+    __repr__ = __str__
+
+
+def sequence_at(position: LogOffset, *, epoch: int) -> Position:
+    """D7's numbers of where the next change would stand: inside a transaction behind those that were taken."""
+    if position.in_transaction:
+        return sequence_of(epoch=epoch, lsn=position.commit_lsn, number=position.event + 1)
+    return sequence_of(epoch=epoch, lsn=position.lsn)
+
+
+def _counts(offset: OffsetMap) -> TransactionCounts | None:
+    name = offset.get(TRANSACTION_ID)
+    if not isinstance(name, str) or not _integer(offset, "dblog_commit"):
+        return None
+    tables = {key.removeprefix(TABLE_COUNT): _integer(offset, key) for key in offset if key.startswith(TABLE_COUNT)}
+    return TransactionCounts(name, tables)
+
+
+def _integer(offset: OffsetMap, name: str) -> int:
+    value = offset.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

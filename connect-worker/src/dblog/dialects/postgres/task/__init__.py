@@ -1,0 +1,1 @@
+"""What a source task needs of PostgreSQL: the contract of readers/contract.py fulfilled."""

@@ -1,0 +1,114 @@
+"""The connections of one task to its server: a session for questions, the log, chunks; and which server they all have to reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dblog.config.options import Settings
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
+from dblog.dialects.postgres.wire.dump import DumpConnection
+from dblog.dialects.postgres.wire.log import LogConnection
+from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.dialects.postgres.wire.slot import options_of
+from dblog.errors import ServerChangedError, TransientError
+
+
+def by_root(settings: Settings) -> bool:
+    """Whether rows of partitions come under their partitioned table's name."""
+    return settings.boolean("publish.via.partition.root")
+
+
+def chunk_settings_of(settings: Settings) -> ConnectSettings:
+    """Where chunks are read in read-only mode: a standby where one is named."""
+    where = settings_of(settings)
+    host, port = settings.text_or_none("dblog.dump.hostname"), settings["dblog.dump.port"]
+    return replace(where, host=host or where.host, port=port if isinstance(port, int) else where.port)
+
+
+class Connections:
+    """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
+
+    def __init__(self, settings: Settings, session: Session) -> None:
+        self.settings = settings
+        self.session = session
+        self.identity = session.identity
+        """Which server they all have to reach."""
+
+    @property
+    def slot(self) -> str:
+        """slot.name."""
+        return self.settings.text("slot.name")
+
+    @property
+    def publication(self) -> str:
+        """publication.name."""
+        return self.settings.text("publication.name")
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing may be written."""
+        return self.settings.boolean("read.only")
+
+    def live_session(self) -> Session:
+        """The session for questions of the log thread; opened again when the server has dropped it."""
+        try:
+            self.session.query("SELECT 1")
+        except TransientError:
+            self.session.close()
+            self.session = connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
+            if self.session.identity != self.identity:
+                message = f"another server answers at {self.session.settings.address} now; the connector starts again"
+                raise ServerChangedError(message) from None
+        return self.session
+
+    def open_chunks(self) -> DumpConnection:
+        """Connections for chunks and watermarks; in read-only mode chunks may come from a standby."""
+        where = settings_of(self.settings)
+        return DumpConnection.open(
+            chunk_settings_of(self.settings) if self.read_only else where,
+            where,
+            identity=_identity_of(by_root=by_root(self.settings)),
+            server=self.identity,
+            read_only=self.read_only,
+        )
+
+    def open_log(self, at: PostgresProgress, confirmed: ConfirmedLsn) -> LogConnection:
+        """The log from there on. ServerChangedError when another server answers than the position belongs to."""
+        session = self.live_session()
+        if at.server is not None and at.server != session.identity:
+            message = f"another server answers at {session.settings.address} now; the connector starts again"
+            raise ServerChangedError(message)
+        wire = open_wire(settings_of(self.settings), again=True, replication=True, name="dblog log")
+        try:
+            return LogConnection.open(
+                wire,
+                slot=self.slot,
+                options=options_of(self.publication, version=wire.version),
+                lsn=at.at.lsn,
+                confirmed=confirmed,
+                status_interval_s=min(5.0, self.settings.integer("status.update.interval.ms") / 1000),
+            )
+        except BaseException:
+            wire.close()
+            raise
+
+
+class ConfirmedLsn:
+    """How far all is stored, as the committing thread has said last. Callable from any thread."""
+
+    def __init__(self, lsn: int) -> None:
+        self.lsn = lsn
+
+    def __call__(self) -> int:
+        return self.lsn
+
+
+class _identity_of:  # noqa: N801 - a function with a setting
+    """Which server a connection has reached."""
+
+    def __init__(self, *, by_root: bool) -> None:
+        self._by_root = by_root
+
+    def __call__(self, wire: Wire) -> str:
+        return Session(wire, by_root=self._by_root).identity

@@ -1,0 +1,95 @@
+"""PostgreSQL as a kind of database: the source of a connector, and what is asked without a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dblog.abort import Abort
+from dblog.config.namespaces import Namespace
+from dblog.config.options import Settings
+from dblog.core.selection import Selection
+from dblog.core.timeline import Timeline
+from dblog.core.unmatched_columns import describe_unmatched_columns
+from dblog.dialects.postgres.catalog.overrides import Overrides, not_taken, probes
+from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
+from dblog.dialects.postgres.task.altered import check_altered
+from dblog.dialects.postgres.task.connections import by_root
+from dblog.dialects.postgres.task.source import PostgresSource
+from dblog.dialects.postgres.wire.check import check
+from dblog.dialects.postgres.wire.connect import settings_of
+from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.errors import DefiniteError, TableChangedError
+from dblog.model import OffsetMap, TableId
+from dblog.readers.contract import Effects
+
+
+class PostgresKind:
+    """Implements ``readers.contract.DatabaseKind``."""
+
+    def source(self, settings: Settings) -> PostgresSource:
+        """The source of a connector."""
+        return PostgresSource(settings)
+
+    def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """Reachable, the right login, a log of rows, privileges, slot and publication as far as they are there. Nothing is made."""
+        overrides = Overrides(settings.originals)
+        source = self.source(settings)
+        selection = Selection.from_settings(
+            settings.originals, namespace=Namespace.SCHEMA, builtin=BUILTIN_SCHEMAS, never=source.signal_tables
+        )
+        session = self._connect(settings, limit_s, abort)
+        try:
+            tables = list(session.read_tables(selection.includes).values())
+            warnings = check(
+                session,
+                tables=tables,
+                slot=settings.text("slot.name"),
+                publication=settings.text("publication.name"),
+                autocreate=settings.text("publication.autocreate.mode"),
+                runs=True,  # an update of a running connector is checked too
+            )
+            _require_taken(session, overrides, [table.id for table in tables])
+            return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
+        finally:
+            session.close()
+
+    def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """An account that is a superuser can do with REPLICATION and SELECT."""
+        session = self._connect(settings, limit_s, abort)
+        try:
+            superuser = session.wire.one(
+                "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user", doing="reading the account's privileges"
+            )
+        finally:
+            session.close()
+        quoted = '"' + settings.text("database.user").replace('"', '""') + '"'
+        return [f"ALTER ROLE {quoted} NOSUPERUSER REPLICATION;"] if superuser else []
+
+    def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
+        """By the dialect's own offsets."""
+        check_altered(prefix, changes)
+
+    def effects(self, settings: Settings, statement: str, timeline: Timeline, *, database: str, limit_s: float, abort: Abort) -> Effects:
+        """The log of PostgreSQL has no statements, so none is read there."""
+        del settings, statement, timeline, database, limit_s, abort
+        message = "the log of PostgreSQL holds no statements: what one does shows in the columns of the rows behind it, and the connector follows those"
+        raise DefiniteError(message)
+
+    def _connect(self, settings: Settings, limit_s: float, abort: Abort) -> Session:
+        """Without the user's initial statements: they may change something."""
+        where = settings_of(settings)
+        return connect(
+            replace(where, connect_timeout_s=min(where.connect_timeout_s, limit_s), initial_statements=(), abort=abort),
+            by_root=by_root(settings),
+        )
+
+
+def _require_taken(session: Session, overrides: Overrides, tables: Iterable[TableId]) -> None:
+    """ConfigError for the first condition of a SELECT of the user's own that the server does not take. No row is read."""
+    for table, probe in probes(overrides, tables):
+        try:
+            session.query(probe, doing=f"trying the condition of the SELECT for {table}")
+        except (DefiniteError, TableChangedError) as e:
+            raise not_taken(table, e) from e

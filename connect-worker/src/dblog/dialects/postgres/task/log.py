@@ -1,0 +1,258 @@
+"""The log as the reader layer reads it: copy messages through the decoder to rows, changes of tables, watermarks and signals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import structlog
+
+from dblog.config.log_confirmation import confirms_log
+from dblog.core.timeline import Position
+from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.postgres.pgoutput.changes import RelationChanged, Truncated
+from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
+from dblog.dialects.postgres.pgoutput.items import LogEvent, SignalRow
+from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal_file
+from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
+from dblog.dialects.postgres.pgoutput.visibility import Logged, Snapshot
+from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
+from dblog.dialects.postgres.task.schemas import PostgresSchemas
+from dblog.dialects.postgres.wire.dump import WATERMARK_PREFIX
+from dblog.dialects.postgres.wire.log import LogConnection
+from dblog.errors import BadRowsError
+from dblog.model import OffsetMap, TableId
+from dblog.readers.contract import Progress, TableResolver, TaskContext
+from dblog.readers.items import LogCounts, LogItem, LogRows, Moved, Signals, Statement, Unusable, Watermarks
+
+log = structlog.get_logger(__name__)
+
+_TOKENS = 2
+
+_NOTHING = 0
+"""InvalidXLogRecPtr: a status message with it leaves the slot where it is (lsn.flush.mode=manual)."""
+
+
+class PostgresLog:
+    """One task's log, over all connections. Implements ``readers.contract.LogSource``."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        schemas: PostgresSchemas,
+        resolve: TableResolver,
+        context: TaskContext,
+        *,
+        signal_tables: frozenset[TableId],
+    ) -> None:
+        self._connections = connections
+        self._schemas = schemas
+        self._resolve = resolve
+        self._context = context
+        self._signal_tables = signal_tables
+        self._confirms = confirms_log(connections.settings)
+        self._confirmed: ConfirmedLsn | None = None
+        self._reader: PostgresReader | None = None
+        self._logged: Logged | None = None
+
+    def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> PostgresReader:
+        """Read on from ``at``."""
+        assert isinstance(at, PostgresProgress), "made by this dialect"
+        del unreadable  # no message of a stream can be passed over by its position: it is not damaged at rest, but on the way
+        if self._confirmed is None:
+            self._confirmed = ConfirmedLsn(at.at.lsn if self._confirms else _NOTHING)
+        if self._logged is None:
+            self._logged = Logged(Snapshot.of(self._connections.live_session().snapshot()))
+        epoch, logged = at.epoch, self._logged
+
+        def committed(xid: int, commit_lsn: int, relations: frozenset[int]) -> None:
+            logged.committed(xid, sequence_of(epoch=epoch, lsn=commit_lsn), relations)
+
+        settings = self._connections.settings
+        connection = self._connections.open_log(at, self._confirmed)
+        decoder = ReferenceLogDecoder(
+            resolve=self._resolve,
+            committed=committed,
+            database=at.database,
+            records_max=min(1000, settings.integer("max.batch.size")),
+            signal_tables=self._signal_tables,
+            transactions=settings.boolean("provide.transaction.metadata"),
+        )
+        decoder.start(at.at, epoch=epoch, now_us=self._context.clock.now_us)
+        log.info("reading the log", lsn=lsn_text(at.at.lsn), slot=self._connections.slot, skip_changes=at.at.event)
+        self._reader = PostgresReader(connection, decoder, schemas=self._schemas, epoch=epoch, timeline=at.timeline, database=at.database)
+        return self._reader
+
+    def end(self, *, epoch: int) -> Position:
+        """Where the server's log ends now."""
+        return sequence_of(epoch=epoch, lsn=self._connections.live_session().log_end())
+
+    def shows(self, shown: Any, table: TableId, low: Position) -> bool:
+        """By the transactions that this run has read."""
+        assert isinstance(shown, Snapshot), "made by this dialect"
+        assert self._logged is not None, "windows open with the log's first connection"
+        return self._logged.shows(shown, self._schemas.number_of(table), low)
+
+    def passed_over(self, table: TableId) -> None:
+        """Nothing to remember: a transaction comes when it commits."""
+
+    def confirm(self, offset: OffsetMap) -> None:
+        """The server may drop what lies in front of the stored position. # I1"""
+        lsn = offset.get("lsn_commit")
+        if self._confirms and self._confirmed is not None and isinstance(lsn, int) and lsn > self._confirmed.lsn:
+            self._confirmed.lsn = lsn
+
+
+class PostgresReader:
+    """One log connection. Implements ``readers.contract.LogReader``."""
+
+    def __init__(
+        self, connection: LogConnection, decoder: Any, *, schemas: PostgresSchemas, epoch: int, timeline: int, database: str
+    ) -> None:
+        self._connection = connection
+        self._decoder = decoder
+        self._schemas = schemas
+        self._epoch = epoch
+        self._timeline = timeline
+        self._database = database
+        self._received = b""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the server's keepalives are overdue."""
+        return self._connection.is_silent
+
+    @property
+    def counts(self) -> LogCounts:
+        """What it has met since it was opened."""
+        counts: LogCounts = self._decoder.counts
+        return counts
+
+    def receive(self, timeout_s: float) -> int:
+        """How many bytes of the log have arrived. A keepalive is none: it moves the position, and shows that nothing more is there."""
+        data = self._connection.receive(timeout_s)
+        if data and _only_keepalives(data):
+            self._decoder.feed(data)
+            return 0
+        self._received = data
+        return len(data)
+
+    def items(self) -> Iterator[LogItem]:
+        """What the bytes that arrived hold."""
+        data, self._received = self._received, b""
+        yield from self._feed(data)
+        while self._decoder.held:  # it stops behind a message that may change how the next ones are read
+            yield from self._feed(b"")
+
+    def flush(self) -> Iterator[LogItem]:
+        """The rows that were kept back."""
+        yield from self._decoded(self._decoder.flush())
+
+    def forget_tables(self) -> None:
+        """Ask for the encoder of each table again."""
+        self._decoder.forget_tables()
+
+    def wake(self) -> None:
+        """End a wait for more of the log."""
+        self._connection.wake()
+
+    def close(self) -> None:
+        """Tell the server how far all is stored, and close the connection."""
+        self._connection.close()
+
+    def _feed(self, data: bytes) -> Iterator[LogItem]:
+        try:
+            decoded = self._decoder.feed(data)
+        except BadRowsError as e:
+            yield Unusable(error=e, decoded=False)
+            self._decoder.leave_out()
+            return
+        yield from self._decoded(decoded)
+
+    def _decoded(self, decoded: list[LogRows | LogEvent]) -> Iterator[LogItem]:
+        for item in decoded:
+            if isinstance(item, LogRows):
+                yield item
+            else:
+                yield from self._event(item)
+
+    def _event(self, event: LogEvent) -> Iterator[LogItem]:
+        match event.message:
+            case Relation() as relation:
+                changed = self._schemas.changed(relation, self._sequence(event))
+                if changed is not None:
+                    yield self._statement(event, changed)
+            case Truncate(relations):
+                tables = tuple(table for number in relations if (table := self._schemas.numbers.get(number)) is not None)
+                if tables:
+                    yield self._statement(event, Truncated(tables))
+                else:
+                    yield Moved(position=event.position)
+            case SignalRow(texts, fault):
+                rows = () if fault is not None else (texts,)
+                yield Signals(rows=rows, at=self._watermark_position(event), position=event.position, fault=fault)
+            case Message(_, _, prefix, content):
+                token = _watermark_of(prefix, content)
+                if token is not None:
+                    yield Watermarks(rows=(token,), at=self._watermark_position(event), position=event.position)
+                else:
+                    yield Moved(position=event.position)
+
+    def _sequence(self, event: LogEvent) -> Position:
+        return sequence_of(epoch=self._epoch, lsn=event.commit_lsn, number=event.number)
+
+    def _watermark_position(self, event: LogEvent) -> WatermarkPosition:
+        high, low = self._sequence(event)
+        return WatermarkPosition(
+            file=wal_file(self._timeline, event.commit_lsn), pos=event.commit_lsn, sequence_high=high, sequence_low=low
+        )
+
+    def _statement(self, event: LogEvent, change: RelationChanged | Truncated) -> Statement:
+        high, low = self._sequence(event)
+        source = PostgresContext(
+            database=self._database,
+            xid=event.xid,
+            lsn=event.lsn,
+            source_ts_us=event.ts_us,
+            now_us=event.ts_us,
+            sequence_high=high,
+            sequence_low=low,
+        )
+        return Statement(
+            statement=change,
+            text="",
+            database="",
+            valid_from=(high, low),
+            position=event.position,
+            begin=event.position,
+            note={"lsn": lsn_text(event.lsn)},
+            where=lsn_text(event.lsn),
+            source=source,
+        )
+
+
+def _only_keepalives(data: bytes) -> bool:
+    """Whether nothing of the log is among the messages. Each stands behind its length."""
+    at = 0
+    while at < len(data):
+        if data[at + 4 : at + 5] != b"k":
+            return False
+        at += 4 + int.from_bytes(data[at : at + 4], "little")
+    return True
+
+
+def _watermark_of(prefix: str, content: bytes) -> tuple[str, str] | None:
+    """(name, token) of a message that is a watermark; others may use the prefix, too."""
+    if prefix != WATERMARK_PREFIX:
+        return None
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    if isinstance(found, list) and len(found) == _TOKENS and all(isinstance(text, str) for text in found):
+        return found[0], found[1]
+    return None

@@ -1,0 +1,68 @@
+"""From a table version to records: row plans for tuples of the log and lines of COPY."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dblog.codecs.plan import ColumnPlan, TablePlan
+from dblog.codecs.rowplan import ReferencePlan, RowEncoder, Writers
+from dblog.codecs.schema import Schema
+from dblog.config.options import Settings
+from dblog.core.selection import column_rewrite, name_matcher
+from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
+from dblog.dialects.postgres.pgoutput.source_block import CONNECTOR, PostgresContext, source_block, source_schema
+from dblog.dialects.postgres.values.modes import TypeModes
+from dblog.dialects.postgres.values.types import column_plan
+from dblog.model import Column, TableId
+
+_COLUMN, _DATATYPE = "column.propagate.source.type", "datatype.propagate.source.type"
+
+
+class PostgresPlans:
+    """One connector's. Implements ``readers.contract.RowPlans``."""
+
+    name = CONNECTOR
+
+    def __init__(self, settings: Settings) -> None:
+        self._database = settings.text("database.dbname")
+        self._modes = TypeModes.from_settings(
+            settings,
+            column_propagate=name_matcher(settings.originals.get(_COLUMN), option=_COLUMN),
+            datatype_propagate=name_matcher(settings.originals.get(_DATATYPE), option=_DATATYPE),
+            column_rewrite=column_rewrite(settings.originals),
+        )
+        self._image = PostgresImage(self._modes)
+
+    @property
+    def source(self) -> Schema:
+        """Of the source block."""
+        return source_schema()
+
+    def source_block(self, plan: TablePlan, context: PostgresContext, *, row: int) -> dict[str, Any]:
+        """``source`` of one row."""
+        return source_block(plan, context, row=row)
+
+    def chunk_context(self, low: WatermarkPosition, now_us: int) -> PostgresContext:
+        """Rows of a chunk stand at the low watermark, and belong to no transaction."""
+        return PostgresContext(
+            database=self._database,
+            source_ts_us=now_us,
+            now_us=now_us,
+            sequence_high=low.sequence_high,
+            sequence_low=low.sequence_low,
+            snapshot="incremental",
+        )
+
+    def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
+        """What becomes of a column."""
+        return column_plan(column, self._modes, table, included=included)
+
+    def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
+        """The encoder of a table version."""
+        return ReferencePlan(plan, self._image, writers)
+
+    def schema_change(self, report: Any, at: Any, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Debezium's PostgreSQL connector reports no schemas, so there is nothing to take apart."""
+        raise AssertionError(report, at, prefix, snapshot)

@@ -1,0 +1,146 @@
+"""What the log shows of tables: Relation messages, brought together with what the catalog knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
+from dblog.core.changes import Change
+from dblog.core.crosscheck import Seen
+from dblog.core.timeline import Known, Position, Timeline
+from dblog.dialects.postgres.catalog.tables import key_of
+from dblog.dialects.postgres.pgoutput.changes import RelationChanged, Truncated, changes_of, merged, rewritten
+from dblog.dialects.postgres.pgoutput.messages import Relation
+from dblog.dialects.postgres.pgoutput.position import sequence_of
+from dblog.dialects.postgres.task.connections import Connections
+from dblog.model import Column, Table, TableId
+from dblog.readers.contract import Advice, Merge, Reading, TaskContext
+
+ADVICE = Advice(
+    name_columns="the log of PostgreSQL always does",
+    name_columns_in_future="The log of PostgreSQL always names its columns",
+    log_rows="the log of PostgreSQL always holds rows",
+    disagreement="as after a change of the system catalogs by hand",
+)
+
+
+class PostgresSchemas:
+    """One task's. Implements ``readers.contract.LogSchemas``; used by the log thread."""
+
+    advice = ADVICE
+
+    def __init__(self, connections: Connections, timeline: Timeline, context: TaskContext, *, epoch: int) -> None:
+        self._connections = connections
+        self._timeline = timeline
+        self._context = context
+        self._epoch = epoch
+        self.numbers: dict[int, TableId] = {}
+        """The captured tables by the numbers that the log has for them."""
+        self._of_tables: dict[TableId, int] = {}
+
+    def know(self, tables: dict[int, Table]) -> None:
+        """These tables have these numbers."""
+        for number, table in tables.items():
+            self._number(number, table.id)
+
+    def _number(self, number: int, table: TableId) -> None:
+        self.numbers[number] = table
+        self._of_tables[table] = number
+
+    def number_of(self, table: TableId) -> int | None:
+        """The number that the log has for a table; None where it is not known."""
+        return self._of_tables.get(table)
+
+    # ---- the contract
+
+    def read_table_map(self, table_map: Relation) -> tuple[TableId, Seen, Merge]:
+        """Name and columns of a Relation message. Its key is not taken: the replica identity may be another, and has no order."""
+        table = TableId(table_map.schema, table_map.name)
+        return table, Seen(columns=self._columns(table_map), named=True, complete=True), merged
+
+    def parse_statement(self, statement: RelationChanged | Truncated, text: str, position: Position) -> Iterable[Change]:
+        """The changes of what the log shows."""
+        del text, position
+        return changes_of(statement)
+
+    def rewritten(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
+        """The tables whose old rows the changes alter without rows in the log."""
+        del before
+        return rewritten(changes)
+
+    def row_change(self, statement: Any, text: str) -> tuple[str, AbstractSet[TableId]] | None:
+        """The log has rows."""
+        del statement, text
+        return None
+
+    def read_table(self, table: TableId, position: Position, begin: Any) -> Reading:
+        """The table as the server has it now. Nobody can say what the log holds of it up to there, for it shows a change with the next row only."""
+        del begin
+        session = self._connections.live_session()
+        found = session.read_tables(lambda other: other == table)
+        self.know(found)
+        end = sequence_of(epoch=position[0] >> 32, lsn=session.log_end())
+        return Reading(table=next(iter(found.values()), None), position=end, touched=True)
+
+    # ---- what a Relation message changes
+
+    def changed(self, relation: Relation, position: Position) -> RelationChanged | None:
+        """What has become of a captured table since its last version; None where nothing has, or where no version of it is known."""
+        table_id = TableId(relation.schema, relation.name)
+        former = self.numbers.get(relation.number)
+        if not self._context.includes(table_id) and (former is None or not self._context.includes(former)):
+            return None
+        self._number(relation.number, table_id)
+        state = self._timeline.state_at(table_id if former is None else former, position)
+        if not isinstance(state, Known):
+            return None
+        before, columns = state.table, self._columns(relation)
+        if before.id == table_id and _agree(before.columns, columns):
+            return None
+        return RelationChanged(before, self._as_logged(table_id, before, columns))
+
+    def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...]) -> Table:
+        """The table with these columns: as the server has it now where that fits, else what is known of each column."""
+        found: dict[int, Table] = self._context.patience(
+            lambda: self._connections.live_session().read_tables(lambda other: other == table_id)
+        )
+        now = next(iter(found.values()), None)
+        if now is not None and _agree(now.columns, columns):
+            return now
+        known = {column.name: column for table in (before, now) if table is not None for column in table.columns}
+        made = tuple(merged(known[column.name], column) if column.name in known else column for column in columns)
+        names = {column.name for column in made}
+        indexes = tuple(index for index in before.indexes if set(index.columns) <= names)
+        if set(before.key) <= names:
+            key, primary = before.key, before.primary_key
+        else:
+            key, primary = key_of(made, indexes)
+        return replace(before, id=table_id, columns=made, key=key, primary_key=primary, indexes=indexes)
+
+    def _columns(self, relation: Relation) -> tuple[Column, ...]:
+        """As far as the log shows them; whether NULL is allowed it does not."""
+        session = self._connections.live_session
+        texts = self._context.patience(lambda: session().type_texts((column.type, column.modifier) for column in relation.columns))
+        types = self._connections.session.types
+        return tuple(
+            types.column(
+                Column(
+                    name=column.name,
+                    type="",
+                    type_text=texts.get((column.type, column.modifier)) or f"type {column.type}",
+                    nullable=True,
+                ),
+                column.type,
+                column.modifier,
+            )
+            for column in relation.columns
+        )
+
+
+def _agree(known: tuple[Column, ...], seen: tuple[Column, ...]) -> bool:
+    """Whether the log shows the table as it is known."""
+    return len(known) == len(seen) and all(
+        one.name == other.name and merged(one, other) is one for one, other in zip(known, seen, strict=True)
+    )

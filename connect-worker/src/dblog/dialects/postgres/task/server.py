@@ -1,0 +1,332 @@
+"""One PostgreSQL server as the reader layer sees it: its session, the positions and schemas that it answers with, and its connections for log and chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import psycopg2
+import structlog
+
+from dblog.abort import Abort
+from dblog.config.replica_identities import OPTION as IDENTITIES
+from dblog.config.replica_identities import identity_rules
+from dblog.core.dumps import Key
+from dblog.core.selection import Parts
+from dblog.core.surrogate import keyed_by
+from dblog.core.timeline import Database, Timeline
+from dblog.dialects.postgres.catalog import conditions, given_keys, sql
+from dblog.dialects.postgres.catalog.overrides import Overrides
+from dblog.dialects.postgres.pgoutput.items import LogOffset
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
+from dblog.dialects.postgres.task.connections import Connections, by_root
+from dblog.dialects.postgres.task.log import PostgresLog
+from dblog.dialects.postgres.task.schemas import PostgresSchemas
+from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
+from dblog.dialects.postgres.wire.check import check
+from dblog.dialects.postgres.wire.connect import PrivilegeError, open_wire, settings_of, translate
+from dblog.dialects.postgres.wire.dump import DumpConnection
+from dblog.dialects.postgres.wire.replica_identity import set_identities
+from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.dialects.postgres.wire.slot import (
+    add_tables,
+    create_publication,
+    create_slot,
+    drop_slot,
+    find_publication,
+    find_slot,
+    require_ours,
+)
+from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, discreet
+from dblog.model import OffsetMap, Table, TableId
+from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
+
+log = structlog.get_logger(__name__)
+
+
+class PostgresServer:
+    """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
+
+    chunk_sql = sql
+
+    def __init__(self, connections: Connections, *, watermark_table: TableId, signal_tables: frozenset[TableId]) -> None:
+        self.connections = connections
+        self.settings = connections.settings
+        self.watermark_table = watermark_table
+        self.signal_tables = signal_tables
+        self._overrides = Overrides(connections.settings.originals)
+        self._numbered: dict[int, Table] = {}
+
+    @property
+    def session(self) -> Session:
+        """The session at this moment."""
+        return self.connections.session
+
+    def close(self) -> None:
+        """Close the session."""
+        self.session.close()
+
+    # ---- start
+
+    def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
+        """Everything that the server must offer; then the publication is made, or made whole, where it is ours to make."""
+        del watermarks, named
+        warnings = check(
+            self.session,
+            tables=tables,
+            slot=self.connections.slot,
+            publication=self.connections.publication,
+            autocreate=self.settings.text("publication.autocreate.mode"),
+            runs=True,
+        )
+        set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))
+        self._publish([table.id for table in tables])
+        return warnings
+
+    def _publish(self, tables: list[TableId]) -> None:
+        """The publication as publication.autocreate.mode wants it. Ahead of the slot: a slot decodes with the catalog of then."""
+        mode, name = self.settings.text("publication.autocreate.mode"), self.connections.publication
+        if mode == "disabled":
+            return
+        found = find_publication(self.session, name)
+        wanted = [*tables, *sorted(self.signal_tables)]
+        if found is None:
+            log.info("making the publication", publication=name, mode=mode)
+            chosen = None if mode == "all_tables" else [] if mode == "no_tables" else wanted
+            create_publication(self.session, name, chosen, by_root=by_root(self.settings))
+        elif mode == "filtered" and not found.all_tables and (absent := [table for table in wanted if table not in found.tables]):
+            log.info("adding tables to the publication", publication=name, tables=[str(table) for table in absent[:20]])
+            add_tables(self.session, found, absent)
+
+    def now(self) -> PostgresProgress:
+        """The log's end."""
+        return self._progress(self.session.log_end())
+
+    def begin(self) -> PostgresProgress:
+        """Where the slot begins, which is made here. A slot without an offset has been made for this connector, so it reads from there."""
+        name, settings = self.connections.slot, settings_of(self.settings)
+        found = find_slot(self.session, name)
+        if found is not None:
+            try:
+                require_ours(found, settings)
+            except PositionLostError as e:
+                log.warning("the slot has lost its log, and nothing was stored of it: it is made again", slot=name, reason=str(e))
+                drop_slot(self.session, name)
+                found = None
+        if found is not None:
+            return self._progress(found.confirmed_lsn)
+        log.info("making the slot, which waits for transactions that are under way", slot=name)
+        lsn = create_slot(settings, name, version=self.session.version, failover=self.settings.boolean("slot.failover"))
+        return self._progress(lsn)
+
+    def oldest(self) -> PostgresProgress:
+        """The slot's beginning."""
+        return self.begin()
+
+    def _progress(self, lsn: int) -> PostgresProgress:
+        return PostgresProgress(LogOffset(lsn=lsn), database=self.session.settings.database, server=self.session.identity)
+
+    def resume(self, progress: Progress) -> bool:
+        """The slot must be there, and must not have gone on without us. After a promotion the epoch has to rise, for LSNs may come a second time."""
+        assert isinstance(progress, PostgresProgress), "made by this dialect"
+        session, name = self.session, self.connections.slot
+        other = progress.server is not None and progress.server != session.identity
+        if other:
+            self._require_same_history(progress)
+        found = find_slot(session, name)
+        if found is None:
+            message = (
+                f"the replication slot {name} is not there any more, so changes behind {progress} may be lost; dump again (snapshot.mode=when_needed does, and "
+                "makes the slot), or reset the connector's offsets. After a failover a slot is there only with slot.failover=true"
+            )
+            raise PositionLostError(message)
+        require_ours(found, session.settings)
+        if found.confirmed_lsn > progress.at.lsn:
+            self._went_on(progress, found.confirmed_lsn)
+        progress.server = session.identity
+        return other
+
+    def _went_on(self, progress: PostgresProgress, confirmed: int) -> None:
+        """Somebody else has read the slot, or the offset was set back: the server gives nothing in front of what is confirmed."""
+        if self.settings.text("offset.mismatch.strategy") in ("trust_slot", "trust_greater_lsn"):
+            log.warning(
+                "the slot is ahead of the offset, going on there (offset.mismatch.strategy)", offset=str(progress), slot=lsn_text(confirmed)
+            )
+            progress.at = LogOffset(lsn=confirmed)
+            return
+        message = (
+            f"the slot {self.connections.slot} has been read up to {lsn_text(confirmed)}, and the stored offset is {progress}: what is between them "
+            "cannot be had again; dump again (snapshot.mode=when_needed does), reset the connector's offsets, or set "
+            "offset.mismatch.strategy=trust_slot to go on without it"
+        )
+        raise PositionLostError(message)
+
+    def _require_same_history(self, progress: PostgresProgress) -> None:
+        """The other server must be a former standby of the one before, which had all that was read: PositionLostError where it had not."""
+        session = self.session
+        system, _, timeline = session.identity.partition("/")
+        was_system, _, was_timeline = (progress.server or "").partition("/")
+        if system != was_system:
+            message = (
+                f"the server at {session.settings.address} is of another cluster than the one that wrote the stored offset (system {system}, not "
+                f"{was_system}), whose positions mean nothing there; point the connector at the old one, or reset its offsets to dump again"
+            )
+            raise PositionLostError(message)
+        switch = self._switch_point(int(timeline), int(was_timeline or 1))
+        if switch is not None and progress.at.lsn > switch:
+            message = (
+                f"the server at {session.settings.address} was promoted at {lsn_text(switch)}, and changes up to {progress} were read from the one "
+                "before: those in between are not in the database any more; dump again (snapshot.mode=when_needed does). With slot.failover=true and "
+                "synchronized_standby_slots a server never shows what a standby lacks"
+            )
+            raise PositionLostError(message)
+        log.warning("another server answers, a former standby; going on there", was=progress.server, now=session.identity)
+
+    def _switch_point(self, timeline: int, before: int) -> int | None:
+        """Where the timeline left the one before (PostgreSQL manual, TIMELINE_HISTORY); None where the server does not say."""
+        if timeline <= before:
+            return None
+        wire = open_wire(settings_of(self.settings), again=True, replication=True, name="dblog timeline")
+        try:
+            with wire.connection.cursor() as cursor:
+                cursor.execute(f"TIMELINE_HISTORY {timeline}")
+                content = cursor.fetchone()[1]
+        except psycopg2.Error as e:
+            raise translate(e, wire.settings, "reading the timeline's history") from e
+        finally:
+            wire.close()
+        text = (
+            content.decode() if isinstance(content, bytes) else bytes(content).decode() if isinstance(content, memoryview) else str(content)
+        )
+        for line in text.splitlines():
+            parts = line.split()
+            if len(parts) > 1 and parts[0] == str(before):
+                return lsn_of(parts[1])
+        return None
+
+    # ---- schemas
+
+    def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
+        """Every table that ``include`` accepts and whose rows are logged."""
+        found = self.session.read_tables(include)
+        self._numbered.update(found)
+        return sorted(found.values(), key=lambda table: table.id)
+
+    def read_databases(self) -> dict[str, Database]:
+        """Tables inherit nothing from a schema."""
+        return {}
+
+    def take_over(self, records: Iterable[bytes], timeline: Timeline, *, prefix: str, offset: OffsetMap) -> int:
+        """Debezium's PostgreSQL connector keeps no schema history: the catalog has the tables, and the log shows where they were otherwise."""
+        del records, prefix
+        progress = PostgresProgress.of_offset(offset, database=self.session.settings.database)
+        tables = self.read_tables(timeline.captures)
+        for table in tables:
+            timeline.put(table, progress.sequence, note=progress.note())
+        return len(tables)
+
+    def at_start(self, include: Callable[[TableId], bool]) -> list[Any]:
+        """Debezium's PostgreSQL connector reports no schemas."""
+        del include
+        return []
+
+    def of_statement(self, statement: Any, changes: Any, *, after: Any, includes: Any, includes_database: Any) -> list[Any]:
+        """Nor changes of them."""
+        del statement, changes, after, includes, includes_database
+        return []
+
+    def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> PostgresSchemas:
+        """What the log shows of tables."""
+        schemas = PostgresSchemas(self.connections, timeline, context, epoch=epoch)
+        schemas.know(self._numbered)
+        return schemas
+
+    # ---- connections
+
+    def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> PostgresLog:
+        """The log."""
+        assert isinstance(schemas, PostgresSchemas), "made by this dialect"
+        return PostgresLog(self.connections, schemas, resolve, context, signal_tables=self.signal_tables)
+
+    def open_watch(self, abort: Abort) -> PostgresWatch:
+        """A session of its own for questions about the log."""
+        return PostgresWatch(self.connections, abort)
+
+    def open_load(self, abort: Abort) -> ServerLoad:
+        """A session of its own for questions about the load."""
+        return ServerLoad(self.connections, abort)
+
+    def own_condition(self, table: TableId) -> str | None:
+        """By snapshot.select.statement.overrides."""
+        return self._overrides.condition(table)
+
+    def open_chunks(self) -> DumpConnection:
+        """Connections for chunks and watermarks."""
+        return self.connections.open_chunks()
+
+    # ---- requests
+
+    def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
+        """On a session of its own."""
+        session = connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
+        try:
+            if session.identity != self.connections.identity:
+                message = f"another server answers at {session.settings.address} now"
+                raise ServerChangedError(message)
+            for table in tables:
+                session.require_readable(table, sql.probe(table), sql.grant_select(table.id, session.settings.user))
+            return {} if len(tables) > ESTIMATED_MAX else session.row_estimates([table.id for table in tables])
+        finally:
+            session.close()
+
+    def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
+        """Every change of a row is in the log, also one that a foreign key makes; but an index must give the order."""
+        for table in tables:
+            key = keyed_by(table, column).key
+            if key != table.key and not any(index.columns[: len(key)] == key and not index.partial for index in table.indexes):
+                message = (
+                    f"{table.id} cannot be read in the order of {', '.join(key)}: no index begins with these columns, so the server would sort the "
+                    f"table for each chunk; create an index on ({', '.join(key)})"
+                )
+                raise DefiniteError(message)
+
+    def check_conditions(self, conditions_of: Sequence[tuple[Table, str]]) -> None:
+        """The texts are looked at first, then the server is asked, about all of them on one connection."""
+        for table, where in conditions_of:
+            if (fault := conditions.fault_of(where)) is not None:
+                message = f"the predicate of {table.id} cannot be used: {fault}"
+                raise DefiniteError(message)
+        connection = self.open_chunks()
+        try:
+            for table, where in conditions_of:
+                try:
+                    connection.select(conditions.probe(table.id, where), (), table=table.id)
+                except PrivilegeError:
+                    raise
+                except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
+                    message = f"the server does not take the predicate of {table.id}"
+                    refused = DefiniteError(f"{message}: {e}")
+                    refused.discreet = f"{message}: {discreet(e)}"
+                    raise refused from e
+        finally:
+            connection.close()
+
+    def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
+        """By the columns' types."""
+        given_keys.check(table, keys)
+
+    def try_keys(self, table: Table, keys: Sequence[Key]) -> None:
+        """All of them, in parts."""
+        connection = self.open_chunks()
+        try:
+            for numbers, (text, parameters) in given_keys.probes(table, keys):
+                try:
+                    connection.select(text, parameters, table=table.id)
+                except PrivilegeError:
+                    raise
+                except DefiniteError as e:
+                    message = f"the server does not take {numbers} for {table.id}: {e}"
+                    raise DefiniteError(message) from e
+        finally:
+            connection.close()

@@ -1,0 +1,46 @@
+"""One connector's PostgreSQL source: its options, and nothing connected."""
+
+from __future__ import annotations
+
+from dblog.config.options import Settings
+from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.task.connections import Connections, by_root
+from dblog.dialects.postgres.task.plans import PostgresPlans
+from dblog.dialects.postgres.task.server import PostgresServer
+from dblog.dialects.postgres.wire.connect import settings_of
+from dblog.dialects.postgres.wire.session import connect
+from dblog.model import OffsetMap, TableId
+
+NO_TABLE = TableId("", "")
+"""Watermarks are messages of the log: no table holds them."""
+
+
+class PostgresSource:
+    """Implements ``readers.contract.Source``."""
+
+    watermark_table = NO_TABLE
+    builtin_databases = BUILTIN_SCHEMAS
+    log_writes_watermarks = False
+
+    def __init__(self, settings: Settings) -> None:
+        self.plans = PostgresPlans(settings)
+        self._settings = settings
+
+    @property
+    def signal_tables(self) -> frozenset[TableId]:
+        """As the configuration names them, where signals come from the source."""
+        if "source" not in self._settings.items_of("signal.enabled.channels"):
+            return frozenset()
+        names = self._settings.text_or_none("signal.data.collection") or ""
+        return frozenset(sql.parse_table_name(name.strip()) for name in names.split(",") if name.strip())
+
+    def progress(self, offset: OffsetMap) -> PostgresProgress:
+        """Read a stored offset."""
+        return PostgresProgress.of_offset(offset, database=self._settings.text("database.dbname"))
+
+    def connect(self, *, again: bool) -> PostgresServer:
+        """Reach the server."""
+        session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=again)
+        return PostgresServer(Connections(self._settings, session), watermark_table=self.watermark_table, signal_tables=self.signal_tables)

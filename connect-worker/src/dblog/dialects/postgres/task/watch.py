@@ -1,0 +1,123 @@
+"""How far the server's log goes and how much of it is left for the slot, and what the server is under: asked on sessions of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from dblog.abort import Abort
+from dblog.core.pressure import Limit
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.pgoutput.position import lsn_of
+from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
+from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
+from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import TableId
+from dblog.readers.contract import Load, LogState, Progress
+
+ANSWER_LIMIT_S = 10.0
+SEGMENT_BYTES = 16 << 20
+
+_SLOT_SQL = (
+    "SELECT pg_catalog.pg_current_wal_insert_lsn()::text, s.restart_lsn::text, s.confirmed_flush_lsn::text, s.wal_status, s.safe_wal_size, "
+    "extract(epoch FROM pg_catalog.clock_timestamp())::float8, pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_slot_wal_keep_size')) "
+    "FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = %s"
+)
+
+
+def _asking(settings: ConnectSettings, connections: Connections, abort: Abort) -> Session:
+    asked = replace(settings, connect_timeout_s=ANSWER_LIMIT_S, statement_timeout_s=ANSWER_LIMIT_S, abort=abort)
+    return connect(asked, by_root=by_root(connections.settings), again=True)
+
+
+class PostgresWatch:
+    """Implements ``readers.contract.LogWatch``."""
+
+    def __init__(self, connections: Connections, abort: Abort) -> None:
+        self._slot = connections.slot
+        self._session = _asking(settings_of(connections.settings), connections, abort)
+        if self._session.identity != connections.identity:
+            self._session.close()
+            message = f"another server answers at {self._session.settings.address}"
+            raise TransientError(message)
+
+    def look(self, read: Progress, stored: Progress) -> LogState:
+        """One row of pg_replication_slots. A slot that is gone keeps nothing."""
+        assert isinstance(read, PostgresProgress), "made by this dialect"
+        assert isinstance(stored, PostgresProgress), "made by this dialect"
+        rows = self._session.query(_SLOT_SQL, (self._slot,), doing="asking how far the log goes")
+        if not rows:
+            message = f"the slot {self._slot} is gone"
+            raise TransientError(message)
+        end_text, restart, confirmed, status, safe, now_s, kept = rows[0]
+        end = lsn_of(end_text)
+        restart_lsn = stored.at.lsn if restart is None else lsn_of(restart)
+        return LogState(
+            behind_bytes=max(0, end - read.at.lsn),
+            behind_files=max(0, end // SEGMENT_BYTES - read.at.lsn // SEGMENT_BYTES),
+            stored_behind_files=max(0, end // SEGMENT_BYTES - stored.at.lsn // SEGMENT_BYTES),
+            margin_files=0 if safe is None else max(0, safe) // SEGMENT_BYTES,
+            margin_bytes=0 if safe is None else max(0, safe),
+            purged=status == "lost" or lsn_of(confirmed) > stored.at.lsn,
+            retention_s=None,
+            kept_bytes=kept if kept is not None and kept > 0 else None,
+            needed_bytes=max(0, end - restart_lsn),
+            stored_age_s=max(0.0, now_s - stored.source_ts_us / 1_000_000) if stored.source_ts_us else None,
+            uses_gtids=False,
+        )
+
+    def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
+        """By the statistics of ANALYZE."""
+        return self._session.row_estimates(tables)
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()
+
+
+_QUESTIONS = {
+    Limit.THREADS_RUNNING: "SELECT count(*)::float8 FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND backend_type = 'client backend'",
+    Limit.TRANSACTION_AGE: (
+        "SELECT COALESCE(max(extract(epoch FROM pg_catalog.clock_timestamp() - xact_start)), 0)::float8 FROM pg_catalog.pg_stat_activity "
+        "WHERE backend_type = 'client backend'"
+    ),
+    Limit.REPLICA_LAG: (
+        "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN CASE WHEN pg_catalog.pg_last_wal_receive_lsn() = pg_catalog.pg_last_wal_replay_lsn() THEN 0 "
+        "ELSE extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()) * 1000 END END::float8"
+    ),
+}
+_UNKNOWN = {
+    Limit.REPLICA_LAG: "chunks are not read from a standby, so nothing lags",
+    Limit.STATEMENT_P95: "PostgreSQL does not count how long statements take; limit transaction.age.s or threads.running instead",
+    Limit.HISTORY_LENGTH: "PostgreSQL has no history list; limit transaction.age.s instead",
+}
+
+
+class ServerLoad:
+    """Implements ``readers.contract.LoadWatch``."""
+
+    def __init__(self, connections: Connections, abort: Abort) -> None:
+        where = chunk_settings_of(connections.settings) if connections.read_only else settings_of(connections.settings)
+        self._session = _asking(where, connections, abort)
+
+    def measure(self, wanted: Collection[Limit]) -> Load:
+        """Each by one cheap question."""
+        measured: dict[Limit, float] = {}
+        missing: dict[Limit, str] = {}
+        for limit in wanted:
+            question = _QUESTIONS.get(limit)
+            try:
+                value = None if question is None else self._session.wire.one(question, doing="measuring the load")
+            except DefiniteError as e:
+                missing[limit] = str(e)
+                continue
+            if value is None:
+                missing[limit] = _UNKNOWN.get(limit, "the server does not count it")
+            else:
+                measured[limit] = float(value)
+        return Load(measured=measured, missing=missing)
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()

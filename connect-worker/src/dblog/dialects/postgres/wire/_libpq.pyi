@@ -1,0 +1,17 @@
+"""Types of the copy functions; see _libpq.pyx."""
+
+class ServerError(Exception):
+    """An error of the server, or of the connection where ``sqlstate`` is empty."""
+
+    sqlstate: str
+    primary: str
+    def __init__(self, sqlstate: str, primary: str) -> None: ...
+
+def received(connection: int, bytes_max: int) -> tuple[bytes, bool]:
+    """The copy messages that have arrived, each behind its length (4 bytes, little-endian), and whether the server goes on. Never waits."""
+
+def send(connection: int, message: bytes) -> None:
+    """Put a copy message on a connection in COPY BOTH."""
+
+def copied(connection: int, statement: bytes, bytes_max: int) -> tuple[bytes, int, int]:
+    """(rows, how many, start of the last row or -1) of a COPY ... TO STDOUT; rows beyond ``bytes_max`` (0: no limit) are let go."""

@@ -1,0 +1,173 @@
+"""Whether a connector can run on a server: settings, privileges, slot, publication, replica identities. Everything that is missing in one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.wire.connect import PrivilegeError
+from dblog.dialects.postgres.wire.session import Session
+from dblog.dialects.postgres.wire.slot import find_publication, find_slot, require_ours, require_slot_name
+from dblog.errors import DefiniteError, TableChangedError
+from dblog.model import Table, TableId
+
+NAMED_MAX = 20
+_STANDBY_SINCE = 160000
+_NOTHING, _DEFAULT = "n", "d"
+
+
+def check(
+    session: Session,
+    *,
+    tables: Sequence[Table],
+    slot: str,
+    publication: str,
+    autocreate: str,
+    runs: bool = False,
+) -> list[str]:
+    """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
+
+    ``autocreate``: publication.autocreate.mode. ``runs``: the task itself asks, which may find its own slot in use for a moment.
+    """
+    missing: list[str] = []
+    warnings: list[str] = []
+    require_slot_name(slot)
+    missing += _settings(session)
+    missing += _role(session)
+    missing += _slot(session, slot, runs=runs)
+    missing += _publication(session, publication, autocreate, tables)
+    missing += _readable(session, tables)
+    if missing:
+        raise DefiniteError("; ".join(missing))
+    warnings += _identities(session, tables)
+    return warnings
+
+
+def _settings(session: Session) -> list[str]:
+    address = session.settings.address
+    level = session.setting("wal_level")
+    if session.is_standby and session.version < _STANDBY_SINCE:
+        return [
+            (
+                f"the server at {address} is a standby of version {session.version // 10000}, and a log can be decoded on a standby from 16 on; point "
+                "database.hostname at its primary"
+            )
+        ]
+    if level != "logical":
+        return [
+            (
+                f"the server at {address} has wal_level={level}, so its log holds no rows; run there ALTER SYSTEM SET wal_level = 'logical'; and restart it"
+            )
+        ]
+    return []
+
+
+def _role(session: Session) -> list[str]:
+    user = session.settings.user
+    allowed = session.wire.one(
+        "SELECT r.rolsuper OR r.rolreplication OR EXISTS (SELECT FROM pg_catalog.pg_roles m WHERE m.rolname IN ('rds_replication', 'rds_superuser', "
+        "'azure_pg_admin') AND pg_catalog.pg_has_role(r.oid, m.oid, 'member')) FROM pg_catalog.pg_roles r WHERE r.rolname = current_user",
+        doing="reading the account's privileges",
+    )
+    return [] if allowed else [f"user '{user}' may not read the log; run there: ALTER ROLE {sql.quote(user)} REPLICATION;"]
+
+
+def _slot(session: Session, name: str, *, runs: bool) -> list[str]:
+    found = find_slot(session, name)
+    if found is None:
+        free = session.wire.one(
+            "SELECT pg_catalog.current_setting('max_replication_slots')::int - count(*) FROM pg_catalog.pg_replication_slots",
+            doing="counting the slots",
+        )
+        return (
+            []
+            if free > 0
+            else [
+                f"the server has no room for another replication slot; drop one that nobody needs, or raise max_replication_slots ({session.settings.address})"
+            ]
+        )
+    require_ours(found, session.settings)
+    if found.active_pid is not None and not runs:
+        return [
+            (
+                f"the slot {name} is read by the server's process {found.active_pid} already; a slot serves one connector: name another one with "
+                "slot.name, or stop its reader"
+            )
+        ]
+    return []
+
+
+def _publication(session: Session, name: str, autocreate: str, tables: Sequence[Table]) -> list[str]:
+    found = find_publication(session, name)
+    if found is None:
+        if autocreate != "disabled":
+            return []
+        listed = ", ".join(sql.quote_table(table.id) for table in tables[:NAMED_MAX])
+        return [
+            (
+                f"there is no publication {name}, and publication.autocreate.mode=disabled; run there: CREATE PUBLICATION {sql.quote(name)} FOR TABLE "
+                f"{listed}; or FOR ALL TABLES"
+            )
+        ]
+    if autocreate == "filtered":
+        return []
+    absent = [table.id for table in tables if table.id not in found.tables]
+    if absent and not found.all_tables:
+        listed = ", ".join(map(sql.quote_table, absent[:NAMED_MAX]))
+        return [
+            (
+                f"the publication {name} lacks captured tables; run there: ALTER PUBLICATION {sql.quote(name)} ADD TABLE {listed}; or leave the tables "
+                "out with table.exclude.list"
+            )
+        ]
+    lacking = sorted({"insert", "update", "delete"} - found.operations)
+    if lacking:
+        return [
+            (
+                f"the publication {name} leaves out {', '.join(lacking)}; run there: ALTER PUBLICATION {sql.quote(name)} SET (publish = "
+                "'insert, update, delete, truncate');"
+            )
+        ]
+    return []
+
+
+def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
+    refused = []
+    for table in tables:
+        try:
+            session.query(sql.probe(table), doing=f"reading {table.id}")
+        except TableChangedError:
+            continue
+        except PrivilegeError:
+            refused.append(table.id)
+    if not refused:
+        return []
+    grants = " ".join(sql.grant_select(table, session.settings.user) for table in refused[:NAMED_MAX])
+    more = f" and {len(refused) - NAMED_MAX} more" if len(refused) > NAMED_MAX else ""
+    return [f"user '{session.settings.user}' may not read captured tables{more}; run there: {grants}"]
+
+
+def _identities(session: Session, tables: Sequence[Table]) -> list[str]:
+    """Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name."""
+    by_id = {table.id: table for table in tables}
+    found = session.replica_identities(lambda table: table in by_id)
+    return without_identity(by_id, found)
+
+
+def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableId, str]) -> list[str]:
+    """The sentence about tables whose updates and deletes the server refuses while they are published."""
+    lacking = [
+        table
+        for table, kind in sorted(identities.items())
+        if kind == _NOTHING or (kind == _DEFAULT and not tables[table].primary_key) or (kind == _DEFAULT and not tables[table].key)
+    ]
+    if not lacking:
+        return []
+    names = ", ".join(str(table) for table in lacking[:NAMED_MAX])
+    example = f"ALTER TABLE {sql.quote_table(lacking[0])} REPLICA IDENTITY FULL;"
+    return [
+        (
+            f"{names} {'has' if len(lacking) == 1 else 'have'} no replica identity (no primary key, or REPLICA IDENTITY NOTHING), so the server refuses "
+            f"UPDATE and DELETE of it once it is published; run there, for each: {example} or add a primary key"
+        )
+    ]

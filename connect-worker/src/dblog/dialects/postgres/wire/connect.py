@@ -1,0 +1,313 @@
+"""One connection to a PostgreSQL server: where to, with which login and TLS, and what its failures mean.
+
+psycopg2 (libpq) does the handshake, SCRAM and TLS; ``Wire`` keeps the rest of the dialect away from it. Every driver error becomes a ``TransientError`` (worth
+another try) or a ``DefiniteError`` (a person must act). Messages name server and user, never the password, and never words of the server that could hold
+data of rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg2
+import psycopg2.extras
+
+from dblog.abort import Abort
+from dblog.dialects.postgres.wire._libpq import ServerError
+from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
+
+SESSION = {
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "xmloption": "content",
+    "standard_conforming_strings": "on",
+    "row_security": "off",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": None,
+}
+"""What decides how values look as text, in the log as in a chunk. row_security=off: an account that policies apply to gets an error, and not fewer rows."""
+
+STATEMENT_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """Where the server is and how to get in; by the names of libpq (PostgreSQL manual, 34.1.2 "Parameter Key Words")."""
+
+    host: str
+    user: str
+    database: str
+    port: int = 5432
+    password: str = field(default="", repr=False)
+    ssl_mode: str = "prefer"
+    ssl_certificate: str | None = None
+    ssl_key: str | None = None
+    ssl_password: str | None = field(default=None, repr=False)
+    ssl_root: str | None = None
+    connect_timeout_s: float = 30.0
+    statement_timeout_s: float | None = STATEMENT_TIMEOUT_S
+    keep_alive: bool = True
+    initial_statements: tuple[str, ...] = field(default=(), repr=False)
+    abort: Abort | None = field(default=None, repr=False, compare=False)
+    """Cuts every connection that is made with these settings."""
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for messages."""
+        return f"{self.host}:{self.port}"
+
+
+def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
+    """Settings from a connector's parsed options (Debezium's manual, "PostgreSQL connector"); absent ones take Debezium's defaults."""
+
+    def text(key: str) -> str | None:
+        value = options.get(key)
+        return None if value is None or value == "" else str(value)
+
+    timeout_ms = options.get("database.query.timeout.ms")
+    return ConnectSettings(
+        host=text("database.hostname") or "",
+        user=text("database.user") or "",
+        database=text("database.dbname") or "",
+        port=int(options.get("database.port") or 5432),
+        password=text("database.password") or "",
+        ssl_mode=(text("database.sslmode") or "prefer").lower().replace("_", "-"),
+        ssl_certificate=text("database.sslcert"),
+        ssl_key=text("database.sslkey"),
+        ssl_password=text("database.sslpassword"),
+        ssl_root=text("database.sslrootcert"),
+        connect_timeout_s=int(options.get("connect.timeout.ms") or 30_000) / 1000,
+        statement_timeout_s=None if timeout_ms in (None, 0) else int(str(timeout_ms)) / 1000,
+        keep_alive=options.get("database.tcpKeepAlive") is not False,
+        initial_statements=_statements(text("database.initial.statements") or ""),
+    )
+
+
+def _statements(text: str) -> tuple[str, ...]:
+    """Debezium's form: semicolons part them, two of them are one in a statement."""
+    return tuple(part.replace("\0", ";").strip() for part in text.replace(";;", "\0").split(";") if part.strip())
+
+
+class PrivilegeError(DefiniteError):
+    """The account may not do that."""
+
+
+class Wire:
+    """One open connection, in autocommit mode. One thread uses it; ``abort`` and ``close`` may be called from another."""
+
+    def __init__(self, connection: Any, settings: ConnectSettings, forget: Callable[[], None]) -> None:
+        self.connection = connection
+        self.settings = settings
+        self._forget = forget
+        self._closing = threading.Lock()
+
+    @property
+    def pointer(self) -> int:
+        """The PGconn, for ``_libpq``. TransientError once it is closed."""
+        try:
+            pointer = self.connection.pgconn_ptr
+        except psycopg2.Error as e:
+            raise translate(e, self.settings, "using the connection") from e
+        if not pointer:
+            message = f"the connection to {self.settings.address} is closed"
+            raise TransientError(message)
+        return int(pointer)
+
+    @property
+    def version(self) -> int:
+        """The server's version number, 150004 for 15.4."""
+        return int(self.connection.server_version)
+
+    def query(
+        self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", secret: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a statement; none of one without rows."""
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(statement, arguments or None)
+                return list(cursor.fetchall()) if cursor.description is not None else []
+        except psycopg2.Error as e:
+            raise translate(e, self.settings, doing, secret=secret) from e
+
+    def one(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> Any:
+        """The first value of the first row; None where there is none."""
+        rows = self.query(statement, arguments, doing=doing)
+        return rows[0][0] if rows else None
+
+    def abort(self) -> None:
+        """Cut the connection, from another thread."""
+        with contextlib.suppress(Exception):
+            _shut_down(self.connection.fileno())
+
+    def close(self) -> None:
+        """Close it."""
+        self._forget()
+        with self._closing, contextlib.suppress(psycopg2.Error):
+            self.connection.close()
+
+
+def _shut_down(descriptor: int) -> None:
+    with socket.socket(fileno=os.dup(descriptor)) as other:
+        other.shutdown(socket.SHUT_RDWR)
+
+
+def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bool = False, name: str = "dblog") -> Wire:
+    """Connect, authenticate and prepare the session. ``again``: we have been there before, so an unknown host may come back. ``replication``: a walsender's
+    session, for the log.
+    """
+    options = " ".join(f"-c {key}={_escaped(value)}" for key, value in SESSION.items() if value is not None)
+    keep_alive = (
+        {"keepalives": 1, "keepalives_idle": 60, "keepalives_interval": 15, "keepalives_count": 4}
+        if settings.keep_alive
+        else {"keepalives": 0}
+    )
+    arguments: dict[str, Any] = {
+        "host": settings.host,
+        "port": settings.port,
+        "user": settings.user,
+        "password": settings.password,
+        "dbname": settings.database,
+        "connect_timeout": max(2, int(settings.connect_timeout_s)),
+        "application_name": name,
+        "client_encoding": "UTF8",
+        "options": options,
+        "sslmode": settings.ssl_mode,
+        "sslcert": settings.ssl_certificate,
+        "sslkey": settings.ssl_key,
+        "sslpassword": settings.ssl_password,
+        "sslrootcert": settings.ssl_root,
+        **keep_alive,
+    }
+    arguments = {key: value for key, value in arguments.items() if value is not None}
+    if replication:
+        arguments["connection_factory"] = psycopg2.extras.LogicalReplicationConnection
+    try:
+        connection = psycopg2.connect(**arguments)
+    except psycopg2.Error as e:
+        raise _not_connected(e, settings, again=again) from e
+    except UnicodeError as e:
+        message = f"'{settings.host}' is not a host name; correct database.hostname"
+        raise DefiniteError(message) from e
+    forget = _nothing
+    if settings.abort is not None:
+        forget = settings.abort.on(lambda: _cut(connection))
+    wire = Wire(connection, settings, forget)
+    try:
+        if not replication:
+            connection.autocommit = True
+            timeout_ms = int((settings.statement_timeout_s or 0) * 1000)
+            wire.query(f"SET statement_timeout = {timeout_ms}", doing="setting up the session")
+            for number, statement in enumerate(settings.initial_statements, start=1):
+                wire.query(statement, doing=f"statement {number} of database.initial.statements", secret=True)
+    except BaseException:
+        wire.close()
+        raise
+    return wire
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def _cut(connection: Any) -> None:
+    with contextlib.suppress(Exception):
+        _shut_down(connection.fileno())
+
+
+def _nothing() -> None:
+    """Nobody may cut the connection, so nobody keeps it."""
+
+
+# -- what failures mean -----------------------------------------------------------------------------------------------------------------
+
+_UNKNOWN_HOST = ("could not translate host name", "Name or service not known", "nodename nor servname")
+_REFUSED_LOGIN = frozenset({"28P01", "28000"})
+_TABLE_CHANGED = frozenset({"42P01", "42703", "3F000", "42883", "42804", "0A000", "42P10", "42704"})
+"""Undefined table, column, schema, function; a type that does not compare any more; a cached plan that must not change its result type."""
+_TRANSIENT_CLASSES = frozenset({"08", "40", "53", "55", "57", "58", "25"})
+"""Connection, rollback, resources, object not in its state (a lock, a slot in use), operator intervention, system error, transaction state."""
+
+
+def translate(error: Exception, settings: ConnectSettings, doing: str, *, secret: bool = False) -> DblogError:
+    """The dblog error for a psycopg2 error. ``secret``: the statement was not ours, so nothing of the text is repeated."""
+    state = getattr(error, "pgcode", None) or ""
+    diagnostics = getattr(error, "diag", None)
+    primary = getattr(diagnostics, "message_primary", None)
+    if not state:
+        return TransientError(f"{doing} at {settings.address} failed: the connection is lost ({first_line(error)})")
+    return meaning(state, None if secret else primary, settings, doing)
+
+
+def translate_server(error: ServerError, settings: ConnectSettings, doing: str) -> DblogError:
+    """The same for an error of ``_libpq``."""
+    if not error.sqlstate:
+        return TransientError(f"{doing} at {settings.address} failed: the connection is lost ({first_line(error.primary)})")
+    return meaning(error.sqlstate, error.primary, settings, doing)
+
+
+def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: str) -> DblogError:
+    """The dblog error for an SQLSTATE (PostgreSQL manual, appendix A). ``primary``: the error's first line, which quotes values only in the classes that are
+    left out here.
+    """
+    told = "" if primary is None or state[:2] in ("22", "23") else f", {first_line(primary)}"
+    text = f"{doing} at {settings.address} failed (SQLSTATE {state}{told})"
+    untold = f"{doing} at {settings.address} failed (SQLSTATE {state})"
+    error: DblogError
+    if state == "42501":
+        error = PrivilegeError(f"{text}: user '{settings.user}' may not do that")
+    elif state in _TABLE_CHANGED:
+        error = TableChangedError(f"{text}: the table is gone or has changed")
+    elif state[:2] in _TRANSIENT_CLASSES or state == "XX000":
+        error = TransientError(text)
+    else:
+        error = DefiniteError(text)
+    error.discreet = untold
+    return error
+
+
+def _not_connected(error: Exception, settings: ConnectSettings, *, again: bool) -> DblogError:
+    """Libpq gives no SQLSTATE for a refused login, so its words decide."""
+    text = first_line(error)
+    where = f"the server at {settings.address}"
+    lowered = text.lower()
+    if any(words.lower() in lowered for words in _UNKNOWN_HOST):
+        if again:
+            return TransientError(f"the host '{settings.host}' is not known now")
+        return DefiniteError(f"the host '{settings.host}' is not known; correct database.hostname")
+    if (
+        "password authentication failed" in lowered
+        or "no password supplied" in lowered
+        or ("role" in lowered and "does not exist" in lowered)
+    ):
+        return DefiniteError(
+            f"{where} refused user '{settings.user}': the password is wrong, or there is no such user; correct database.user and database.password"
+        )
+    if "no pg_hba.conf entry" in lowered:
+        what = " for a replication connection" if "replication connection" in lowered else ""
+        return DefiniteError(
+            f"{where} lets nobody in from this machine as user '{settings.user}' to database '{settings.database}'{what}; add a line to its pg_hba.conf"
+        )
+    if "database" in lowered and "does not exist" in lowered:
+        return DefiniteError(f"{where} has no database '{settings.database}'; correct database.dbname")
+    if "must be superuser or replication role" in lowered or "permission denied to start wal sender" in lowered:
+        return DefiniteError(
+            f"user '{settings.user}' may not read the log of {where}; run there: ALTER ROLE \"{settings.user}\" REPLICATION;"
+        )
+    if "certificate" in lowered or "ssl" in lowered:
+        return DefiniteError(f"{where} and this connector do not agree on TLS (database.sslmode={settings.ssl_mode}): {text}")
+    return TransientError(f"{where} cannot be reached: {text}")
+
+
+def first_line(error: object) -> str:
+    """What a person needs of an error that can be long."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,0 +1,199 @@
+"""The connections of a dump: watermarks are written on one, chunks are read in a snapshot on another.
+
+A watermark is a logical message (pg_logical_emit_message) in a transaction of its own: it needs no table and no privilege. A window proves itself (D5): the
+low watermark's transaction must be visible in the chunk's snapshot. That alone does not show all that the log has in front of it: on PostgreSQL a
+transaction is logged before it is visible, and another one that was logged earlier may become visible later. So the snapshot's own text goes with the rows,
+and the log thread, which knows what was logged, compares (pgoutput/visibility.py). # I2
+
+Rows come by COPY, as the log writes them, and stay as they are: the row plan reads them (D4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.pgoutput.position import lsn_of
+from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
+from dblog.dialects.postgres.pgoutput.visibility import Snapshot
+from dblog.dialects.postgres.wire import _libpq
+from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, Wire, open_wire, translate_server
+from dblog.errors import DblogError, ServerChangedError
+from dblog.model import Table, TableId
+from dblog.ports import ChunkRows
+
+WATERMARK_PREFIX = "dblog"
+"""Of the messages that are watermarks."""
+
+SILENCE_S = 60
+"""A worker that is silent for longer within a snapshot loses it: what it has read keeps an ALTER of the table waiting, and all writers behind that."""
+
+WRITTEN_MAX = 64
+"""Watermarks by name that a connection remembers."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """The newest watermarks of one name: (transaction, token)."""
+
+    tokens: list[tuple[int, str]] = field(default_factory=list)
+
+
+class DumpConnection:
+    """Watermarks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
+
+    def __init__(self, snapshot: Wire, log_server: Wire, *, read_only: bool) -> None:
+        self._snapshot = snapshot
+        self._log_server = log_server
+        self._read_only = read_only
+        self._written: dict[str, _Written] = {}
+        self._shown: Snapshot | None = None
+        self._select_limit_s = 0.0
+
+    @classmethod
+    def open(
+        cls, settings: ConnectSettings, log_settings: ConnectSettings, *, identity: Callable[[Wire], str], server: str, read_only: bool
+    ) -> DumpConnection:
+        """Open both connections. ``server``: whose log is read; ServerChangedError when another one answers. A standby of it may answer for chunks."""
+        snapshot = open_wire(settings, again=True, name="dblog chunks")
+        try:
+            log_server = open_wire(log_settings, again=True, name="dblog watermarks")
+        except BaseException:
+            snapshot.close()
+            raise
+        try:
+            for wire, whole in ((snapshot, settings == log_settings), (log_server, True)):
+                found = identity(wire)
+                if (found if whole else found.partition("/")[0]) != (server if whole else server.partition("/")[0]):
+                    message = f"another server answers at {wire.settings.address} now; the connector starts again"
+                    raise ServerChangedError(message)
+            snapshot.query(f"SET idle_in_transaction_session_timeout = '{SILENCE_S}s'", doing="preparing the dump")
+        except BaseException:
+            snapshot.close()
+            log_server.close()
+            raise
+        return cls(snapshot, log_server, read_only=read_only)
+
+    # ---- watermarks
+
+    def write_watermark(self, name: str, token: str) -> None:
+        """Commit a message with name and token; returns when it is committed."""
+        assert not self._read_only, "nothing is written in read-only mode"
+        content = json.dumps([name, token])
+        rows = self._log_server.query(
+            "SELECT pg_catalog.pg_current_xact_id()::text, pg_catalog.pg_logical_emit_message(true, %s, %s)",
+            (WATERMARK_PREFIX, content),
+            doing="writing a watermark",
+        )
+        written = self._written.setdefault(name, _Written())
+        written.tokens = [*written.tokens[-WRITTEN_MAX:], (int(rows[0][0]), token)]
+
+    def read_watermark(self, name: str) -> str | None:
+        """The newest token under the name whose transaction the snapshot shows."""
+        shown = self._shown if self._shown is not None else Snapshot.of(self._current_snapshot())
+        written = self._written.get(name)
+        if written is None:
+            return None
+        return next((token for transaction, token in reversed(written.tokens) if shown.shows(transaction)), None)
+
+    def begin_snapshot_behind(self, low: Any) -> bool:
+        """Start a snapshot that may show what the log has brought up to there: on a standby, one behind its replay. The log thread compares the rest."""
+        assert isinstance(low, PostgresProgress), "made by this dialect"
+        replayed = self._snapshot.one(
+            "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()::text END",
+            doing="asking how far a standby is",
+        )
+        if replayed is not None and lsn_of(str(replayed)) < low.at.lsn:
+            return False
+        self.begin_snapshot()
+        return True
+
+    def log_end(self) -> int:
+        """Where the log ends now: in front of it is everything that any snapshot can have shown."""
+        return lsn_of(str(self._log_server.one("SELECT pg_catalog.pg_current_wal_insert_lsn()::text", doing="asking where the log ends")))
+
+    # ---- snapshots
+
+    def begin_snapshot(self) -> None:
+        """Start a consistent snapshot, taken now."""
+        self._snapshot.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", doing="starting a snapshot")
+        self._shown = Snapshot.of(self._current_snapshot())
+
+    def snapshot_shown(self) -> Snapshot | None:
+        """Which transactions the open snapshot shows."""
+        return self._shown
+
+    def end_snapshot(self) -> None:
+        """End the snapshot."""
+        self._shown = None
+        self._snapshot.query("ROLLBACK", doing="ending a snapshot")
+
+    def limit_selects(self, limit_s: float) -> None:
+        """From now on the server ends a SELECT that takes longer; a savepoint keeps the snapshot."""
+        self._select_limit_s = limit_s
+
+    def _current_snapshot(self) -> str:
+        return str(self._snapshot.one("SELECT pg_catalog.pg_current_snapshot()::text", doing="asking what a snapshot shows"))
+
+    # ---- rows
+
+    def select(
+        self, statement: str, parameters: Sequence[Any] = (), *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
+    ) -> ChunkRows:
+        """Run one SELECT inside the snapshot and keep its lines. ``parameters``: ``sql.Statement``'s. Rows beyond ``bytes_max`` (0: no limit) are let go, at
+        least one is kept.
+        """
+        within = self._shown is not None
+        if within:
+            # An error would end the transaction, and with it the snapshot.
+            self._snapshot.query("SAVEPOINT chunk", doing="reading a chunk")
+            if self._select_limit_s:
+                self._snapshot.query(f"SET LOCAL statement_timeout = {int(self._select_limit_s * 1000)}", doing="limiting SELECTs")
+        try:
+            rows, count, last = _libpq.copied(self._snapshot.pointer, sql.copy_out(statement).encode("utf-8", "surrogateescape"), bytes_max)
+        except _libpq.ServerError as e:
+            error = translate_server(e, self._snapshot.settings, "reading a chunk")
+            if within and e.sqlstate:
+                with contextlib.suppress(DblogError):
+                    self._snapshot.query("ROLLBACK TO SAVEPOINT chunk", doing="reading a chunk")
+            if isinstance(error, PrivilegeError) and table is not None:
+                grant = sql.grant_select(table, self._snapshot.settings.user)
+                message = f"{error}; run there: {grant} and restart the task, or leave the table out with table.exclude.list"
+                raise PrivilegeError(message) from e
+            raise error from e
+        if within:
+            self._snapshot.query("RELEASE SAVEPOINT chunk", doing="reading a chunk")
+        last_key = _key_of(rows[last:-1], key, parameters) if count and key else None
+        return ChunkRows(rows=rows, row_count=count, last_key=last_key)
+
+    def complete(
+        self,
+        chunk: ChunkRows,
+        table: Table,
+        after: Sequence[Any] | None,
+        *,
+        keys: Sequence[Sequence[Any]] | None = None,
+        where: str | None = None,
+    ) -> ChunkRows:
+        """Lines of COPY leave nothing open."""
+        del table, after, keys, where
+        return chunk
+
+    def close(self) -> None:
+        """Close both connections, also from another thread, also in the middle of a SELECT."""
+        for wire in (self._snapshot, self._log_server):
+            wire.abort()
+        for wire in (self._snapshot, self._log_server):
+            wire.close()
+
+
+def _key_of(line: bytes, key: Sequence[int], whole: Sequence[bool]) -> tuple[Any, ...]:
+    """A key's values, as bounds have them."""
+    fields = fields_of_line(line)
+    texts = ["" if (raw := fields[at]) is None else raw.decode("utf-8", "surrogateescape") for at in key]
+    return tuple(int(text) if number else text for text, number in zip(texts, whole, strict=True))

@@ -1,0 +1,150 @@
+"""The connection that the log comes by: a walsender that decodes a slot with pgoutput.
+
+The server waits for signs of life: a status message at least every half of its wal_sender_timeout, also while nobody here reads (a queue that is full, a
+registry that is away). So a thread of its own sends them, on a lock; nothing else is ever sent while the log flows. What is confirmed there is what the runtime
+has stored, and nothing behind it: the server drops its log up to there. # I1
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import struct
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg2
+
+from dblog.dialects.postgres.pgoutput.messages import POSTGRES_EPOCH_US
+from dblog.dialects.postgres.pgoutput.position import lsn_text
+from dblog.dialects.postgres.wire import _libpq
+from dblog.dialects.postgres.wire.connect import Wire, translate, translate_server
+from dblog.errors import DblogError, TransientError
+
+RECEIVED_BYTES_MAX = 1 << 20
+"""Of one ``receive``. A single message can be longer."""
+
+STATUS_INTERVAL_S = 5.0
+SILENT_S = 60.0
+"""A server sends a keepalive at least every half of wal_sender_timeout, a minute by default, where it is asked to answer."""
+
+_STATUS = struct.Struct(">cQQQqB")
+
+
+class LogConnection:
+    """One thread calls ``receive``; ``wake`` and ``close`` may come from another. ``confirmed`` gives the LSN in front of which all is stored."""
+
+    def __init__(self, wire: Wire, *, confirmed: Callable[[], int], status_interval_s: float = STATUS_INTERVAL_S) -> None:
+        self._wire = wire
+        self._confirmed = confirmed
+        self._interval_s = status_interval_s
+        self._woken, self._wakes = os.pipe()
+        os.set_blocking(self._wakes, False)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._heard_at_s = time.monotonic()
+        self._ended: DblogError | None = None
+        self._pacemaker = threading.Thread(target=self._keep_alive, name="log-status", daemon=True)
+        self._stopped = threading.Event()
+
+    @classmethod
+    def open(
+        cls, wire: Wire, *, slot: str, options: str, lsn: int, confirmed: Callable[[], int], status_interval_s: float
+    ) -> LogConnection:
+        """Start the stream. TransientError while somebody else reads the slot."""
+        try:
+            with wire.connection.cursor() as cursor:
+                cursor.start_replication_expert(f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({options})', decode=False)
+        except psycopg2.Error as e:
+            raise translate(e, wire.settings, f"reading the slot {slot}") from e
+        connection = cls(wire, confirmed=confirmed, status_interval_s=status_interval_s)
+        connection._pacemaker.start()
+        return connection
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has been heard of the server for too long."""
+        return time.monotonic() - self._heard_at_s > SILENT_S
+
+    def receive(self, timeout_s: float) -> bytes:
+        """The messages that have arrived, none when none came in time. TransientError when the connection is lost."""
+        if self._ended is not None:
+            raise self._ended
+        data = self._arrived()
+        if not data and timeout_s > 0:
+            self._wait(timeout_s)
+            data = self._arrived()
+        if data:
+            self._heard_at_s = time.monotonic()
+        return data
+
+    def wake(self) -> None:
+        """End a ``receive`` that waits, or the next one."""
+        with contextlib.suppress(OSError):
+            os.write(self._wakes, b"x")
+
+    def confirm(self) -> None:
+        """Tell the server now how far all is stored."""
+        self._send_status()
+
+    def close(self) -> None:
+        """Tell the server how far all is stored, and close the connection."""
+        with contextlib.suppress(DblogError):
+            self._send_status()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._stopped.set()
+        self.wake()
+        self._wire.abort()
+        if self._pacemaker.is_alive() and threading.current_thread() is not self._pacemaker:
+            self._pacemaker.join(1.0)
+        with self._lock:
+            self._wire.close()
+            os.close(self._woken)
+            os.close(self._wakes)
+
+    def _arrived(self) -> bytes:
+        with self._lock:
+            if self._closed:
+                message = "the log connection is closed"
+                raise TransientError(message)
+            try:
+                data, goes_on = _libpq.received(self._wire.pointer, RECEIVED_BYTES_MAX)
+            except _libpq.ServerError as e:
+                raise translate_server(e, self._wire.settings, "reading the log") from e
+        if not goes_on:
+            self._ended = TransientError(f"the server at {self._wire.settings.address} ended the log connection")
+            if not data:
+                raise self._ended
+        return data
+
+    def _wait(self, timeout_s: float) -> None:
+        try:
+            descriptor = self._wire.connection.fileno()
+            ready, _, _ = select.select([descriptor, self._woken], [], [], timeout_s)
+            if self._woken in ready:
+                os.read(self._woken, 4096)
+        except (OSError, ValueError, psycopg2.Error) as e:
+            message = "the log connection is closed"
+            raise TransientError(message) from e
+
+    def _keep_alive(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            with contextlib.suppress(DblogError):
+                self._send_status()
+
+    def _send_status(self) -> None:
+        """A standby status update (PostgreSQL manual, 55.4): written, flushed and applied up to where all is stored; the server is to answer."""
+        lsn = self._confirmed()
+        now_us = time.time_ns() // 1000 - POSTGRES_EPOCH_US
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                _libpq.send(self._wire.pointer, _STATUS.pack(b"r", lsn, lsn, lsn, now_us, 1))
+            except _libpq.ServerError as e:
+                raise translate_server(e, self._wire.settings, "confirming the log") from e

@@ -1,0 +1,53 @@
+"""Gives tables the REPLICA IDENTITY that replica.identity.autoset.values wants (PostgreSQL manual, ALTER TABLE, REPLICA IDENTITY)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from dblog.config.replica_identities import OPTION, IdentityRule, ReplicaIdentity, identity_of
+from dblog.dialects.postgres.catalog.sql import quote, quote_table
+from dblog.dialects.postgres.wire.connect import PrivilegeError
+from dblog.dialects.postgres.wire.session import Session
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+
+log = structlog.get_logger(__name__)
+
+_KINDS = {"d": "DEFAULT", "f": "FULL", "n": "NOTHING", "i": "INDEX"}
+"""pg_class.relreplident."""
+
+
+def set_identities(session: Session, tables: Iterable[TableId], rules: Sequence[IdentityRule]) -> None:
+    """Alter the tables that have another one. ConfigError for a table of two rules, DefiniteError for one that the account may not alter."""
+    for table in tables:
+        wanted = identity_of(str(table), rules)
+        if wanted is None or wanted == _identity(session, table):
+            continue
+        log.info("setting the REPLICA IDENTITY of a table", table=str(table), identity=_text(wanted))
+        statement = f"ALTER TABLE {quote_table(table)} REPLICA IDENTITY {_text(wanted)}"
+        try:
+            session.query(statement, doing=f"setting the REPLICA IDENTITY of {table}")
+        except PrivilegeError as e:
+            message = f"the account may not set the REPLICA IDENTITY of {table} ({OPTION}); as its owner run: {statement}; then the connector leaves it alone"
+            raise DefiniteError(message) from e
+
+
+def _identity(session: Session, table: TableId) -> ReplicaIdentity | None:
+    """What the table has; None for one that is gone."""
+    rows = session.query(
+        "SELECT c.relreplident::text, (SELECT ic.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class ic ON ic.oid = i.indexrelid "
+        "WHERE i.indrelid = c.oid AND i.indisreplident) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relname = %s",
+        (table.database, table.name),
+        doing=f"reading the REPLICA IDENTITY of {table}",
+    )
+    if not rows:
+        return None
+    kind, index = rows[0]
+    return ReplicaIdentity(_KINDS[kind], index if _KINDS[kind] == "INDEX" else None)
+
+
+def _text(identity: ReplicaIdentity) -> str:
+    return f"USING INDEX {quote(identity.index)}" if identity.index is not None else identity.kind

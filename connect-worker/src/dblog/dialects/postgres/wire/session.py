@@ -1,0 +1,182 @@
+"""A session for questions: which server it is, how far its log goes, its tables, its slot. One thread at a time uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dblog.dialects.postgres.catalog import tables as catalog
+from dblog.dialects.postgres.catalog.sql import quote_table
+from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
+from dblog.dialects.postgres.pgoutput.position import lsn_of
+from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire
+from dblog.errors import DefiniteError, TableChangedError
+from dblog.model import Table, TableId
+
+OLDEST_VERSION = 140000
+"""Watermarks are logical messages, which pgoutput sends from 14 on."""
+_GENERATED_SINCE = 120000
+
+
+class Session:
+    """An open session. ``by_root``: rows of partitions come under the name of their partitioned table."""
+
+    def __init__(self, wire: Wire, *, by_root: bool) -> None:
+        self.wire = wire
+        self.by_root = by_root
+        self.types = Types(self._ask_types)
+        self.identity = self._identity()
+        """``<system identifier>/<timeline>``: LSNs of another one mean nothing here."""
+
+    @property
+    def settings(self) -> ConnectSettings:
+        """Where it is."""
+        return self.wire.settings
+
+    @property
+    def version(self) -> int:
+        """150004 for 15.4."""
+        return self.wire.version
+
+    def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        return self.wire.query(statement, arguments, doing=doing)
+
+    def close(self) -> None:
+        """Close the session."""
+        self.wire.close()
+
+    # ---- the server
+
+    def _identity(self) -> str:
+        system, timeline, in_recovery = self.query(
+            "SELECT s.system_identifier, c.timeline_id, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system() s, "
+            "pg_catalog.pg_control_checkpoint() c",
+            doing="asking which server it is",
+        )[0]
+        if not in_recovery:  # the checkpoint's timeline may be that in front of a promotion
+            file = self.wire.one(
+                "SELECT pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())", doing="asking for the timeline"
+            )
+            timeline = int(str(file)[:8], 16)
+        return f"{system}/{timeline}"
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether it replays another server's log."""
+        return bool(self.wire.one("SELECT pg_catalog.pg_is_in_recovery()", doing="asking whether it is a standby"))
+
+    def log_end(self) -> int:
+        """Behind everything that is in the log now; of a standby, behind what it has replayed."""
+        text = self.wire.one(
+            "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+            "ELSE pg_catalog.pg_current_wal_insert_lsn() END::text",
+            doing="asking where the log ends",
+        )
+        return lsn_of(str(text))
+
+    def setting(self, name: str) -> str | None:
+        """A setting of the server as this session has it; None where it has none of that name."""
+        value = self.wire.one("SELECT pg_catalog.current_setting(%s, true)", (name,), doing=f"reading the setting {name}")
+        return None if value is None else str(value)
+
+    def snapshot(self) -> str:
+        """pg_current_snapshot() of this moment."""
+        return str(self.wire.one("SELECT pg_catalog.pg_current_snapshot()::text", doing="asking for a snapshot"))
+
+    def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
+        """Rows by the statistics; of a table that was never analysed what the planner takes for granted, by its size."""
+        rows = self.query(
+            "SELECT n.nspname, c.relname, c.reltuples::bigint FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::name[], %s::name[]))",
+            ([table.database for table in tables], [table.name for table in tables]),
+            doing="estimating tables",
+        )
+        found = {TableId(schema, name): count for schema, name, count in rows}
+        return {table: count if count >= 0 else self._planned_rows(table) for table, count in found.items()}
+
+    def _planned_rows(self, table: TableId) -> int:
+        plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=f"estimating {table}")
+        return int(plan[0]["Plan"]["Plan Rows"])
+
+    # ---- tables
+
+    def read_tables(self, include: Callable[[TableId], bool]) -> dict[int, Table]:
+        """Every table that ``include`` accepts, by its number, as one snapshot of the catalog shows them."""
+        self.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", doing="reading the catalog")
+        try:
+            found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
+            wanted = [row for row in found if include(TableId(row[1], row[2]))]
+            numbers = [row[0] for row in wanted]
+            generated = catalog.NOT_GENERATED if self.version >= _GENERATED_SINCE else ""
+            columns = (
+                self.query(catalog.COLUMNS_SQL.format(generated=generated), (numbers,), doing="reading the columns") if numbers else []
+            )
+            indexes = self.query(catalog.INDEXES_SQL, (numbers,), doing="reading the indexes") if numbers else []
+            return catalog.tables_of(wanted, columns, indexes, self._fresh_types({row[2] for row in columns}))
+        finally:
+            self.query("ROLLBACK", doing="reading the catalog")
+
+    def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
+        """Relreplident of every table that ``include`` accepts."""
+        found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
+        return {table: identity for table, identity in catalog.identities(found).items() if include(table)}
+
+    def type_texts(self, types: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """format_type() of these (type, modifier)."""
+        wanted = list(dict.fromkeys(types))
+        rows = self.query(
+            "SELECT t, m, pg_catalog.format_type(t, m) FROM unnest(%s::bigint[], %s::int[]) AS u(t, m)",
+            ([one for one, _ in wanted], [modifier for _, modifier in wanted]),
+            doing="naming types",
+        )
+        return {(number, modifier): text for number, modifier, text in rows}
+
+    def _fresh_types(self, numbers: set[int]) -> Types:
+        """Types as they are now: an enum may have got a member since."""
+        types, members = self._ask_types(numbers)
+        self.types.add(types, members)
+        return self.types
+
+    def _ask_types(self, numbers: Iterable[int]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        wanted = list(numbers)
+        types = self.query(
+            f"{TYPES_SQL} WHERE t.oid = ANY(%s::oid[]) OR t.oid IN (SELECT typelem FROM pg_catalog.pg_type WHERE oid = ANY(%s::oid[]))",
+            (wanted, wanted),
+            doing="reading types",
+        )
+        enums = [row[0] for row in types if row[3] == "e"]
+        members = (
+            self.query(MEMBERS_SQL.replace(" ORDER", " WHERE enumtypid = ANY(%s::oid[]) ORDER"), (enums,), doing="reading enums")
+            if enums
+            else []
+        )
+        return types, members
+
+    def require_readable(self, table: Table, probe: str, grant: str) -> None:
+        """PrivilegeError with the GRANT where the account may not read the table."""
+        try:
+            self.query(probe, doing=f"reading {table.id}")
+        except TableChangedError:
+            return
+        except DefiniteError as e:
+            message = f"{e}; run there: {grant}"
+            raise type(e)(message) from e
+
+
+def connect(settings: ConnectSettings, *, by_root: bool, again: bool = False) -> Session:
+    """Open a session. DefiniteError for a server that is too old."""
+    wire = open_wire(settings, again=again)
+    try:
+        if wire.version < OLDEST_VERSION:
+            message = (
+                f"the server at {settings.address} is PostgreSQL {wire.version // 10000}; dblog reads the log of version 14 and later, whose pgoutput has "
+                "logical messages; upgrade the server"
+            )
+            raise DefiniteError(message)
+        # Names of types in the catalog's texts are to say where they lie.
+        wire.query("SELECT pg_catalog.set_config('search_path', '', false)", doing="setting up the session")
+        return Session(wire, by_root=by_root)
+    except BaseException:
+        wire.close()
+        raise

@@ -1,0 +1,191 @@
+"""The replication slot that keeps the log for a connector, and its publication (PostgreSQL manual, 49.2.2 "Replication Slots", CREATE PUBLICATION)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg2
+
+from dblog.dialects.postgres.catalog.sql import quote, quote_table
+from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
+from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, open_wire, translate
+from dblog.dialects.postgres.wire.session import Session
+from dblog.errors import DefiniteError, PositionLostError
+from dblog.model import TableId
+
+_NAME = re.compile(r"[a-z0-9_]{1,63}")
+PLUGIN = "pgoutput"
+_FAILOVER_SINCE = 170000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One row of pg_replication_slots."""
+
+    name: str
+    plugin: str
+    database: str | None
+    active_pid: int | None
+    restart_lsn: int | None
+    confirmed_lsn: int
+    wal_status: str | None
+    """``lost``: the server has dropped log that it needs."""
+
+
+def require_slot_name(name: str) -> None:
+    """DefiniteError for a name that no slot can have."""
+    if not _NAME.fullmatch(name):
+        message = f"slot.name is '{name}'; a slot's name has 1 to 63 lower-case letters, digits and underscores"
+        raise DefiniteError(message)
+
+
+def find_slot(session: Session, name: str) -> Slot | None:
+    """The slot as it is now."""
+    rows = session.query(
+        "SELECT slot_name, plugin, database, active_pid, restart_lsn::text, confirmed_flush_lsn::text, wal_status, slot_type "
+        "FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
+        (name,),
+        doing=f"looking for the slot {name}",
+    )
+    if not rows:
+        return None
+    _, plugin, database, pid, restart, confirmed, wal_status, kind = rows[0]
+    if kind != "logical":
+        message = f"the replication slot {name} is a physical one; name another with slot.name, or drop it: SELECT pg_drop_replication_slot('{name}')"
+        raise DefiniteError(message)
+    return Slot(
+        name=name,
+        plugin=plugin,
+        database=database,
+        active_pid=pid,
+        restart_lsn=None if restart is None else lsn_of(restart),
+        confirmed_lsn=0 if confirmed is None else lsn_of(confirmed),
+        wal_status=wal_status,
+    )
+
+
+def require_ours(slot: Slot, settings: ConnectSettings) -> None:
+    """DefiniteError for a slot of another plugin or database, PositionLostError for one that has lost its log."""
+    if slot.plugin != PLUGIN:
+        message = (
+            f"the slot {slot.name} decodes with {slot.plugin}, and this connector reads {PLUGIN}; name another slot with slot.name, or drop it: "
+            f"SELECT pg_drop_replication_slot('{slot.name}')"
+        )
+        raise DefiniteError(message)
+    if slot.database != settings.database:
+        message = f"the slot {slot.name} is of database '{slot.database}', the connector of '{settings.database}'; name another slot with slot.name"
+        raise DefiniteError(message)
+    if slot.wal_status == "lost":
+        message = (
+            f"the server has dropped log that the slot {slot.name} needs (max_slot_wal_keep_size, or the slot was invalidated), so changes behind "
+            f"{lsn_text(slot.confirmed_lsn)} are lost; drop it with SELECT pg_drop_replication_slot('{slot.name}'), and dump again: "
+            "snapshot.mode=when_needed does"
+        )
+        raise PositionLostError(message)
+
+
+def create_slot(settings: ConnectSettings, name: str, *, version: int, failover: bool) -> int:
+    """Make the slot on a replication connection of its own, which waits for every transaction that is under way; gives the LSN from which all changes come.
+
+    Every transaction that ended in front of it is visible to snapshots from now on. Nothing is exported.
+    """
+    wire = open_wire(settings, again=True, replication=True, name="dblog slot")
+    options = ["SNAPSHOT 'nothing'"]
+    if failover:
+        if version < _FAILOVER_SINCE:
+            wire.close()
+            message = f"slot.failover=true needs PostgreSQL 17, and {settings.address} runs {version // 10000}; set slot.failover=false"
+            raise DefiniteError(message)
+        options.append("FAILOVER")
+    try:
+        with wire.connection.cursor() as cursor:
+            cursor.execute(f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} ({", ".join(options)})')
+            return lsn_of(cursor.fetchone()[1])
+    except psycopg2.Error as e:
+        raise translate(e, settings, f"making the slot {name}") from e
+    finally:
+        wire.close()
+
+
+def drop_slot(session: Session, name: str) -> None:
+    """Drop it, if it is there."""
+    session.query(
+        "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND active_pid IS NULL",
+        (name,),
+        doing=f"dropping the slot {name}",
+    )
+
+
+# ---- the publication
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """One row of pg_publication, and the tables that it publishes."""
+
+    name: str
+    all_tables: bool
+    operations: frozenset[str]
+    by_root: bool
+    tables: frozenset[TableId]
+
+
+def find_publication(session: Session, name: str) -> Publication | None:
+    """The publication as it is now."""
+    rows = session.query(
+        "SELECT puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot FROM pg_catalog.pg_publication WHERE pubname = %s",
+        (name,),
+        doing=f"looking for the publication {name}",
+    )
+    if not rows:
+        return None
+    all_tables, *kinds, by_root = rows[0]
+    tables = session.query(
+        "SELECT schemaname, tablename FROM pg_catalog.pg_publication_tables WHERE pubname = %s",
+        (name,),
+        doing=f"listing the publication {name}",
+    )
+    operations = [kind for kind, on in zip(("insert", "update", "delete", "truncate"), kinds, strict=True) if on]
+    return Publication(
+        name=name,
+        all_tables=all_tables,
+        operations=frozenset(operations),
+        by_root=by_root,
+        tables=frozenset(TableId(schema, table) for schema, table in tables),
+    )
+
+
+def create_publication(session: Session, name: str, tables: Iterable[TableId] | None, *, by_root: bool) -> None:
+    """Make it. ``tables``: those; None for all, also those that are made later."""
+    what = "FOR ALL TABLES" if tables is None else f"FOR TABLE {', '.join(map(quote_table, tables))}" if tables else ""
+    options = " WITH (publish_via_partition_root = true)" if by_root else ""
+    statement = f"CREATE PUBLICATION {quote(name)} {what}{options}"
+    try:
+        session.query(statement, doing=f"making the publication {name}")
+    except PrivilegeError as e:
+        who = "a superuser" if tables is None else f"the owner of the tables with CREATE on database {session.settings.database}"
+        message = f"{e}; run there as {who}: {statement}; or set publication.autocreate.mode=disabled and make it yourself"
+        raise PrivilegeError(message) from e
+
+
+def add_tables(session: Session, publication: Publication, tables: Sequence[TableId]) -> None:
+    """Have it publish these as well."""
+    statement = f"ALTER PUBLICATION {quote(publication.name)} ADD TABLE {', '.join(map(quote_table, tables))}"
+    try:
+        session.query(statement, doing=f"adding tables to the publication {publication.name}")
+    except PrivilegeError as e:
+        message = f"{e}; run there as the owner of the publication and the tables: {statement}"
+        raise PrivilegeError(message) from e
+
+
+def options_of(publication: str, *, version: int, binary: bool = False) -> str:
+    """The options of START_REPLICATION for pgoutput (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters")."""
+    name = quote(publication).replace("'", "''")
+    options: dict[str, Any] = {"proto_version": "1", "publication_names": name, "messages": "true"}
+    if binary:
+        options["binary"] = "true"
+    del version
+    return ", ".join(f"{key} '{value}'" for key, value in options.items())

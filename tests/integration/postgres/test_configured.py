@@ -1,0 +1,136 @@
+"""Keys of the connector that show on the server only: which schemas are looked at, what a table logs, and how far the slot is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dblog.abort import Abort
+from dblog.config.connector import parse_connector
+from dblog.dialects.postgres.task.kind import PostgresKind
+from dblog.errors import DefiniteError
+from stack import Postgres
+from support.postgres import execute, log_end
+from support.postgres_follower import PostgresFollower, drop_slots
+
+
+@pytest.fixture
+def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
+    yield postgres_database
+    drop_slots(postgres, postgres_database)
+
+
+def confirmed(server: Postgres, follower: PostgresFollower) -> str:
+    """Where the follower's slot stands."""
+    ((lsn,),) = execute(server, f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{follower.name}'")
+    return str(lsn)
+
+
+def reaches(server: Postgres, follower: PostgresFollower, lsn: str) -> bool:
+    return bool(execute(server, f"SELECT '{confirmed(server, follower)}'::pg_lsn >= '{lsn}'::pg_lsn")[0][0])
+
+
+def reports(server: Postgres, follower: PostgresFollower, since: str) -> bool:
+    """Whether the follower's connection has sent a status since then, by the server's clock."""
+    return bool(
+        execute(
+            server,
+            "SELECT 1 FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid "
+            f"WHERE s.slot_name = '{follower.name}' AND r.reply_time > '{since}'",
+        )
+    )
+
+
+def identities(server: Postgres, database: str) -> dict[str, str]:
+    rows = execute(server, "SELECT relname, relreplident FROM pg_class WHERE relkind = 'r' AND relname LIKE 't%'", database=database)
+    return {str(name): str(kind) for name, kind in rows}
+
+
+def test_a_check_looks_at_the_chosen_schemas(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, "shop", **{"column.exclude.list": r"other\.t\.note"})
+    follower.sql("CREATE SCHEMA shop", "CREATE SCHEMA other")
+    for schema in ("shop", "other"):
+        follower.sql(f"CREATE TABLE {schema}.t (id INT PRIMARY KEY, note TEXT)")
+
+    def warnings(**config: str) -> list[str]:
+        settings = parse_connector(follower.options, follower.config | config)
+        return [text for text in PostgresKind().check(settings, limit_s=60.0, abort=Abort()) if "column.exclude.list" in text]
+
+    assert warnings() == ["column.exclude.list: member 1 matches no column of a captured table; one that comes later is matched"]
+    assert warnings(**{"schema.include.list": "shop,other"}) == []
+
+
+def test_tables_get_the_replica_identity_that_the_configuration_wants(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(
+        postgres,
+        database,
+        **{"replica.identity.autoset.values": r"public\.t1:FULL,public\.t2:INDEX by_note,public\.t3:NOTHING,public\.t4:full"},
+    )
+    follower.sql(*(f"CREATE TABLE t{number} (id INT PRIMARY KEY, note TEXT NOT NULL)" for number in range(1, 6)))
+    follower.sql("CREATE UNIQUE INDEX by_note ON t2 (note)", "ALTER TABLE t4 REPLICA IDENTITY FULL")
+
+    follower.start()
+    follower.task.stop()
+
+    assert identities(postgres, database) == {"t1": "f", "t2": "i", "t3": "n", "t4": "f", "t5": "d"}
+    assert execute(postgres, "SELECT indisreplident FROM pg_index WHERE indexrelid = 'by_note'::regclass", database=database) == [(True,)]
+
+
+def test_an_account_that_may_not_alter_a_table_fails_with_the_statement_to_run(postgres: Postgres, database: str) -> None:
+    wanted = {"replica.identity.autoset.values": r"public\.t:FULL", "publication.autocreate.mode": "disabled"}
+    account: dict[str, Any] = {"database.user": f"reader_{database}", "database.password": "pw"}
+    follower = PostgresFollower(postgres, database, **wanted, **account)
+    follower.sql(
+        f"CREATE ROLE reader_{database} LOGIN REPLICATION PASSWORD 'pw'",
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        f"GRANT SELECT ON t TO reader_{database}",
+        "CREATE PUBLICATION dbz_publication FOR ALL TABLES",
+    )
+    try:
+        with pytest.raises(DefiniteError, match=r'as its owner run: ALTER TABLE "public"\."t" REPLICA IDENTITY FULL'):
+            follower.start()
+        follower.sql("ALTER TABLE t REPLICA IDENTITY FULL")
+        follower.task = follower.new_task()
+        follower.start()
+        follower.task.stop()
+    finally:
+        drop_slots(postgres, database)
+        follower.sql(f"DROP OWNED BY reader_{database}", f"DROP ROLE reader_{database}")
+
+
+@pytest.mark.parametrize("mode", ["connector", "manual"])
+def test_the_slot_is_moved_on_unless_something_else_moves_it(postgres: Postgres, database: str, mode: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"lsn.flush.mode": mode, "status.update.interval.ms": "50"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+    before = confirmed(postgres, follower)
+
+    follower.sql("INSERT INTO t VALUES (1)")
+    written = log_end(postgres)
+    follower.sql("INSERT INTO t VALUES (2)")
+    follower.until(lambda: len(follower.rows.get("t", {})) == 2)
+    if mode == "connector":
+        follower.until(lambda: reaches(postgres, follower, written))
+    else:
+        follower.restart()  # a new connection, which reports where it begins
+        follower.sql("INSERT INTO t VALUES (3)")
+        follower.until(lambda: len(follower.rows["t"]) == 3)
+        ((since,),) = execute(postgres, "SELECT clock_timestamp()::text")
+        follower.until(lambda: reports(postgres, follower, str(since)))
+        assert confirmed(postgres, follower) == before
+    follower.task.stop()
+
+
+def test_with_heartbeats_the_slot_of_quiet_tables_is_moved_on(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, "quiet", **{"heartbeat.interval.ms": "50", "status.update.interval.ms": "50"})
+    follower.sql("CREATE SCHEMA quiet", "CREATE TABLE quiet.t (id INT PRIMARY KEY)", "CREATE TABLE busy (id INT)")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("INSERT INTO busy SELECT generate_series(1, 1000)")
+    written = log_end(postgres)
+
+    follower.until(lambda: reaches(postgres, follower, written))
+    follower.task.stop()

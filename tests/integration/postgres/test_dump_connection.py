@@ -1,0 +1,47 @@
+"""PostgreSQL's chunk connections keep the contract, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from contracts.dump_connection import DumpConnectionContract, Given
+from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire
+from dblog.dialects.postgres.wire.dump import DumpConnection
+from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.model import TableId
+from stack import Postgres
+from support.postgres import connected, execute
+
+
+def settings_of(server: Postgres, database: str) -> ConnectSettings:
+    return ConnectSettings(host=server.host, port=server.port, user=server.user, password=server.password, database=database)
+
+
+def identity_of(wire: Wire) -> str:
+    return Session(wire, by_root=False).identity
+
+
+class TestDumpConnection(DumpConnectionContract):
+    @pytest.fixture
+    def given(self, postgres: Postgres, postgres_database: str) -> Iterator[Given]:
+        execute(postgres, "CREATE TABLE t (a BIGINT, b VARCHAR(10), v VARCHAR(2000), PRIMARY KEY (a, b))", database=postgres_database)
+        settings = settings_of(postgres, postgres_database)
+        session = connect(settings, by_root=False)
+        (table,) = session.read_tables(lambda table: table == TableId("public", "t")).values()
+        with connected(postgres, database=postgres_database) as connection:
+
+            def insert(rows: Sequence[tuple[int, str, str | None]]) -> None:
+                with connection.cursor() as cursor:
+                    values = b", ".join(cursor.mogrify("(%s, %s, %s)", row) for row in rows)
+                    cursor.execute(b"INSERT INTO t VALUES " + values)
+
+            yield Given(
+                table=table,
+                sql=sql,
+                connect=lambda: DumpConnection.open(settings, settings, identity=identity_of, server=session.identity, read_only=False),
+                insert=insert,
+                row_count=lambda rows: rows.count(b"\n"),
+            )
+        session.close()

@@ -1,0 +1,72 @@
+"""A connector's task on a real PostgreSQL: ``support.task_follower`` with the server's address and a SELECT."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+
+import psycopg2
+import psycopg2.extras
+from dblog.config.connector import POSTGRES_OPTIONS
+from dblog.config.options import Settings
+from dblog.dialects.postgres.catalog.sql import quote
+from dblog.dialects.postgres.task.source import PostgresSource
+from stack import Postgres
+from support.postgres import connected, execute
+from support.task_follower import Row, TaskFollower
+
+
+class PostgresFollower(TaskFollower):
+    """Of one schema of a database."""
+
+    def __init__(self, server: Postgres, database: str, schema: str = "public", **config: str) -> None:
+        self.server = server
+        self.database = database
+        self.schema = schema
+        name = f"c{uuid.uuid4().hex[:8]}"
+        own = {
+            "name": name,
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "topic.prefix": name,
+            "database.hostname": server.host,
+            "database.port": str(server.port),
+            "database.user": server.user,
+            "database.password": server.password,
+            "database.dbname": database,
+            "plugin.name": "pgoutput",
+            "slot.name": name,
+            "schema.include.list": schema,
+            "decimal.handling.mode": "string",
+        }
+        super().__init__({**own, **config}, POSTGRES_OPTIONS)
+
+    def source_of(self, settings: Settings) -> PostgresSource:
+        return PostgresSource(settings)
+
+    def selected(self, table: str) -> list[Row]:
+        with (
+            connected(self.server, database=self.database) as connection,
+            connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor,
+        ):
+            cursor.execute(f"SELECT * FROM {quote(self.schema)}.{quote(table)}")
+            return [dict(row) for row in cursor.fetchall()]
+
+    def sql(self, *statements: str) -> None:
+        execute(self.server, *statements, database=self.database)
+
+
+def drop_slots(server: Postgres, database: str) -> None:
+    """Drop every slot of a database, whoever reads it."""
+    for slot, pid in execute(server, f"SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = '{database}'"):
+        if pid is not None:
+            execute(server, f"SELECT pg_terminate_backend({pid}, 10000)")
+        with contextlib.suppress(psycopg2.errors.UndefinedObject):
+            execute(server, f"SELECT pg_drop_replication_slot('{slot}')")
+
+
+def advance_slots(server: Postgres, database: str) -> None:
+    """Have every slot of a database stand at the log's end, as if all had been read."""
+    for slot, pid in execute(server, f"SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = '{database}'"):
+        if pid is not None:
+            execute(server, f"SELECT pg_terminate_backend({pid}, 10000)")
+        execute(server, f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_flush_lsn())", database=database)
