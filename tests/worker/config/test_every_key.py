@@ -42,8 +42,8 @@ def keys_read(*outside: str) -> tuple[set[str], list[re.Pattern[str]]]:
 
 CHECKED_ALONE = {"signal.kafka.bootstrap.servers", "topic.key.enforce.uniqueness"}
 """Read only by the check of a configuration, which refuses values: hosts that the operator does not allow, a field that is not added to keys yet."""
-ALIKE_BY_CHANCE = {"message.prefix.exclude.list", "openlineage.integration.dataset.kafka.bootstrap.servers"}
-"""Read by nobody, and ending as f-strings do that read other lists, and the brokers of clients."""
+ALIKE_BY_CHANCE = {"openlineage.integration.dataset.kafka.bootstrap.servers"}
+"""Read by nobody, and ending as an f-string does that reads the brokers of clients."""
 READ = keys_read()
 READ_FOR_POSTGRES = keys_read(*OF_BINLOGS)
 

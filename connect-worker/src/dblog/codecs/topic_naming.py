@@ -122,6 +122,10 @@ class TopicNaming:
         """``__debezium-heartbeat.<prefix>``, or ``topic.heartbeat.name`` alone."""
         return clean_topic(self.heartbeat_name or self._joined(self.heartbeat_prefix, self.prefix))
 
+    def other(self, suffix: str) -> str:
+        """The topic of records that are of no table."""
+        return clean_topic(self._joined(self.prefix, suffix))
+
     @property
     def transactions(self) -> str:
         """The topic of transaction metadata."""

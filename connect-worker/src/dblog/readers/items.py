@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dblog.codecs.plan import RowContext
     from dblog.codecs.rowplan import RowEncoder
+    from dblog.codecs.schema import Schema
     from dblog.codecs.transactions import TransactionBorder
     from dblog.core.timeline import Position
     from dblog.core.watermark import WatermarkPosition
@@ -135,6 +136,19 @@ class Signals:
 
 
 @dataclass(slots=True, kw_only=True)
+class OtherRecord:
+    """A record of the log that is of no table, such as a logical message. Its topic is ``<prefix>.<suffix>``, partition 0 is not asked for."""
+
+    suffix: str
+    key_schema: Schema
+    key: dict[str, Any]
+    value_schema: Schema
+    value: dict[str, Any]
+    position: Any
+    moves: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
 class Held:
     """From here on these tables, and no others, have changes in the log that no SELECT can see yet: no window of them may be open. # I2"""
 
@@ -165,4 +179,4 @@ class Unusable:
     decoded: bool = True
 
 
-LogItem = LogRows | Moved | Statement | Watermarks | Signals | Held | OnlyByDump | Unusable
+LogItem = LogRows | Moved | Statement | Watermarks | Signals | OtherRecord | Held | OnlyByDump | Unusable

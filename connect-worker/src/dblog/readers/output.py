@@ -11,7 +11,7 @@ from dblog.model import Segment, TableId
 from dblog.readers.contract import Progress, SchemaReports
 from dblog.readers.dumping import Dumping
 from dblog.readers.interleaved import Interleaver
-from dblog.readers.items import LogRows, Signals, Statement
+from dblog.readers.items import LogRows, OtherRecord, Signals, Statement
 from dblog.readers.marks import MarkExchange
 from dblog.readers.options import ReaderOptions
 from dblog.readers.patience import Patience
@@ -96,6 +96,10 @@ class LogOutput:
         """Rows of a signal table; what they ask for goes out with their position."""
         if self._signals is not None:
             self._signals.of_table(item)
+
+    def other(self, item: OtherRecord) -> None:
+        """A record that is of no table."""
+        self._interleaver.extra([self._made(lambda: self._records.other(item))])
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
         """Everything up to there is out: windows whose marks it meets open and close."""

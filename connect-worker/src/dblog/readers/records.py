@@ -39,6 +39,7 @@ from dblog.kafka.frames import frames, registers_together
 from dblog.model import Headers, Segment, Table, TableId
 from dblog.readers.contract import Progress, RowPlans
 from dblog.readers.interleaved import ChunkMarker
+from dblog.readers.items import OtherRecord
 
 Made = TypeVar("Made")
 
@@ -257,6 +258,11 @@ class Records:
             partition=0,
             context_headers=False,
         )
+
+    def other(self, item: OtherRecord) -> Segment:
+        """A record of the log that is of no table."""
+        topic = self._naming.other(item.suffix)
+        return self._segment(topic, item.key_schema, item.key, item.value_schema, item.value, partition=None, context_headers=False)
 
     def chunk_context(self, low: WatermarkPosition, now_us: int) -> RowContext:
         """Of the rows of a chunk, by the low watermark of its window."""

@@ -26,7 +26,7 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.errors import DamagedLogError, DefiniteError, ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import LogReader, LogSource, Progress
-from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
+from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, OtherRecord, Signals, Statement, Unusable, Watermarks
 from dblog.readers.queue import QueueClosedError
 from dblog.readers.schemas import StatementDone
 
@@ -120,6 +120,9 @@ class Output(Protocol):
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
         """Everything up to there is out. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of the log is there now."""
+
+    def other(self, item: OtherRecord) -> None:
+        """A record that is of no table."""
 
     def statement(self, statement: Statement, done: StatementDone) -> None:
         """Tables have changed."""
@@ -394,6 +397,10 @@ class LogStream:
                     self._move(reader, item.position, moves=item.moves)
                     if item.moves:  # else this run has taken them before
                         self._output.signals(item)
+                case OtherRecord():
+                    self._move(reader, item.position, moves=item.moves)
+                    self._output.other(item)
+                    self._sent()
                 case Statement():
                     self._move(reader, item.position, moves=item.moves)
                     self._statement(reader, item)

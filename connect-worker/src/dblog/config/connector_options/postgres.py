@@ -18,7 +18,6 @@ from dblog.config.connector_options.forms import (
     SNAPSHOT,
     bool_option,
     list_option,
-    not_yet,
     option,
 )
 from dblog.config.connector_options.history import OWN_HISTORY_OPTIONS
@@ -182,7 +181,6 @@ _MESSAGES = (
         group=FILTERS,
         label="Include message prefixes",
         check=regexes,
-        refused=only(because=not_yet("write logical messages")),
     ),
     list_option(
         name="message.prefix.exclude.list",
@@ -190,7 +188,6 @@ _MESSAGES = (
         group=FILTERS,
         label="Exclude message prefixes",
         check=all_of(regexes, excludes("message.prefix.include.list")),
-        no_effect="logical messages are not written",
     ),
 )
 

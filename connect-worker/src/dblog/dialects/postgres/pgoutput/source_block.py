@@ -46,6 +46,27 @@ def source_schema() -> Schema:
     )
 
 
+def source_of_message(context: PostgresContext, *, version: str, name: str) -> dict[str, Any]:
+    """``source`` of a logical message, which is of no table."""
+    return {
+        "version": version,
+        "connector": CONNECTOR,
+        "name": name,
+        "ts_ms": context.source_ts_us // 1000,
+        "db": context.database,
+        "sequence": f'["{context.sequence_high}","{context.sequence_low}"]',
+        "ts_us": context.source_ts_us,
+        "ts_ns": context.source_ts_us * 1000,
+        "schema": "",
+        "table": "",
+        "txId": context.xid,
+        "lsn": context.lsn,
+        "xmin": None,
+        "origin": context.origin,
+        "origin_lsn": context.origin_lsn,
+    }
+
+
 def source_block(plan: TablePlan, context: PostgresContext, *, row: int) -> dict[str, Any]:
     """The envelope's ``source`` of one row."""
     return source_head(plan, context, row=row, database=context.database) | {

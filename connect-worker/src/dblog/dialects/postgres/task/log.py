@@ -21,6 +21,7 @@ from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
 from dblog.dialects.postgres.pgoutput.visibility import Logged, Snapshot
 from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
+from dblog.dialects.postgres.task.logical_messages import LogicalMessages
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.wire.dump import WATERMARK_PREFIX
 from dblog.dialects.postgres.wire.log import LogConnection
@@ -54,6 +55,7 @@ class PostgresLog:
         self._resolve = resolve
         self._context = context
         self._signal_tables = signal_tables
+        self._messages = LogicalMessages(connections.settings, context.clock)
         self._confirms = confirms_log(connections.settings)
         self._confirmed: ConfirmedLsn | None = None
         self._reader: PostgresReader | None = None
@@ -84,7 +86,15 @@ class PostgresLog:
         )
         decoder.start(at.at, epoch=epoch, now_us=self._context.clock.now_us)
         log.info("reading the log", lsn=lsn_text(at.at.lsn), slot=self._connections.slot, skip_changes=at.at.event)
-        self._reader = PostgresReader(connection, decoder, schemas=self._schemas, epoch=epoch, timeline=at.timeline, database=at.database)
+        self._reader = PostgresReader(
+            connection,
+            decoder,
+            schemas=self._schemas,
+            messages=self._messages,
+            epoch=epoch,
+            timeline=at.timeline,
+            database=at.database,
+        )
         return self._reader
 
     def end(self, *, epoch: int) -> Position:
@@ -111,11 +121,20 @@ class PostgresReader:
     """One log connection. Implements ``readers.contract.LogReader``."""
 
     def __init__(
-        self, connection: LogConnection, decoder: Any, *, schemas: PostgresSchemas, epoch: int, timeline: int, database: str
+        self,
+        connection: LogConnection,
+        decoder: Any,
+        *,
+        schemas: PostgresSchemas,
+        messages: LogicalMessages,
+        epoch: int,
+        timeline: int,
+        database: str,
     ) -> None:
         self._connection = connection
         self._decoder = decoder
         self._schemas = schemas
+        self._messages = messages
         self._epoch = epoch
         self._timeline = timeline
         self._database = database
@@ -195,10 +214,12 @@ class PostgresReader:
             case SignalRow(texts, fault):
                 rows = () if fault is not None else (texts,)
                 yield Signals(rows=rows, at=self._watermark_position(event), position=event.position, fault=fault)
-            case Message(_, _, prefix, content):
+            case Message(_, _, prefix, content) as message:
                 token = _watermark_of(prefix, content)
                 if token is not None:
                     yield Watermarks(rows=(token,), at=self._watermark_position(event), position=event.position)
+                elif self._messages.includes(prefix):
+                    yield self._messages.record(message, self._context(event), event.position)
                 else:
                     yield Moved(position=event.position)
 
@@ -211,17 +232,20 @@ class PostgresReader:
             file=wal_file(self._timeline, event.commit_lsn), pos=event.commit_lsn, sequence_high=high, sequence_low=low
         )
 
-    def _statement(self, event: LogEvent, change: RelationChanged | Truncated) -> Statement:
+    def _context(self, event: LogEvent) -> PostgresContext:
         high, low = self._sequence(event)
-        source = PostgresContext(
+        return PostgresContext(
             database=self._database,
-            xid=event.xid,
+            xid=event.xid or None,
             lsn=event.lsn,
             source_ts_us=event.ts_us,
             now_us=event.ts_us,
             sequence_high=high,
             sequence_low=low,
         )
+
+    def _statement(self, event: LogEvent, change: RelationChanged | Truncated) -> Statement:
+        high, low = self._sequence(event)
         return Statement(
             statement=change,
             text="",
@@ -231,7 +255,7 @@ class PostgresReader:
             begin=event.position,
             note={"lsn": lsn_text(event.lsn)},
             where=lsn_text(event.lsn),
-            source=source,
+            source=self._context(event),
         )
 
 
