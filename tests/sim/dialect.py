@@ -536,6 +536,9 @@ class SimLog:
     def shows(self, shown: Any, table: TableId, low: Position) -> bool:
         return True
 
+    def beat(self) -> None:
+        pass
+
     def confirm(self, offset: OffsetMap) -> None:
         pass
 

@@ -134,3 +134,19 @@ def test_with_heartbeats_the_slot_of_quiet_tables_is_moved_on(postgres: Postgres
 
     follower.until(lambda: reaches(postgres, follower, written))
     follower.task.stop()
+
+
+def test_the_statement_of_a_heartbeat_is_run_with_each_and_one_that_fails_does_not_end_the_task(postgres, postgres_database) -> None:
+    execute(postgres, "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE beats (at TIMESTAMPTZ)", database=postgres_database)
+    query = {"heartbeat.interval.ms": "50", "heartbeat.action.query": "INSERT INTO beats VALUES (clock_timestamp())"}
+    follower = PostgresFollower(postgres, postgres_database, **query, **{"snapshot.mode": "no_data", "table.include.list": "public.t"})
+    try:
+        follower.start()
+        follower.until(lambda: execute(postgres, "SELECT count(*) > 2 FROM beats", database=postgres_database) == [(True,)])
+        execute(postgres, "DROP TABLE beats", "INSERT INTO t VALUES (1)", database=postgres_database)
+        follower.until(lambda: follower.ops("t") == ["c"])
+        execute(postgres, "CREATE TABLE beats (at TIMESTAMPTZ)", database=postgres_database)
+        follower.until(lambda: execute(postgres, "SELECT count(*) > 2 FROM beats", database=postgres_database) == [(True,)])
+    finally:
+        follower.task.stop()
+        drop_slots(postgres, postgres_database)

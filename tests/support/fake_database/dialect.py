@@ -248,6 +248,9 @@ class FakeLog:
     def shows(self, shown: Any, table: TableId, low: Position) -> bool:
         return True
 
+    def beat(self) -> None:
+        pass
+
     def confirm(self, offset: OffsetMap) -> None:
         self._server.database.confirmed.append(offset["entries"])
 

@@ -256,7 +256,6 @@ REFUSED = [
     ("snapshot.mode", "configuration_based", ("flags", "use initial, no_data or when_needed")),
     ("snapshot.mode", "custom", ("Java", "use initial, no_data or when_needed")),
     ("snapshot.locking.mode", "custom", ("Java", "use none")),
-    ("heartbeat.action.query", "INSERT INTO beats VALUES (now())", ("does not run SQL with a heartbeat", "remove the key")),
     ("sourceinfo.struct.maker", "org.example.Mine", ("Java", "remove the key")),
     ("transaction.metadata.factory", "org.example.Mine", ("Java", "remove the key")),
     ("driver.socketTimeout", "10", ("JDBC", "remove the key")),

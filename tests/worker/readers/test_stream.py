@@ -26,6 +26,9 @@ NOTHING: Any = iter(())
 class ScriptedLog:
     """A log source, its reader, the clock and the output in one: each step of the script is what happens before one read."""
 
+    def beat(self) -> None:
+        """Nothing is done at the source."""
+
     def __init__(self, steps: Iterator[Callable[[], int]], **options: Any) -> None:
         self.steps = steps
         self.connect: Callable[[], None] = lambda: None

@@ -184,6 +184,9 @@ class LogSource(Protocol):
         window's low watermark, which the log has come to. Asked by the log thread. # I2
         """
 
+    def beat(self) -> None:
+        """A heartbeat is sent: do at the source what the configuration wants with it. It does not keep the log thread waiting."""
+
     def confirm(self, offset: OffsetMap) -> None:
         """The offset is stored: the server may drop what lies before it. Called by the committing thread."""
 

@@ -502,6 +502,7 @@ class LogStream:
             self._beat_at_s = now_s
             self.beat_at_us = self._clock.now_us()
             self._output.heartbeat()
+            self._source.beat()
             self._sent()
         elif (self._unsent or self._output.dump_moved) and now_s - self._moved_at_s >= POSITION_INTERVAL_S:
             self._output.push()

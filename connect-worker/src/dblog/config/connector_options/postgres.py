@@ -74,10 +74,8 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "sourceinfo.struct.maker": {"refused": only("io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", because=NO_JAVA)},
     "heartbeat.action.query": {
-        "refused": only(
-            because="dblog does not run SQL with a heartbeat yet; remove the key. With heartbeat.interval.ms the slot is moved on without "
-            "it while its tables are quiet"
-        )
+        "refused": None,
+        "doc": "SQL statement that is run in the database with each heartbeat. A slot whose tables are quiet is moved on without it.",
     },
     "topic.naming.strategy": {
         "default": STRATEGIES[1],

@@ -108,6 +108,9 @@ class BinlogLog:
         del shown, table, low
         return True
 
+    def beat(self) -> None:
+        """Nothing is done at the source."""
+
     def confirm(self, offset: OffsetMap) -> None:
         """A binlog is kept by the server's own rules."""
 

@@ -73,6 +73,18 @@ class Connections:
             read_only=self.read_only,
         )
 
+    def open_heartbeat(self) -> Wire:
+        """For the statement of heartbeats, to this very server."""
+        wire = open_wire(settings_of(self.settings), again=True, name="dblog heartbeat")
+        try:
+            if Session(wire, by_root=by_root(self.settings)).identity != self.identity:
+                message = f"another server answers at {wire.settings.address} now"
+                raise ServerChangedError(message)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
     def open_log(self, at: PostgresProgress, confirmed: ConfirmedLsn) -> LogConnection:
         """The log from there on. ServerChangedError when another server answers than the position belongs to."""
         session = self.live_session()

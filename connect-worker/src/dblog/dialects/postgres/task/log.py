@@ -21,6 +21,7 @@ from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
 from dblog.dialects.postgres.pgoutput.visibility import Logged, Snapshot
 from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
+from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.wire.dump import WATERMARK_PREFIX
@@ -56,6 +57,8 @@ class PostgresLog:
         self._context = context
         self._signal_tables = signal_tables
         self._messages = LogicalMessages(connections.settings, context.clock)
+        statement = connections.settings.text_or_none("heartbeat.action.query")
+        self._heartbeat = None if statement is None else HeartbeatQuery(statement, connections.open_heartbeat)
         self._confirms = confirms_log(connections.settings)
         self._confirmed: ConfirmedLsn | None = None
         self._reader: PostgresReader | None = None
@@ -109,6 +112,11 @@ class PostgresLog:
 
     def passed_over(self, table: TableId) -> None:
         """Nothing to remember: a transaction comes when it commits."""
+
+    def beat(self) -> None:
+        """Run heartbeat.action.query."""
+        if self._heartbeat is not None:
+            self._heartbeat.beat()
 
     def confirm(self, offset: OffsetMap) -> None:
         """The server may drop what lies in front of the stored position. # I1"""
