@@ -9,7 +9,8 @@ import httpx
 from cost import forget_peak, peak_mib
 from demo.pipeline import Connector, Worker, task_pids
 from demo.rest import Rest
-from stack import Debezium, Kafka
+from postgres import connector_config
+from stack import Debezium, Kafka, Postgres
 from stack.database import Database
 from stack.process import wait_until
 from tables import DATABASE
@@ -57,6 +58,11 @@ class Engine:
 
     def create(self, name: str, tables: list[str], *, mode: str, options: dict[str, str]) -> None:
         self._server_id += 10
+        if isinstance(self.source, Postgres):
+            chosen = {"table.include.list": ",".join(f"{DATABASE}.{table}" for table in tables), "snapshot.mode": mode, **options}
+            self.rest.create(name, connector_config(self.source, name, chosen))
+            wait_until(lambda: self.rest.state(name) == "RUNNING", timeout_s=LIMIT_S, what=f"{name} to run")
+            return
         connector = Connector(
             name=name,
             prefix=name,

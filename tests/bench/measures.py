@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import psycopg2
 import pymysql
 from confluent_kafka import Consumer, TopicPartition
 from cost import Meter
 from demo.topics import Topics, delete_topics
 from engines import LIMIT_S, POLL_S, Engine, Variant
 from stack.process import wait_until
-from tables import DATABASE, LATENCY, NARROW, SIGNAL, SIGNALS, TEN, Source
+from tables import DATABASE, SIGNALS, Source
 from works import CatchUp, Dump, DumpBeside, Latency, Restart
 
 POKE = "poke"
@@ -40,7 +41,7 @@ class Field:
 
     def __init__(self, source: Source, bootstrap: str, report: Callable[[str], None]) -> None:
         self.source, self.bootstrap, self.report = source, bootstrap, report
-        source.create(POKE, NARROW)
+        source.create(POKE, source.shape("NARROW"))
 
     def topic(self, name: str, table: str) -> Topics:
         return Topics(self.bootstrap, [f"{name}.{DATABASE}.{table}"])
@@ -56,12 +57,13 @@ class Field:
                 raise TimeoutError(f"waited {LIMIT_S:g} s for {', '.join(waiting)} to follow the log")
             for variant, name in connectors:
                 variant.engine.rest.state(name)  # raises when it has failed
-            self.source.execute(NARROW.insert(POKE, "1"))
+            self.source.execute(self.source.shape("NARROW").insert(POKE, "1"))
             time.sleep(1)
             waiting = {name: topics for name, topics in waiting.items() if topics.records() == 0}
 
     def end(self, variant: Variant, name: str) -> None:
         variant.engine.delete(name)
+        self.source.drop_slot(name)
         delete_topics(self.bootstrap, f"{name}.")
 
     def between_first_and_last(
@@ -86,9 +88,9 @@ class Field:
 def catch_up(field: Field, work: CatchUp, variants: Sequence[Variant], *, units: int, rounds: int) -> dict[str, list[Measured]]:
     """All connectors are made and stopped, the backlog is written once, and they read it one after the other."""
     source, table = field.source, work.name
-    source.create(table, work.shape)
+    source.create(table, source.shape(work.shape))
     if base := work.base(units):
-        source.write_many(table, work.shape, base, log=False, numbered=True)
+        source.write_many(table, source.shape(work.shape), base, log=False, numbered=True)
     entrants = [(variant, f"{work.name}_{variant.key}_{at}") for at in range(rounds) for variant in variants]
     field.follow(entrants, [table])
     for variant, name in entrants:
@@ -111,9 +113,9 @@ def catch_up(field: Field, work: CatchUp, variants: Sequence[Variant], *, units:
 def dump(field: Field, work: Dump, variants: Sequence[Variant], *, units: int, rounds: int) -> dict[str, list[Measured]]:
     """Each contestant makes a new connector on the same table; nothing is written meanwhile."""
     source, table = field.source, work.name
-    source.create(table, work.shape)
-    source.write_many(table, work.shape, units, log=False)
-    source.execute(f"ANALYZE TABLE {DATABASE}.{table}")
+    source.create(table, source.shape(work.shape))
+    source.write_many(table, source.shape(work.shape), units, log=False)
+    source.execute(source.analyze(table))
     field.report(f"{work.name}: {units:,} rows lie in the table")
     results: dict[str, list[Measured]] = {variant.key: [] for variant in variants}
     for at in range(rounds):
@@ -136,11 +138,11 @@ LIVE = "live"
 def dump_beside(field: Field, work: DumpBeside, variants: Sequence[Variant], *, units: int, rounds: int) -> dict[str, list[Measured]]:
     """Each contestant follows the log, which small transactions come into at an even pace, and is asked by a signal for a large table."""
     source, table = field.source, work.name
-    source.create(table, work.shape)
-    source.create(LIVE, LATENCY)
-    source.create(SIGNALS, SIGNAL)
-    source.write_many(table, work.shape, units, log=False)
-    source.execute(f"ANALYZE TABLE {DATABASE}.{table}")
+    source.create(table, source.shape(work.shape))
+    source.create(LIVE, source.shape("LATENCY"))
+    source.create(SIGNALS, source.shape("SIGNAL"))
+    source.write_many(table, source.shape(work.shape), units, log=False)
+    source.execute(source.analyze(table))
     field.report(f"{work.name}: {units:,} rows lie in the table")
     results: dict[str, list[Measured]] = {variant.key: [] for variant in variants}
     for at in range(rounds):
@@ -189,7 +191,7 @@ class Arrivals:
         return found
 
     def _write(self) -> None:
-        with contextlib.suppress(pymysql.err.OperationalError):  # it is ended before its time
+        with contextlib.suppress(pymysql.err.OperationalError, psycopg2.Error):  # it is ended before its time
             self._field.source.write_paced(LIVE, per_s=self._per_s, seconds=2 * LIMIT_S)
 
     def _listen(self) -> None:
@@ -211,9 +213,9 @@ def latency(field: Field, work: Latency, variants: Sequence[Variant], *, seconds
     for at in range(rounds):
         for variant in variants:
             engine, name = variant.engine, f"{work.name}_{variant.key}_{at}"
-            source.create(table, LATENCY)
+            source.create(table, source.shape("LATENCY"))
             field.follow([(variant, name)], [table])
-            source.execute(LATENCY.insert(table, "1"))
+            source.execute(source.shape("LATENCY").insert(table, "1"))
             topics = field.topic(name, table)
             wait_until(lambda topics=topics: topics.records() == 1, timeout_s=LIMIT_S, what=f"the first row of {name}")
             results[variant.key].append(_delays(field, engine, name, table, per_s=work.per_s, seconds=seconds))
@@ -267,20 +269,20 @@ def _long(key: bytes) -> int:
 def restart(field: Field, work: Restart, variants: Sequence[Variant], *, statements: int, rounds: int) -> dict[str, list[Measured]]:
     """Both follow the same DDLs of a captured table; then everything of one is killed and started again at once, a row waiting in the log."""
     source, table, changing = field.source, "restarted", "changing"
-    source.create(table, NARROW)
-    source.create(changing, TEN)
+    source.create(table, source.shape("NARROW"))
+    source.create(changing, source.shape("TEN"))
     entrants = [(variant, f"{work.name}_{variant.key}") for variant in variants]
     field.follow(entrants, [table, changing])
     began_s = time.monotonic()
     source.execute(*(f"ALTER TABLE {DATABASE}.{changing} ALTER COLUMN amount SET DEFAULT {n}" for n in range(statements)))
-    source.execute(NARROW.insert(table, "1"))
+    source.execute(source.shape("NARROW").insert(table, "1"))
     field.report(f"{work.name}: {statements:,} DDLs lie in the binlog after {time.monotonic() - began_s:.0f} s")
     for variant, name in entrants:
         topics = field.topic(name, table)
         wait_until(lambda topics=topics: topics.records() >= 1, timeout_s=LIMIT_S, what=f"{name} to pass the DDLs")
         before = variant.engine.offsets(name)
         while variant.engine.offsets(name) == before:  # each row is a new position in the log; the worker stores it in its own time
-            source.execute(NARROW.insert(table, "1"))
+            source.execute(source.shape("NARROW").insert(table, "1"))
             time.sleep(0.5)
     results: dict[str, list[Measured]] = {variant.key: [] for variant in variants}
     for _ in range(rounds):
@@ -318,7 +320,7 @@ def _killed(field: Field, engine: Engine, name: str, table: str) -> Measured:
 
 def _one(field: Field, table: str) -> int:
     """Insert a row; its key."""
-    field.source.execute(NARROW.insert(table, "1"))
+    field.source.execute(field.source.shape("NARROW").insert(table, "1"))
     return field.source.newest(table)
 
 

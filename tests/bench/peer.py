@@ -1,14 +1,16 @@
 """dblog against Debezium 3.6.1 in Kafka Connect 4.3.1: same database, same tables, same broker, same binlog, in turn. README.md lists what is asked.
 
-python tests/bench/peer.py [WORK ...] [--scale 0.1] [--rounds 3]
+python tests/bench/peer.py [WORK ...] [--source postgres] [--scale 0.1] [--rounds 3]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,12 @@ from engines import LIMIT_S, TUNED, Ours, Peer, Variant
 from machine import machine
 from measures import Field, Measured, catch_up, dump, dump_beside, latency, restart
 from peerreport import entry, tables
+from postgres import PostgresTables
 from rich.console import Console
-from stack import Debezium, Kafka, MySql
+from stack import Debezium, Kafka, MySql, Postgres
 from stack.process import wait_until
-from tables import DATABASE, TEN, Source
-from works import WORKS, CatchUp, Dump, DumpBeside, Latency, Restart, Work
+from tables import DATABASE, Source
+from works import ON_POSTGRES, WORKS, CatchUp, Dump, DumpBeside, Latency, Restart, Work, on_postgres
 
 BUILD = ROOT / "build" / "bench"
 FOLDER = BUILD / "peer"
@@ -33,15 +36,16 @@ WARM_ROWS = 200_000
 def warm_up(field: Field, variants: list[Variant], rows: int) -> None:
     """A dump, a catch-up of many rows and one of single rows, for the JVM's compiler; what ours gets out of it is warm file caches."""
     source, table = field.source, "warm"
-    source.create(table, TEN)
-    source.write_many(table, TEN, rows, log=False)
+    shape = source.shape("TEN")
+    source.create(table, shape)
+    source.write_many(table, shape, rows, log=False)
     for variant in variants:
         variant.engine.create(f"warm_{variant.key}", [table], mode="initial", options=variant.options)
     for written in (rows, 2 * rows, 2 * rows + rows // 2):
         if written == 2 * rows:
-            source.write_many(table, TEN, rows)
+            source.write_many(table, shape, rows)
         elif written > 2 * rows:
-            source.write_single(table, TEN, rows // 2)
+            source.write_single(table, shape, rows // 2)
         for variant in variants:
             topics = field.topic(f"warm_{variant.key}", table)
             wait_until(
@@ -71,35 +75,56 @@ def ask(field: Field, work: Work, ours: Ours, peer: Peer, *, scale: float, round
             return restart(field, work, bare, statements=statements, rounds=rounds)
 
 
-def run(works: list[Work], *, scale: float, rounds: int, console: Console) -> list[dict[str, Any]]:
-    """All works on servers of their own; what is done is written after each."""
+@contextlib.contextmanager
+def prepared(source: str) -> Iterator[Source | PostgresTables]:
+    """The server, with what both programs need."""
+    if source == "postgres":
+        options = {"shared_buffers": "1GB", "max_wal_size": "8GB", "logical_decoding_work_mem": "256MB"}
+        with Postgres(FOLDER / source, durable=False, options=options) as server:
+            tables = PostgresTables(server)
+            tables.prepare()
+            yield tables
+        return
     options = {"innodb_buffer_pool_size": "1G", "binlog_expire_logs_seconds": 0, "max_binlog_size": "1G"}
-    with MySql(FOLDER / "mysql", durable=False, options=options) as server, Kafka(FOLDER / "kafka") as kafka:
+    with MySql(FOLDER / source, durable=False, options=options) as server:
         create_connector_user(server)
-        source = Source(server)
-        source.execute(f"GRANT RELOAD, SHOW DATABASES, LOCK TABLES ON *.* TO '{CONNECTOR_USER}'@'%'")  # Debezium's snapshot asks for these
-        source.prepare()
-        source.execute(
+        found = Source(server)
+        found.execute(f"GRANT RELOAD, SHOW DATABASES, LOCK TABLES ON *.* TO '{CONNECTOR_USER}'@'%'")  # Debezium's snapshot asks for these
+        found.prepare()
+        found.execute(
             f"GRANT INSERT, DELETE ON {DATABASE}.* TO '{CONNECTOR_USER}'@'%'"
         )  # its incremental one writes windows into the table of signals
+        yield found
+
+
+def run(works: list[Work], *, source: str, scale: float, rounds: int, console: Console) -> list[dict[str, Any]]:
+    """All works on servers of their own; what is done is written after each."""
+    with prepared(source) as found, Kafka(FOLDER / "kafka") as kafka:
+        server = found.server
         worker = Worker(kafka, FOLDER / "worker", name="bench", options=FLUSH)
-        debezium = Debezium(FOLDER / "debezium", kafka, registry_url=worker.url, flavor="mysql", options=FLUSH)
+        debezium = Debezium(FOLDER / "debezium", kafka, registry_url=worker.url, flavor=source, options=FLUSH)
         with worker, debezium:
-            field = Field(source, kafka.bootstrap, lambda text: console.print(text, markup=False))
+            field = Field(found, kafka.bootstrap, lambda text: console.print(text, markup=False))
             ours, peer = Ours(worker, kafka, server), Peer(debezium, kafka, server)
             warm_up(field, [Variant("ours", ours), Variant("peer", peer)], max(40_000, int(WARM_ROWS * min(1, scale))))
             facts = {**machine(server), "scale": scale}
             entries: list[dict[str, Any]] = []
             for work in works:
                 entries.append(entry(work, ask(field, work, ours, peer, scale=scale, rounds=rounds), facts))
-                (BUILD / "peer.json").write_text(json.dumps(entries, indent=2) + "\n")
+                written(source).write_text(json.dumps(entries, indent=2) + "\n")
             return entries
+
+
+def written(source: str) -> Path:
+    """Where the figures are."""
+    return BUILD / ("peer.json" if source == "mysql" else f"peer_{source}.json")
 
 
 def main() -> int:
     names = [work.name for work in WORKS]
     parser = argparse.ArgumentParser(description="dblog against Debezium: speed, memory, delays.")
     parser.add_argument("works", nargs="*", metavar="WORK", help=f"all, or some of: {' '.join(names)}")
+    parser.add_argument("--source", choices=("mysql", "postgres"), default="mysql")
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows and of DDLs, default 1")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -109,14 +134,18 @@ def main() -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     works = [work for work in WORKS if not arguments.works or work.name in arguments.works]
+    if arguments.source == "postgres":
+        if beyond := set(arguments.works) - set(ON_POSTGRES):
+            parser.error(f"not asked of PostgreSQL: {', '.join(sorted(beyond))}; there are {', '.join(ON_POSTGRES)}")
+        works = [on_postgres(work) for work in works if work.name in ON_POSTGRES]
     try:
-        entries = run(works, scale=arguments.scale, rounds=arguments.rounds, console=console)
+        entries = run(works, source=arguments.source, scale=arguments.scale, rounds=arguments.rounds, console=console)
     finally:
-        for data in ("mysql", "kafka"):
+        for data in (arguments.source, "kafka"):
             shutil.rmtree(FOLDER / data, ignore_errors=True)
     for table in tables(works, entries):
         console.print(table)
-    console.print(f"written to {Path(BUILD / 'peer.json').relative_to(ROOT)}")
+    console.print(f"written to {written(arguments.source).relative_to(ROOT)}")
     return 0
 
 

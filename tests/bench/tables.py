@@ -105,11 +105,25 @@ SIGNAL = Shape("id varchar(64) NOT NULL PRIMARY KEY, type varchar(32) NOT NULL, 
 """The table of signals, as Debezium's documentation has it."""
 
 
+SHAPES = {"TEN": TEN, "NARROW": NARROW, "TEXT": TEXT, "JSON": JSON, "WIDE": WIDE, "LATENCY": LATENCY, "SIGNAL": SIGNAL}
+
+
 class Source:
-    """The database under measurement, as its administrator."""
+    """The database under measurement, as its administrator. ``postgres.PostgresTables`` is the same for PostgreSQL."""
 
     def __init__(self, server: Database) -> None:
         self.server = server
+
+    def shape(self, name: str) -> Shape:
+        """A table of the benchmarks, by its name here."""
+        return SHAPES[name]
+
+    def analyze(self, table: str) -> str:
+        """The statement that brings its statistics up to date."""
+        return f"ANALYZE TABLE {DATABASE}.{table}"
+
+    def drop_slot(self, name: str) -> None:
+        """A binlog is kept for nobody."""
 
     def execute(self, *statements: str, log: bool = True) -> None:
         """Each statement commits; with ``log=False`` the binary log does not see it."""
