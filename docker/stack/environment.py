@@ -34,7 +34,12 @@ STAMPS = BUILD / "stamps"
 """Where a step notes what it was made from."""
 _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
-_EXTENSIONS = {"dialects/mysql/binlog": "_fast", "kafka": "_librdkafka"}
+_EXTENSIONS = {
+    "dialects/mysql/binlog": "_fast",
+    "dialects/postgres/pgoutput": "_fast",
+    "dialects/postgres/wire": "_libpq",
+    "kafka": "_librdkafka",
+}
 _INCLUDED = ("codecs",)
 """Folders whose .pxi files an extension includes."""
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import date
 from decimal import Context, Decimal
 from typing import Any, Literal, Protocol
 from zlib import crc32
@@ -440,6 +440,8 @@ def _member_text(schema: Schema, value: Any) -> str:
 
 
 _MILLIS_PER_DAY = 86_400_000
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_YEARS_PER_ERA, _DAYS_PER_ERA = 400, 146_097
 _DATE_UNITS = {avro.DATE: _MILLIS_PER_DAY, avro.TIME: 1, avro.TIMESTAMP: 1}
 
 
@@ -449,8 +451,11 @@ def _java_date(millis: int) -> str:
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}Z"
     if millis < _MILLIS_PER_DAY:
         return clock
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
-    day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+    eras, day_of_era = divmod(
+        millis // _MILLIS_PER_DAY + _EPOCH_DAY - 1, _DAYS_PER_ERA
+    )  # the calendar repeats itself, and Python's ends in 9999
+    like = date.fromordinal(day_of_era + 1)
+    day = f"{like.year + eras * _YEARS_PER_ERA:04d}-{like.month:02d}-{like.day:02d}"
     return day if millis % _MILLIS_PER_DAY == 0 else f"{day}T{clock}"
 
 

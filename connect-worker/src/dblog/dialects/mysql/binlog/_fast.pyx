@@ -2,8 +2,9 @@
 """The compiled hot path: rows to Avro records (FastPlan), the log's bytes to batches of them (LogDecoder), result-set packets.
 
 It makes what the reference implementations make (rowplan.ReferencePlan, decoder_reference.ReferenceLogDecoder), byte for byte; property tests compare them.
-Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. The parts are in four files: ``_fast_bytes.pxi``
-(buffers, varints, calendar, decimals), ``_fast_json.pxi`` (documents), ``_fast_plan.pxi`` (FastPlan) and ``_fast_log.pxi`` (LogDecoder).
+Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. The parts are in five files: ``_fast_bytes.pxi``
+(buffers, varints, calendar, decimals), ``_fast_record.pxi`` (what all dialects' plans share), ``_fast_json.pxi`` (documents), ``_fast_plan.pxi`` (FastPlan) and
+``_fast_log.pxi`` (LogDecoder).
 """
 
 import dataclasses
@@ -16,26 +17,13 @@ from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schem
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 
 include "../../../codecs/_fast_bytes.pxi"
-
-cdef extern from "fast_crc32.h" nogil:
-    void dblog_crc32_init()
-    uint32_t dblog_crc32(uint32_t seed, const uint8_t* p, size_t n)
-
-dblog_crc32_init()
-
-
-cdef inline uint32_t crc32_of(uint32_t seed, const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    return dblog_crc32(seed, p, n)
+include "../../../codecs/_fast_record.pxi"
 
 
 def crc32(data not None, uint32_t seed=0):
     """zlib's crc32, for tests."""
     cdef const uint8_t[::1] view = data
     return dblog_crc32(seed, &view[0], view.shape[0]) if view.shape[0] else seed
-
-
-cdef extern from "fast_md5.h" nogil:
-    void dblog_md5_head(const uint8_t* p, size_t n, uint8_t* out)
 
 
 def md5_head(data not None):

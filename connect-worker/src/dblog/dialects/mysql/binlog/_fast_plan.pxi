@@ -5,9 +5,6 @@
 # checked against the end of the row once (``row_of_log``, ``row_of_result``) before an operation sees it. Column kinds without an
 # operation call the dialect's reader and Avro's plain writer (OP_CALL).
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.list cimport PyList_Append, PyList_SetSlice
-
 cdef enum Op:
     OP_SKIP = 0
     OP_CALL
@@ -1258,19 +1255,6 @@ cdef const uint8_t* next_payload(const uint8_t* p, const uint8_t* end, const uin
             return p
 
 
-cdef inline int64_t floor_div(int64_t value, int64_t unit) noexcept nogil:
-    """Division toward the past, as Java's floorDiv and Python's //."""
-    cdef int64_t q = value // unit
-    return q - 1 if value % unit < 0 else q
-
-
-cdef inline int64_t in_unit(int64_t micros, int64_t unit) noexcept nogil:
-    """Microseconds in milli-, micro- or nanoseconds; nanoseconds beyond the years 1677 to 2262 wrap, as a Java long does."""
-    if unit == 1:
-        return micros
-    return floor_div(micros, unit) if unit > 0 else <int64_t>(<uint64_t>micros * <uint64_t>-unit)
-
-
 cdef inline int64_t fraction_micros(const uint8_t* p, Py_ssize_t n) noexcept nogil:
     """A big-endian fraction of 0 to 3 bytes."""
     if n == 0:
@@ -1299,14 +1283,6 @@ cdef inline int64_t time2_micros(const uint8_t* p, Py_ssize_t n) noexcept nogil:
     elif extra == 2:
         fraction *= 100
     return sign * (seconds * 1000000 + fraction)
-
-
-cdef inline Py_ssize_t signed_digits(int64_t value, char* out) noexcept nogil:
-    """Decimal digits with a sign."""
-    if value >= 0:
-        return digits_of(<uint64_t>value, out)
-    out[0] = 45
-    return 1 + digits_of(<uint64_t>0 - <uint64_t>value, out + 1)
 
 
 cdef tuple _fill(Ctx* ctx, context):
@@ -1344,9 +1320,6 @@ cdef tuple _fill(Ctx* ctx, context):
     return file, gtid, query, snapshot, transaction
 
 
-_STRING = Schema(kind=Kind.STRING)
-_NEW_KEY_HEADER = rowplan.NEW_KEY_HEADER
-_OLD_KEY_HEADER = rowplan.OLD_KEY_HEADER
 _CHARS = frozenset({"char", "nchar", "national char"})
 _UNITS = {Form.MILLIS: 1000, Form.MICROS: 1, Form.NANOS: -1000}
 _INT_OPS = {
@@ -1435,24 +1408,6 @@ cdef int _result_op(column) except -1:
     if source == Source.BIT and form == Form.BOOLEAN:
         return OP_TRUTH
     return _RESULT_OPS.get((source, form), OP_CALL)
-
-
-def _branches(schema):
-    """Union bytes of (null, value)."""
-    assert schema.optional
-    return (2, 0) if avro.null_branch(schema) else (0, 2)
-
-
-def _rewriting(read, rewrite):
-    """A reader whose value is masked, hashed or cut."""
-    if rewrite is None:
-        return read
-
-    def rewritten(raw):
-        value = read(raw)
-        return None if value is None else rewrite(value)
-
-    return rewritten
 
 
 def _truncated(plan, index):

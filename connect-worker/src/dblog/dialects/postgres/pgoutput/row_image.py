@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dblog.codecs.plan import TablePlan
+from dblog.codecs.plan import ColumnPlan, TablePlan
 from dblog.codecs.rowplan import LogRowsReader, other_width
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext, source_block
 from dblog.dialects.postgres.values import fields
@@ -137,7 +137,7 @@ class PostgresImage:
     def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - the protocol's
         """A reader of one change: its message behind the table's number."""
         values = self._values(plan)
-        unavailable = [unavailable_of(column, self._modes) if column.schema is not None else None for column in plan.columns]
+        unavailable = [self.unavailable(column) for column in plan.columns]
 
         def read(op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
             del version
@@ -168,13 +168,18 @@ class PostgresImage:
 
         return read
 
+    def reader(self, column: ColumnPlan, /) -> fields.Read:
+        """From a column's text to its value."""
+        return fields.reader(column, self._modes)
+
+    def unavailable(self, column: ColumnPlan, /) -> Any:
+        """What stands for a value of the column that was not sent; None: nothing can."""
+        return unavailable_of(column, self._modes) if column.schema is not None else None
+
     def _values(self, plan: TablePlan) -> Callable[[Raw, list[Any]], Row]:
         # A column that is in no record may have a type that nobody can read.
         keys = set(plan.key)
-        readers = [
-            fields.reader(column, self._modes, where=f"{plan.table.id}.{column.name}") if column.included or at in keys else None
-            for at, column in enumerate(plan.columns)
-        ]
+        readers = [self.reader(column) if column.included or at in keys else None for at, column in enumerate(plan.columns)]
 
         def values(row: Raw, unavailable: list[Any]) -> Row:
             return tuple(

@@ -11,6 +11,7 @@ from dblog.codecs.schema import Schema
 from dblog.config.options import Settings
 from dblog.core.selection import column_rewrite, name_matcher
 from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.postgres.pgoutput._fast import FastPlan
 from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
 from dblog.dialects.postgres.pgoutput.source_block import CONNECTOR, PostgresContext, source_block, source_schema
 from dblog.dialects.postgres.values.modes import TypeModes
@@ -60,8 +61,8 @@ class PostgresPlans:
         return column_plan(column, self._modes, table, included=included)
 
     def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
-        """The encoder of a table version."""
-        return ReferencePlan(plan, self._image, writers)
+        """The encoder of a table version: compiled where the plan writes Avro by itself."""
+        return FastPlan(plan, self._image) if writers is None else ReferencePlan(plan, self._image, writers)
 
     def schema_change(self, report: Any, at: Any, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Debezium's PostgreSQL connector reports no schemas, so there is nothing to take apart."""

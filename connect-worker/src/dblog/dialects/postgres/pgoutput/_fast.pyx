@@ -1,0 +1,24 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=True
+"""The compiled hot path of PostgreSQL: tuples and lines of COPY to Avro records (FastPlan), copy messages to batches of them (LogDecoder).
+
+It makes what the reference implementations make (rowplan.ReferencePlan with row_image.PostgresImage, decoder_reference.ReferenceLogDecoder), byte for byte;
+property tests compare them. Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. What is of every
+dialect is in ``codecs/_fast_bytes.pxi`` and ``codecs/_fast_record.pxi``; beside this file are ``_fast_text.pxi`` (the server's texts as values),
+``_fast_plan.pxi`` (FastPlan) and ``_fast_log.pxi`` (LogDecoder).
+"""
+
+import dataclasses
+
+from dblog.codecs import avro, envelope, rowplan
+from dblog.codecs.plan import Form
+from dblog.codecs.rewrites import Mask
+from dblog.codecs.schema import Kind, Schema
+from dblog.dialects.postgres.pgoutput.row_image import no_key
+from dblog.dialects.postgres.pgoutput.source_block import PostgresContext, source_schema
+from dblog.dialects.postgres.values.sources import PgSource
+from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
+
+include "../../../codecs/_fast_bytes.pxi"
+include "../../../codecs/_fast_record.pxi"
+include "_fast_text.pxi"
+include "_fast_plan.pxi"
