@@ -1,11 +1,17 @@
 """Types of the compiled hot path. See _fast.pyx for how; codecs/rowplan.py and pgoutput/decoder_reference.py have the reference implementations."""
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
 from dblog.codecs.fingerprint import Fingerprints
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records
+from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
+from dblog.core.timeline import Position
+from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset
+from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
+from dblog.model import TableId
+from dblog.readers.items import IgnoredForNow, LogCounts, LogRows, RowsParked
 
 class FastPlan:
     """The compiled RowEncoder of one table version; Avro only."""
@@ -20,3 +26,50 @@ class FastPlan:
     def end_of_rows(self, rows: bytes | bytearray | memoryview, start: int, rows_max: int, bytes_max: int) -> int: ...
     def fingerprint_chunk(self, rows: bytes | bytearray | memoryview, dropped_keys: AbstractSet[bytes]) -> Fingerprints: ...
     def check_table_map(self, body: bytes) -> None: ...
+
+class LogDecoder:
+    """Copy messages of a replication connection to finished records and the messages that need a decision. Pure: it never blocks and does no I/O.
+
+    ``resolve(relation, position, offset)`` gives the encoder of a table's rows, None for a table that is not captured, ROWS_PARKED for one that is parked;
+    asked once for each Relation message until ``forget_tables``, and each time again where the answer is IGNORED_FOR_NOW. ``committed`` hears of each
+    transaction that ends: its number, its commit LSN and the numbers of the tables that it has changed. ``signal_tables``: rows that are inserted there come
+    out as ``SignalRow``. ``transactions``: records have their order in their transaction, whose borders come with them.
+    """
+
+    def __init__(
+        self,
+        *,
+        resolve: Callable[[Relation, Position, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
+        committed: Callable[[int, int, frozenset[int]], None],
+        database: str,
+        records_max: int = 1000,
+        bytes_max: int = ...,
+        signal_tables: AbstractSet[TableId] = ...,
+        transactions: bool = False,
+    ) -> None: ...
+    def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
+        """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""
+
+    def feed(self, data: bytes) -> list[LogRows | LogEvent]:
+        """Take more copy messages, each whole and behind its length (4 bytes, little-endian); give what is finished.
+
+        Stops behind a LogEvent that may change how the next rows are read, and before a message that cannot be handled: while ``held``, call ``feed(b"")``
+        again. The error of such a message is raised when nothing precedes it.
+        """
+
+    def flush(self) -> list[LogRows | LogEvent]:
+        """Give out what is pending; an item without segments when only the position has moved."""
+
+    def forget_tables(self) -> None:
+        """Ask for the encoder of each table again."""
+
+    def leave_out(self) -> None:
+        """Pass over the next row of a captured table: the one that raised BadRowsError."""
+
+    @property
+    def counts(self) -> LogCounts:
+        """What it has met since it was made. Any thread may ask."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the last call stopped early and ``feed(b"")`` would go on."""

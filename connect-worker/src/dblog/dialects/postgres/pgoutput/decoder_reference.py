@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dblog.codecs.rowplan import OLD_KEY_HEADER, Op, RowEncoder
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
@@ -29,6 +30,9 @@ Resolve = Callable[[Relation, Position, LogOffset], RowEncoder | IgnoredForNow |
 
 _OPS: dict[bytes, Op] = {b"I": "c", b"U": "u", b"D": "d"}
 _SIGNAL_COLUMNS = 3
+_ROW_HEADER = 5
+"""A letter and the number of a table."""
+_Message = TypeVar("_Message")
 
 
 @dataclass(slots=True)
@@ -113,10 +117,10 @@ class ReferenceLogDecoder:
             start, end = self._pending[self._pending_at]
             try:
                 self._copy_message(start, end)
-            except DefiniteError:
+            except Exception:
                 if not self._out and not self._records:
                     raise
-                self._emit_batch()
+                self._emit_batch()  # the next call meets it again
                 break
             self._pending_at += 1
         return self._out
@@ -131,45 +135,52 @@ class ReferenceLogDecoder:
     # ---- messages
 
     def _copy_message(self, start: int, end: int) -> None:
-        data = self._data
-        match data[start : start + 1]:
+        data = self._data[start:end]
+        match data[:1]:
             case b"w":
-                if end - start <= messages.XLOG_DATA.size:
+                if len(data) <= messages.XLOG_DATA.size:
                     raise self._damaged("a message without content")
-                _, lsn, _, _ = messages.XLOG_DATA.unpack_from(data, start)
-                self._message(data, start + messages.XLOG_DATA.size, end, lsn)
+                _, lsn, _, _ = messages.XLOG_DATA.unpack_from(data)
+                self._message(data[messages.XLOG_DATA.size :], lsn)
+                self.counts.bytes += len(data) - messages.XLOG_DATA.size
             case b"k":
-                _, lsn, _, _ = messages.KEEPALIVE.unpack_from(data, start)
+                if len(data) < messages.KEEPALIVE.size:
+                    raise self._damaged("a message that is cut off")
+                _, lsn, _, _ = messages.KEEPALIVE.unpack_from(data)
                 if not self._commit_lsn and lsn > self._lsn:
                     self._lsn, self._moved = lsn, True  # everything that ended in front of it has been sent
             case _:
                 raise self._damaged("a copy message of an unknown kind")
 
-    def _message(self, data: bytes, at: int, end: int, lsn: int) -> None:
-        letter, at = data[at : at + 1], at + 1
-        self.counts.bytes += end - at + 1
+    def _message(self, data: bytes, lsn: int) -> None:
+        letter = data[:1]
+        match letter:
+            case b"B":
+                self._begin(self._read(messages.read_begin, data))
+            case b"C":
+                self._commit(self._read(messages.read_commit, data))
+            case b"I" | b"U" | b"D":
+                if len(data) < _ROW_HEADER:
+                    raise self._damaged("a message that is cut off")
+                self._row(_OPS[letter], int.from_bytes(data[1:_ROW_HEADER]), data[_ROW_HEADER:], lsn)
+            case b"R":
+                self._relation(self._read(messages.read_relation, data), lsn)
+            case b"T":
+                self._truncate(self._read(messages.read_truncate, data), lsn)
+            case b"M":
+                self._emitted(self._read(messages.read_message, data), lsn)
+            case b"O":
+                self._origin = self._read(messages.read_origin, data)
+            case b"Y":
+                pass  # a type's name; the catalog has it, too
+            case _:
+                raise self._damaged(f"a message of the unknown kind {letter!r}")
+
+    def _read(self, read: Callable[[bytes, int], _Message], data: bytes) -> _Message:
+        """What is behind a message's letter."""
         try:
-            match letter:
-                case b"B":
-                    self._begin(messages.read_begin(data, at))
-                case b"C":
-                    self._commit(messages.read_commit(data, at))
-                case b"I" | b"U" | b"D":
-                    number = int.from_bytes(data[at : at + 4])
-                    self._row(_OPS[letter], number, data[at + 4 : end], lsn)
-                case b"R":
-                    self._relation(messages.read_relation(data, at), lsn)
-                case b"T":
-                    self._truncate(messages.read_truncate(data, at), lsn)
-                case b"M":
-                    self._emitted(messages.read_message(data, at), lsn)
-                case b"O":
-                    self._origin = messages.read_origin(data, at)
-                case b"Y":
-                    pass  # a type's name; the catalog has it, too
-                case _:
-                    raise self._damaged(f"a message of the unknown kind {letter!r}")
-        except (ValueError, IndexError, OverflowError, struct.error) as e:
+            return read(data, 1)
+        except (ValueError, IndexError, struct.error) as e:
             raise self._damaged("a message that is cut off") from e
 
     def _begin(self, begin: messages.Begin) -> None:
@@ -345,7 +356,7 @@ class ReferenceLogDecoder:
         self, op: Op, encoder: RowEncoder, keys: list[bytes | None], values: list[bytes | None], headers: dict[int, Headers]
     ) -> None:
         records = sum(value is not None for value in values)
-        if self._counts is not None:
+        if self._counts is not None and records:
             table = str(encoder.plan.table.id)
             self._counts.tables[table] = self._counts.tables.get(table, 0) + records
         rows = records - sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())

@@ -105,10 +105,10 @@ def copy_messages(data: bytes) -> Iterator[tuple[int, int]]:
         yield start, at
 
 
-def text_at(data: bytes, at: int) -> tuple[str, int]:
-    """The text that begins there, and what is behind its zero byte."""
+def text_at(data: bytes, at: int, *, errors: str = "surrogateescape") -> tuple[str, int]:
+    """The text that begins there, and what is behind its zero byte. ``errors``: what becomes of bytes that are no UTF-8."""
     end = data.index(0, at)
-    return data[at:end].decode("utf-8", "surrogateescape"), end + 1
+    return data[at:end].decode("utf-8", errors), end + 1
 
 
 def read_begin(data: bytes, at: int) -> Begin:
@@ -147,14 +147,17 @@ def read_truncate(data: bytes, at: int) -> Truncate:
 
 
 def read_message(data: bytes, at: int) -> Message:
-    """Behind the letter ``M``."""
+    """Behind the letter ``M``. ValueError where the content is cut off."""
     flags, lsn = _MESSAGE.unpack_from(data, at)
     prefix, at = text_at(data, at + _MESSAGE.size)
     (size,) = struct.unpack_from(">I", data, at)
-    return Message(bool(flags & TRANSACTIONAL), lsn, prefix, data[at + 4 : at + 4 + size])
+    content = data[at + 4 : at + 4 + size]
+    if len(content) != size:
+        raise ValueError
+    return Message(bool(flags & TRANSACTIONAL), lsn, prefix, content)
 
 
 def read_origin(data: bytes, at: int) -> Origin:
-    """Behind the letter ``O``."""
+    """Behind the letter ``O``. Records have the name."""
     (lsn,) = struct.unpack_from(">Q", data, at)
-    return Origin(lsn, text_at(data, at + 8)[0])
+    return Origin(lsn, text_at(data, at + 8, errors="replace")[0])

@@ -12,8 +12,8 @@ import structlog
 from dblog.config.log_confirmation import confirms_log
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.postgres.pgoutput._fast import LogDecoder
 from dblog.dialects.postgres.pgoutput.changes import RelationChanged, Truncated
-from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogEvent, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
@@ -79,7 +79,7 @@ class PostgresLog:
 
         settings = self._connections.settings
         connection = self._connections.open_log(at, self._confirmed)
-        decoder = ReferenceLogDecoder(
+        decoder = LogDecoder(
             resolve=self._resolve,
             committed=committed,
             database=at.database,
