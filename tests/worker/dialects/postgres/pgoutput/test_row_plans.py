@@ -290,7 +290,7 @@ def test_an_error_names_the_column_and_leaves_the_plan_usable() -> None:
     for body in (change_of(None, [b"one", b"a"]), change_of(None, [b"1"]), b"?"):
         with pytest.raises(DefiniteError):
             fast.encode_rows("c", body, CONTEXT)
-    with pytest.raises(BadRowsError, match="column id"):
+    with pytest.raises(BadRowsError, match="t.id: the server"):
         fast.encode_chunk(b"1\ta\none\tb\n", CONTEXT, frozenset())
 
     assert len(fast.encode_rows("c", change_of(None, [b"1", b"a"]), CONTEXT)[0]) == 1
@@ -324,8 +324,8 @@ def test_a_plan_that_two_threads_share_says_so() -> None:
     again: list[Any] = []
 
     class Image(PostgresImage):
-        def reader(self, plan: Any) -> Any:
-            read = super().reader(plan)
+        def reader(self, plan: Any, column: Any) -> Any:
+            read = super().reader(plan, column)
             return lambda raw: (again.append(outcome_of_a_call()), read(raw))[1]
 
     fast = FastPlan(made.plan, Image(made.modes))

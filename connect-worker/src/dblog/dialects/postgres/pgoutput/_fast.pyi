@@ -10,6 +10,7 @@ from dblog.core.timeline import Position
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
+from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.model import TableId
 from dblog.readers.items import IgnoredForNow, LogCounts, LogRows, RowsParked
 
@@ -27,12 +28,23 @@ class FastPlan:
     def fingerprint_chunk(self, rows: bytes | bytearray | memoryview, dropped_keys: AbstractSet[bytes]) -> Fingerprints: ...
     def check_table_map(self, body: bytes) -> None: ...
 
+class FastLogged:
+    """The compiled form of ``visibility.Logged``. The log thread alone uses it."""
+
+    def __init__(self, begin: Snapshot, *, recent_max: int = ..., ranges_max: int = ...) -> None: ...
+    def committed(self, xid: int, position: Position, relations: frozenset[int]) -> None:
+        """The log has its commit."""
+
+    def shows(self, shown: Snapshot, relation: int | None, low: Position) -> bool:
+        """Whether a chunk of the table that was read in this snapshot shows all that the log has of it in front of ``low``."""
+
 class LogDecoder:
     """Copy messages of a replication connection to finished records and the messages that need a decision. Pure: it never blocks and does no I/O.
 
     ``resolve(relation, position, offset)`` gives the encoder of a table's rows, None for a table that is not captured, ROWS_PARKED for one that is parked;
     asked once for each Relation message until ``forget_tables``, and each time again where the answer is IGNORED_FOR_NOW. ``committed`` hears of each
-    transaction that ends: its number, its commit LSN and the numbers of the tables that it has changed. ``signal_tables``: rows that are inserted there come
+    transaction that ends: its number, its commit LSN and the numbers of the tables that it has changed; a FastLogged is noted in without a call.
+    ``signal_tables``: rows that are inserted there come
     out as ``SignalRow``. ``transactions``: records have their order in their transaction, whose borders come with them.
     """
 
@@ -40,7 +52,7 @@ class LogDecoder:
         self,
         *,
         resolve: Callable[[Relation, Position, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
-        committed: Callable[[int, int, frozenset[int]], None],
+        committed: Callable[[int, int, frozenset[int]], None] | FastLogged,
         database: str,
         records_max: int = 1000,
         bytes_max: int = ...,

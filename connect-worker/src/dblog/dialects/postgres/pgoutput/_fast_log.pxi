@@ -1,6 +1,6 @@
 # LogDecoder: the copy messages of a replication connection to batches of finished records.
 #
-# Pure: bytes in, items out. A transaction costs one call of ``committed`` and no other Python object but its records. Messages that are rare (a Relation, a
+# Pure: bytes in, items out. A transaction costs no Python object but its records where ``committed`` is a FastLogged. Messages that are rare (a Relation, a
 # TRUNCATE, what pg_logical_emit_message has written) are read by the reference implementation's functions. A message is consumed only when it was handled:
 # after an exception the decoder stands before it, with everything earlier already given out, so a caller may try again or give up. # I4 I5
 
@@ -58,6 +58,7 @@ cdef class LogDecoder:
 
     cdef object resolve
     cdef object committed
+    cdef FastLogged logged
     cdef str database
     cdef bytes database_bytes
     cdef object signal_tables
@@ -126,6 +127,7 @@ cdef class LogDecoder:
     ):
         self.resolve = resolve
         self.committed = committed
+        self.logged = committed if isinstance(committed, FastLogged) else None
         self.database = database
         self.database_bytes = database.encode()
         self.records_max = records_max
@@ -354,7 +356,10 @@ cdef class LogDecoder:
     cdef int commit(self, uint64_t end_lsn, int64_t ts_us) except -1:
         if not self.commit_lsn:
             raise self.damaged("a commit without a transaction")
-        self.committed(self.xid, self.commit_lsn, self.changed)
+        if self.logged is not None:
+            self.logged.note(self.xid, self.ctx.high, self.low, self.changed)
+        else:
+            self.committed(self.xid, self.commit_lsn, self.changed)
         if self.counts_ is not None:
             self.borders.append(TransactionBorder(self.counts_.id, ts_us, dict(self.counts_.tables)))
             self.counts_ = None

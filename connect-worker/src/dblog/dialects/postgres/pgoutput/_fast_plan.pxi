@@ -168,7 +168,7 @@ cdef class FastPlan:
                 self.cols[index].apart = 1
                 self.any_apart = 1
                 self._column(self.count + slot)
-            self.key_readers.append(image.reader(column))
+            self.key_readers.append(image.reader(plan, column))
             self.key_unchanged.append(image.unavailable(column))
         self._envelope()
 
@@ -224,7 +224,7 @@ cdef class FastPlan:
         if c.op == OP_ZONED and not 0 <= c.fsp <= 6:
             c.op = OP_CALL
         self.fixed_max += FIELD_MAX
-        self.readers[index] = _rewriting(self.image.reader(column), column.rewrite)
+        self.readers[index] = _rewriting(self.image.reader(self.plan, column), column.rewrite)
         self.writers[index] = avro.writer(dataclasses.replace(schema, optional=False))
 
     cdef const uint8_t* kept(self, bytes encoded, Py_ssize_t* size) except NULL:

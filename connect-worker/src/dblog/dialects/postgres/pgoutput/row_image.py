@@ -168,9 +168,9 @@ class PostgresImage:
 
         return read
 
-    def reader(self, column: ColumnPlan, /) -> fields.Read:
+    def reader(self, plan: TablePlan, column: ColumnPlan, /) -> fields.Read:
         """From a column's text to its value."""
-        return fields.reader(column, self._modes)
+        return fields.reader(column, self._modes, where=f"{plan.table.id}.{column.name}")
 
     def unavailable(self, column: ColumnPlan, /) -> Any:
         """What stands for a value of the column that was not sent; None: nothing can."""
@@ -179,7 +179,7 @@ class PostgresImage:
     def _values(self, plan: TablePlan) -> Callable[[Raw, list[Any]], Row]:
         # A column that is in no record may have a type that nobody can read.
         keys = set(plan.key)
-        readers = [self.reader(column) if column.included or at in keys else None for at, column in enumerate(plan.columns)]
+        readers = [self.reader(plan, column) if column.included or at in keys else None for at, column in enumerate(plan.columns)]
 
         def values(row: Raw, unavailable: list[Any]) -> Row:
             return tuple(

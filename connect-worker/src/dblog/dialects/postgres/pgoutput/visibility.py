@@ -11,7 +11,7 @@ the log has them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import deque
 from dataclasses import dataclass
 
 from dblog.core.timeline import Position
@@ -47,7 +47,8 @@ class Snapshot:
 
 
 class Logged:
-    """The transactions that a run has read from the log, as far as a snapshot may lack them. The log thread alone uses it.
+    """The transactions that a run has read from the log, as far as a snapshot may lack them: the reference implementation of ``_fast.FastLogged``. The log
+    thread alone uses it.
 
     ``begin``: a snapshot that was taken ahead of the first connection to the log.
     """
@@ -55,7 +56,7 @@ class Logged:
     def __init__(self, begin: Snapshot) -> None:
         self._newest = begin.xmax
         self._in_doubt = set(begin.under_way)
-        self._recent: OrderedDict[int, tuple[Position, frozenset[int]]] = OrderedDict()
+        self._recent: deque[tuple[int, Position, frozenset[int]]] = deque()
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._overflown = False
@@ -64,9 +65,9 @@ class Logged:
         """The log has its commit. ``xid`` has 32 bits; ``relations``: the numbers of the tables that it has changed."""
         transaction = self._whole(xid)
         self._in_doubt.discard(transaction)
-        self._recent[transaction] = (position, relations)
+        self._recent.append((transaction, position, relations))
         if len(self._recent) > RECENT_MAX:
-            oldest, _ = self._recent.popitem(last=False)
+            oldest, _, _ = self._recent.popleft()
             self._add(oldest)
 
     def shows(self, shown: Snapshot, relation: int | None, low: Position) -> bool:
@@ -82,7 +83,7 @@ class Logged:
             return False
         return not any(
             not shown.shows(one) and position < low and (relation is None or relation in relations)
-            for one, (position, relations) in self._recent.items()
+            for one, position, relations in self._recent
         )
 
     def _whole(self, xid: int) -> int:
@@ -100,8 +101,7 @@ class Logged:
     def _forget(self, xmin: int) -> None:
         """Every snapshot from now on shows what is below."""
         self._in_doubt = {one for one in self._in_doubt if one >= xmin}
-        for one in [one for one in self._recent if one < xmin]:
-            del self._recent[one]
+        self._recent = deque(note for note in self._recent if note[0] >= xmin)
         keep = bisect_right(self._ends, xmin)
         del self._starts[:keep], self._ends[:keep]
         if self._overflown and not self._starts:
@@ -109,6 +109,8 @@ class Logged:
 
     def _add(self, transaction: int) -> None:
         """To the ranges [start, end) of old ones."""
+        if self._is_old(transaction):
+            return  # the log was read again
         at = bisect_right(self._starts, transaction)
         joins_left = at > 0 and self._ends[at - 1] == transaction
         joins_right = at < len(self._starts) and self._starts[at] == transaction + 1

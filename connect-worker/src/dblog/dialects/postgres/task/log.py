@@ -12,14 +12,14 @@ import structlog
 from dblog.config.log_confirmation import confirms_log
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
-from dblog.dialects.postgres.pgoutput._fast import LogDecoder
+from dblog.dialects.postgres.pgoutput._fast import FastLogged, LogDecoder
 from dblog.dialects.postgres.pgoutput.changes import RelationChanged, Truncated
 from dblog.dialects.postgres.pgoutput.items import LogEvent, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal_file
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
-from dblog.dialects.postgres.pgoutput.visibility import Logged, Snapshot
+from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
@@ -62,7 +62,7 @@ class PostgresLog:
         self._confirms = confirms_log(connections.settings)
         self._confirmed: ConfirmedLsn | None = None
         self._reader: PostgresReader | None = None
-        self._logged: Logged | None = None
+        self._logged: FastLogged | None = None
 
     def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> PostgresReader:
         """Read on from ``at``."""
@@ -71,30 +71,25 @@ class PostgresLog:
         if self._confirmed is None:
             self._confirmed = ConfirmedLsn(at.at.lsn if self._confirms else _NOTHING)
         if self._logged is None:
-            self._logged = Logged(Snapshot.of(self._connections.live_session().snapshot()))
-        epoch, logged = at.epoch, self._logged
-
-        def committed(xid: int, commit_lsn: int, relations: frozenset[int]) -> None:
-            logged.committed(xid, sequence_of(epoch=epoch, lsn=commit_lsn), relations)
-
+            self._logged = FastLogged(Snapshot.of(self._connections.live_session().snapshot()))
         settings = self._connections.settings
         connection = self._connections.open_log(at, self._confirmed)
         decoder = LogDecoder(
             resolve=self._resolve,
-            committed=committed,
+            committed=self._logged,
             database=at.database,
             records_max=min(1000, settings.integer("max.batch.size")),
             signal_tables=self._signal_tables,
             transactions=settings.boolean("provide.transaction.metadata"),
         )
-        decoder.start(at.at, epoch=epoch, now_us=self._context.clock.now_us)
+        decoder.start(at.at, epoch=at.epoch, now_us=self._context.clock.now_us)
         log.info("reading the log", lsn=lsn_text(at.at.lsn), slot=self._connections.slot, skip_changes=at.at.event)
         self._reader = PostgresReader(
             connection,
             decoder,
             schemas=self._schemas,
             messages=self._messages,
-            epoch=epoch,
+            epoch=at.epoch,
             timeline=at.timeline,
             database=at.database,
         )
