@@ -404,9 +404,9 @@ cdef class LogDecoder:
         return self.event_out(relation, lsn, 0)
 
     cdef int truncate(self, truncate, uint64_t lsn) except -1:
+        self.changed = self.changed.union(truncate.relations)
         if self.next_was_taken():
             return 0
-        self.changed = self.changed.union(truncate.relations)
         self.kind = "TRUNCATE"
         self.row_lsn = lsn
         return self.event_out(truncate, lsn, 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dblog.core.changes import AlterTable, Change, RenameTable, TruncateTable
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
 from dblog.model import Column, Table, TableId
 
 _WIDENED = frozenset({"varchar", "varbit"})
@@ -25,22 +25,38 @@ class RelationChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeAgain:
+    """A table of a known name that is another one now: the one before was dropped, with its rows."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
 class Truncated:
     """Tables that one TRUNCATE has emptied."""
 
     tables: tuple[TableId, ...]
 
 
-def changes_of(statement: RelationChanged | Truncated) -> list[Change]:
+def changes_of(statement: RelationChanged | MadeAgain | Truncated) -> list[Change]:
     """As changes of tables."""
     match statement:
+        case MadeAgain(table):
+            return [DropTable((table.id,)), CreateTable(table, with_rows=True)]
         case Truncated(tables):
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):
             renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
             if replace(before, id=after.id) == after:
                 return renamed
-            return [*renamed, AlterTable(after.id, after, rewrites=rewrites(before.columns, after.columns))]
+            why = rewrites(before.columns, after.columns) or _other_key(before, after)
+            return [*renamed, AlterTable(after.id, after, rewrites=why)]
+
+
+def _other_key(before: Table, after: Table) -> str | None:
+    if after.key and after.key != before.key:
+        return f"its rows are distinguished by {', '.join(after.key)} instead of {', '.join(before.key) or 'nothing'}"
+    return None
 
 
 def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:
@@ -85,6 +101,8 @@ def rewritten(changes: Iterable[Change]) -> dict[TableId, str]:
         match change:
             case AlterTable(_, table, reason) if reason is not None:
                 found[table.id] = reason
+            case CreateTable(table) if change.with_rows:
+                found[table.id] = "it was made again"
             case RenameTable(pairs):
                 for old, new in pairs:
                     found[new] = f"it was {old}"

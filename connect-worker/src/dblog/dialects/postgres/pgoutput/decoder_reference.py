@@ -217,9 +217,9 @@ class ReferenceLogDecoder:
         self._event_out(relation, lsn, taken=False)
 
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
+        self._changed.update(truncate.relations)
         if self._next_was_taken():
             return
-        self._changed.update(truncate.relations)
         self._kind, self._row_lsn = "TRUNCATE", lsn
         self._event_out(truncate, lsn, taken=True)
 

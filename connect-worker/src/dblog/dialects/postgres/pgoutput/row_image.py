@@ -161,7 +161,7 @@ class PostgresImage:
 
         def read(rows: bytes) -> Iterator[Row]:
             for line in rows.split(b"\n")[:-1]:
-                row = fields_of_line(line)
+                row = fields_of_line(line) if plan.columns else []
                 if len(row) != len(plan.columns):
                     raise other_width(plan, len(row))
                 yield values(row, [])

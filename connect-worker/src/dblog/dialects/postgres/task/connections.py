@@ -8,9 +8,9 @@ from dblog.config.options import Settings
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
-from dblog.dialects.postgres.wire.log import LogConnection
+from dblog.dialects.postgres.wire.log import LogConnection, identified
 from dblog.dialects.postgres.wire.session import Session, connect
-from dblog.dialects.postgres.wire.slot import options_of
+from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
 
 
@@ -56,7 +56,7 @@ class Connections:
             self.session.query("SELECT 1")
         except TransientError:
             self.session.close()
-            self.session = connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
+            self.session = connect(settings_of(self.settings), by_root=self.session.by_root, again=True)
             if self.session.identity != self.identity:
                 message = f"another server answers at {self.session.settings.address} now; the connector starts again"
                 raise ServerChangedError(message) from None
@@ -91,8 +91,12 @@ class Connections:
         if at.server is not None and at.server != session.identity:
             message = f"another server answers at {session.settings.address} now; the connector starts again"
             raise ServerChangedError(message)
+        require_position(session, self.slot, at)
         wire = open_wire(settings_of(self.settings), again=True, replication=True, name="dblog log")
         try:
+            if identified(wire) != session.identity:
+                message = f"the log connection has reached another server at {wire.settings.address}; the connector starts again"
+                raise ServerChangedError(message)
             return LogConnection.open(
                 wire,
                 slot=self.slot,

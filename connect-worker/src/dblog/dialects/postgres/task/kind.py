@@ -20,6 +20,7 @@ from dblog.dialects.postgres.task.source import PostgresSource
 from dblog.dialects.postgres.wire.check import check
 from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.dialects.postgres.wire.slot import follow_publication
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Effects
@@ -41,6 +42,7 @@ class PostgresKind:
         )
         session = self._connect(settings, limit_s, abort)
         try:
+            follow_publication(session, settings.text("publication.name"))
             tables = list(session.read_tables(selection.includes).values())
             warnings = check(
                 session,

@@ -13,7 +13,7 @@ from dblog.config.log_confirmation import confirms_log
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.postgres.pgoutput._fast import FastLogged, LogDecoder
-from dblog.dialects.postgres.pgoutput.changes import RelationChanged, Truncated
+from dblog.dialects.postgres.pgoutput.changes import MadeAgain, RelationChanged, Truncated
 from dblog.dialects.postgres.pgoutput.items import LogEvent, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
@@ -29,7 +29,7 @@ from dblog.dialects.postgres.wire.log import LogConnection
 from dblog.errors import BadRowsError
 from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
-from dblog.readers.items import LogCounts, LogItem, LogRows, Moved, Signals, Statement, Unusable, Watermarks
+from dblog.readers.items import LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +50,10 @@ class PostgresLog:
         context: TaskContext,
         *,
         signal_tables: frozenset[TableId],
+        put_back: frozenset[TableId] = frozenset(),
     ) -> None:
+        """``put_back``: tables that the publication lacked until this run."""
+        self._put_back = put_back
         self._connections = connections
         self._schemas = schemas
         self._resolve = resolve
@@ -71,7 +74,7 @@ class PostgresLog:
         if self._confirmed is None:
             self._confirmed = ConfirmedLsn(at.at.lsn if self._confirms else _NOTHING)
         if self._logged is None:
-            self._logged = FastLogged(Snapshot.of(self._connections.live_session().snapshot()))
+            self._logged = FastLogged(Snapshot.of(self._connections.live_session().transactions_in_doubt()))
         settings = self._connections.settings
         connection = self._connections.open_log(at, self._confirmed)
         decoder = LogDecoder(
@@ -89,10 +92,12 @@ class PostgresLog:
             decoder,
             schemas=self._schemas,
             messages=self._messages,
+            put_back=self._put_back,
             epoch=at.epoch,
             timeline=at.timeline,
             database=at.database,
         )
+        self._put_back = frozenset()
         return self._reader
 
     def end(self, *, epoch: int) -> Position:
@@ -130,6 +135,7 @@ class PostgresReader:
         *,
         schemas: PostgresSchemas,
         messages: LogicalMessages,
+        put_back: frozenset[TableId],
         epoch: int,
         timeline: int,
         database: str,
@@ -138,6 +144,7 @@ class PostgresReader:
         self._decoder = decoder
         self._schemas = schemas
         self._messages = messages
+        self._put_back = put_back
         self._epoch = epoch
         self._timeline = timeline
         self._database = database
@@ -172,6 +179,11 @@ class PostgresReader:
 
     def flush(self) -> Iterator[LogItem]:
         """The rows that were kept back."""
+        if self._put_back:
+            tables, self._put_back = self._put_back, frozenset()
+            yield OnlyByDump(
+                tables=sorted(tables), reason="the publication lacked the table until now, and so does the log what was written to it"
+            )
         yield from self._decoded(self._decoder.flush())
 
     def forget_tables(self) -> None:
@@ -247,7 +259,7 @@ class PostgresReader:
             sequence_low=low,
         )
 
-    def _statement(self, event: LogEvent, change: RelationChanged | Truncated) -> Statement:
+    def _statement(self, event: LogEvent, change: RelationChanged | MadeAgain | Truncated) -> Statement:
         high, low = self._sequence(event)
         return Statement(
             statement=change,

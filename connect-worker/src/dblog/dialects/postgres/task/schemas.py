@@ -11,7 +11,7 @@ from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Position, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
-from dblog.dialects.postgres.pgoutput.changes import RelationChanged, Truncated, changes_of, merged, rewritten
+from dblog.dialects.postgres.pgoutput.changes import MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog.dialects.postgres.task.connections import Connections
@@ -56,11 +56,21 @@ class PostgresSchemas:
     # ---- the contract
 
     def read_table_map(self, table_map: Relation) -> tuple[TableId, Seen, Merge]:
-        """Name and columns of a Relation message. Its key is not taken: the replica identity may be another, and has no order."""
+        """Name, columns and key of a Relation message."""
         table = TableId(table_map.schema, table_map.name)
-        return table, Seen(columns=self._columns(table_map), named=True, complete=True), merged
+        return table, Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map)), merged
 
-    def parse_statement(self, statement: RelationChanged | Truncated, text: str, position: Position) -> Iterable[Change]:
+    def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
+        """The primary key that a Relation message shows, which has no order: that of the known key, where it is of the same columns. None where the replica
+        identity is another.
+        """
+        of_key = tuple(column.name for column in relation.columns if column.of_key)
+        if relation.identity != "d" or not of_key:
+            return None
+        known = self._timeline.current_table(table)
+        return known.key if known is not None and set(known.key) == set(of_key) else of_key
+
+    def parse_statement(self, statement: RelationChanged | MadeAgain | Truncated, text: str, position: Position) -> Iterable[Change]:
         """The changes of what the log shows."""
         del text, position
         return changes_of(statement)
@@ -86,10 +96,10 @@ class PostgresSchemas:
 
     # ---- what a Relation message changes
 
-    def changed(self, relation: Relation, position: Position) -> RelationChanged | None:
+    def changed(self, relation: Relation, position: Position) -> RelationChanged | MadeAgain | None:
         """What has become of a captured table since its last version; None where nothing has, or where no version of it is known."""
         table_id = TableId(relation.schema, relation.name)
-        former = self.numbers.get(relation.number)
+        former, known_as = self.numbers.get(relation.number), self._of_tables.get(table_id)
         if not self._context.includes(table_id) and (former is None or not self._context.includes(former)):
             return None
         self._number(relation.number, table_id)
@@ -97,22 +107,29 @@ class PostgresSchemas:
         if not isinstance(state, Known):
             return None
         before, columns = state.table, self._columns(relation)
-        if before.id == table_id and _agree(before.columns, columns):
+        if former is None and known_as is not None and known_as != relation.number:
+            return MadeAgain(self._as_logged(table_id, before, columns, relation))
+        if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
             return None
-        return RelationChanged(before, self._as_logged(table_id, before, columns))
+        return RelationChanged(before, self._as_logged(table_id, before, columns, relation))
 
-    def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...]) -> Table:
+    def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
         """The table with these columns: as the server has it now where that fits, else what is known of each column."""
         found: dict[int, Table] = self._context.patience(
             lambda: self._connections.live_session().read_tables(lambda other: other == table_id)
         )
         now = next(iter(found.values()), None)
-        if now is not None and _agree(now.columns, columns):
+        if now is not None and _agree(now.columns, columns) and not _other_key(now, relation):
             return now
         known = {column.name: column for table in (before, now) if table is not None for column in table.columns}
         made = tuple(merged(known[column.name], column) if column.name in known else column for column in columns)
         names = {column.name for column in made}
         indexes = tuple(index for index in before.indexes if set(index.columns) <= names)
+        if _other_key(before, relation):
+            of_key = {column.name for column in relation.columns if column.of_key}
+            nullable = tuple(replace(column, nullable=False) if column.name in of_key else column for column in made)
+            key = tuple(column.name for column in made if column.name in of_key)
+            return replace(before, id=table_id, columns=nullable, key=key, primary_key=True, indexes=indexes)
         if set(before.key) <= names:
             key, primary = before.key, before.primary_key
         else:
@@ -137,6 +154,12 @@ class PostgresSchemas:
             )
             for column in relation.columns
         )
+
+
+def _other_key(known: Table, relation: Relation) -> bool:
+    """Whether the log shows another primary key: by REPLICA IDENTITY DEFAULT it flags the columns of that, in no order."""
+    of_key = {column.name for column in relation.columns if column.of_key}
+    return relation.identity == "d" and bool(of_key) and of_key != set(known.key)
 
 
 def _agree(known: tuple[Column, ...], seen: tuple[Column, ...]) -> bool:

@@ -37,6 +37,7 @@ from dblog.dialects.postgres.wire.slot import (
     find_publication,
     find_slot,
     require_ours,
+    require_position,
 )
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, discreet
 from dblog.model import OffsetMap, Table, TableId
@@ -57,6 +58,8 @@ class PostgresServer:
         self.signal_tables = signal_tables
         self._overrides = Overrides(connections.settings.originals)
         self._numbered: dict[int, Table] = {}
+        self._put_back: frozenset[TableId] = frozenset()
+        """Tables that the publication lacked until now: what was written to them meanwhile is in no log."""
 
     @property
     def session(self) -> Session:
@@ -98,6 +101,7 @@ class PostgresServer:
         elif mode == "filtered" and not found.all_tables and (absent := [table for table in wanted if table not in found.tables]):
             log.info("adding tables to the publication", publication=name, tables=[str(table) for table in absent[:20]])
             add_tables(self.session, found, absent)
+            self._put_back = frozenset(absent)
 
     def now(self) -> PostgresProgress:
         """The log's end."""
@@ -135,32 +139,17 @@ class PostgresServer:
         if other:
             self._require_same_history(progress)
         found = find_slot(session, name)
-        if found is None:
-            message = (
-                f"the replication slot {name} is not there any more, so changes behind {progress} may be lost; dump again (snapshot.mode=when_needed does, and "
-                "makes the slot), or reset the connector's offsets. After a failover a slot is there only with slot.failover=true"
+        trusts = self.settings.text("offset.mismatch.strategy") in ("trust_slot", "trust_greater_lsn")
+        if found is not None and found.confirmed_lsn > progress.at.lsn and trusts:
+            log.warning(
+                "the slot is ahead of the offset, going on there (offset.mismatch.strategy)",
+                offset=str(progress),
+                slot=lsn_text(found.confirmed_lsn),
             )
-            raise PositionLostError(message)
-        require_ours(found, session.settings)
-        if found.confirmed_lsn > progress.at.lsn:
-            self._went_on(progress, found.confirmed_lsn)
+            progress.at = LogOffset(lsn=found.confirmed_lsn)
+        require_position(session, name, progress)
         progress.server = session.identity
         return other
-
-    def _went_on(self, progress: PostgresProgress, confirmed: int) -> None:
-        """Somebody else has read the slot, or the offset was set back: the server gives nothing in front of what is confirmed."""
-        if self.settings.text("offset.mismatch.strategy") in ("trust_slot", "trust_greater_lsn"):
-            log.warning(
-                "the slot is ahead of the offset, going on there (offset.mismatch.strategy)", offset=str(progress), slot=lsn_text(confirmed)
-            )
-            progress.at = LogOffset(lsn=confirmed)
-            return
-        message = (
-            f"the slot {self.connections.slot} has been read up to {lsn_text(confirmed)}, and the stored offset is {progress}: what is between them "
-            "cannot be had again; dump again (snapshot.mode=when_needed does), reset the connector's offsets, or set "
-            "offset.mismatch.strategy=trust_slot to go on without it"
-        )
-        raise PositionLostError(message)
 
     def _require_same_history(self, progress: PostgresProgress) -> None:
         """The other server must be a former standby of the one before, which had all that was read: PositionLostError where it had not."""
@@ -173,8 +162,15 @@ class PostgresServer:
                 f"{was_system}), whose positions mean nothing there; point the connector at the old one, or reset its offsets to dump again"
             )
             raise PositionLostError(message)
+        read = max(progress.at.lsn, progress.at.commit_lsn)
         switch = self._switch_point(int(timeline), int(was_timeline or 1))
-        if switch is not None and progress.at.lsn > switch:
+        if switch is None:
+            message = (
+                f"the server at {session.settings.address} is on timeline {timeline}, which does not follow the offset's timeline {was_timeline}: it is no "
+                "successor of the server that was read; point the connector at that one, or at its successor, or reset the offsets to dump again"
+            )
+            raise PositionLostError(message)
+        if read > switch:
             message = (
                 f"the server at {session.settings.address} was promoted at {lsn_text(switch)}, and changes up to {progress} were read from the one "
                 "before: those in between are not in the database any more; dump again (snapshot.mode=when_needed does). With slot.failover=true and "
@@ -247,7 +243,7 @@ class PostgresServer:
     def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> PostgresLog:
         """The log."""
         assert isinstance(schemas, PostgresSchemas), "made by this dialect"
-        return PostgresLog(self.connections, schemas, resolve, context, signal_tables=self.signal_tables)
+        return PostgresLog(self.connections, schemas, resolve, context, signal_tables=self.signal_tables, put_back=self._put_back)
 
     def open_watch(self, abort: Abort) -> PostgresWatch:
         """A session of its own for questions about the log."""

@@ -11,6 +11,7 @@ from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.server import PostgresServer
 from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import connect
+from dblog.dialects.postgres.wire.slot import follow_publication
 from dblog.model import OffsetMap, TableId
 
 NO_TABLE = TableId("", "")
@@ -43,4 +44,9 @@ class PostgresSource:
     def connect(self, *, again: bool) -> PostgresServer:
         """Reach the server."""
         session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=again)
+        try:
+            follow_publication(session, self._settings.text("publication.name"))
+        except BaseException:
+            session.close()
+            raise
         return PostgresServer(Connections(self._settings, session), watermark_table=self.watermark_table, signal_tables=self.signal_tables)

@@ -11,7 +11,7 @@ from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
 from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
-from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.dialects.postgres.wire.session import LOG_END_SQL, Session, connect
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import Load, LogState, Progress
@@ -20,7 +20,7 @@ ANSWER_LIMIT_S = 10.0
 SEGMENT_BYTES = 16 << 20
 
 _SLOT_SQL = (
-    "SELECT pg_catalog.pg_current_wal_insert_lsn()::text, s.restart_lsn::text, s.confirmed_flush_lsn::text, s.wal_status, s.safe_wal_size, "
+    f"SELECT ({LOG_END_SQL})::text, s.restart_lsn::text, s.confirmed_flush_lsn::text, s.wal_status, s.safe_wal_size, "
     "extract(epoch FROM pg_catalog.clock_timestamp())::float8, pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_slot_wal_keep_size')) "
     "FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = %s"
 )

@@ -109,6 +109,14 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
                 f"{listed}; or FOR ALL TABLES"
             )
         ]
+    lacking = sorted({"insert", "update", "delete"} - found.operations)
+    if lacking:
+        return [
+            (
+                f"the publication {name} leaves out {', '.join(lacking)}; run there: ALTER PUBLICATION {sql.quote(name)} SET (publish = "
+                "'insert, update, delete, truncate');"
+            )
+        ]
     if autocreate == "filtered":
         return []
     absent = [table.id for table in tables if table.id not in found.tables]
@@ -118,14 +126,6 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
             (
                 f"the publication {name} lacks captured tables; run there: ALTER PUBLICATION {sql.quote(name)} ADD TABLE {listed}; or leave the tables "
                 "out with table.exclude.list"
-            )
-        ]
-    lacking = sorted({"insert", "update", "delete"} - found.operations)
-    if lacking:
-        return [
-            (
-                f"the publication {name} leaves out {', '.join(lacking)}; run there: ALTER PUBLICATION {sql.quote(name)} SET (publish = "
-                "'insert, update, delete, truncate');"
             )
         ]
     return []
@@ -138,7 +138,15 @@ def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
             session.query(sql.probe(table), doing=f"reading {table.id}")
         except TableChangedError:
             continue
-        except PrivilegeError:
+        except PrivilegeError as e:
+            if "row-level security" in str(e):
+                user = session.settings.user
+                return [
+                    (
+                        f"the policies of {table.id} (row-level security) hide rows from user '{user}', so a dump would lack them; run there: ALTER ROLE "
+                        f"{sql.quote(user)} BYPASSRLS; or leave the table out with table.exclude.list"
+                    )
+                ]
             refused.append(table.id)
     if not refused:
         return []

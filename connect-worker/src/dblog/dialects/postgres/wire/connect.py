@@ -264,6 +264,11 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
     error: DblogError
     if state == "42501":
         error = PrivilegeError(f"{text}: user '{settings.user}' may not do that")
+    elif state == "42704" and primary is not None and "publication" in primary:
+        error = DefiniteError(
+            f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it, and "
+            "dump again (reset the connector's offsets and drop the slot), or set snapshot.mode=when_needed"
+        )
     elif state in _TABLE_CHANGED:
         error = TableChangedError(f"{text}: the table is gone or has changed")
     elif state[:2] in _TRANSIENT_CLASSES or state == "XX000":

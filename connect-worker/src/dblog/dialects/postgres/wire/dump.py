@@ -23,12 +23,21 @@ from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, Wire, open_wire, translate_server
+from dblog.dialects.postgres.wire.session import LOG_END_SQL
 from dblog.errors import DblogError, ServerChangedError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
 WATERMARK_PREFIX = "dblog"
 """Of the messages that are watermarks."""
+
+_FIND_OPERATORS = (
+    "SELECT pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', nullif(pg_catalog.current_setting('search_path'), ''), "
+    "pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(n.nspname), ', ')), false) "
+    "FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
+)
+"""A key's type may have operators of its own (citext), in the schema of its extension. Where that is not looked into, a bound is compared in another order than
+the rows come in, and rows between the two orders would be missed."""
 
 SILENCE_S = 60
 """A worker that is silent for longer within a snapshot loses it: what it has read keeps an ALTER of the table waiting, and all writers behind that."""
@@ -72,6 +81,7 @@ class DumpConnection:
                 if (found if whole else found.partition("/")[0]) != (server if whole else server.partition("/")[0]):
                     message = f"another server answers at {wire.settings.address} now; the connector starts again"
                     raise ServerChangedError(message)
+            snapshot.query(_FIND_OPERATORS, doing="preparing the dump")
             snapshot.query(f"SET idle_in_transaction_session_timeout = '{SILENCE_S}s'", doing="preparing the dump")
         except BaseException:
             snapshot.close()
@@ -115,7 +125,7 @@ class DumpConnection:
 
     def log_end(self) -> int:
         """Where the log ends now: in front of it is everything that any snapshot can have shown."""
-        return lsn_of(str(self._log_server.one("SELECT pg_catalog.pg_current_wal_insert_lsn()::text", doing="asking where the log ends")))
+        return lsn_of(str(self._log_server.one(f"SELECT ({LOG_END_SQL})::text", doing="asking where the log ends")))
 
     # ---- snapshots
 

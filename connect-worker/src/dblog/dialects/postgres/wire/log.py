@@ -33,6 +33,17 @@ SILENT_S = 60.0
 _STATUS = struct.Struct(">cQQQqB")
 
 
+def identified(wire: Wire) -> str:
+    """Which server a replication connection has reached, as ``Session.identity`` has it."""
+    try:
+        with wire.connection.cursor() as cursor:
+            cursor.execute("IDENTIFY_SYSTEM")
+            system, timeline, *_ = cursor.fetchone()
+    except psycopg2.Error as e:
+        raise translate(e, wire.settings, "asking which server it is") from e
+    return f"{system}/{timeline}"
+
+
 class LogConnection:
     """One thread calls ``receive``; ``wake`` and ``close`` may come from another. ``confirmed`` gives the LSN in front of which all is stored."""
 
@@ -45,7 +56,6 @@ class LogConnection:
         self._lock = threading.Lock()
         self._closed = False
         self._heard_at_s = time.monotonic()
-        self._ended: DblogError | None = None
         self._pacemaker = threading.Thread(target=self._keep_alive, name="log-status", daemon=True)
         self._stopped = threading.Event()
 
@@ -70,14 +80,15 @@ class LogConnection:
 
     def receive(self, timeout_s: float) -> bytes:
         """The messages that have arrived, none when none came in time. TransientError when the connection is lost."""
-        if self._ended is not None:
-            raise self._ended
         data = self._arrived()
         if not data and timeout_s > 0:
             self._wait(timeout_s)
             data = self._arrived()
         if data:
             self._heard_at_s = time.monotonic()
+        elif self.is_silent:
+            message = f"nothing has been heard of the server at {self._wire.settings.address} for {SILENT_S:.0f} s, though it was asked; connecting again"
+            raise TransientError(message)
         return data
 
     def wake(self) -> None:
@@ -116,11 +127,10 @@ class LogConnection:
                 data, goes_on = _libpq.received(self._wire.pointer, RECEIVED_BYTES_MAX)
             except _libpq.ServerError as e:
                 raise translate_server(e, self._wire.settings, "reading the log") from e
-        if not goes_on:
-            self._ended = TransientError(f"the server at {self._wire.settings.address} ended the log connection")
-            if not data:
-                raise self._ended
-        return data
+        if not goes_on and not data:
+            message = f"the server at {self._wire.settings.address} ended the log connection"
+            raise TransientError(message)
+        return data  # behind the last message the server's reason comes with the next call
 
     def _wait(self, timeout_s: float) -> None:
         try:

@@ -18,6 +18,14 @@ OLDEST_VERSION = 140000
 _GENERATED_SINCE = 120000
 
 
+LOG_END_SQL = (
+    "SELECT CASE WHEN mod(lsn - '0/0', 8192) IN (24, 40) THEN lsn - mod(lsn - '0/0', 8192) ELSE lsn END FROM (SELECT CASE WHEN "
+    "pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END AS lsn) AS at"
+)
+"""Where the log ends now, also of a standby. A page that has nothing yet begins behind its header (24 bytes, 40 in a file's first; xlog_internal.h), where no
+reader comes to until a record is there: the position is then the page's own."""
+
+
 class Session:
     """An open session. ``by_root``: rows of partitions come under the name of their partitioned table."""
 
@@ -68,12 +76,7 @@ class Session:
 
     def log_end(self) -> int:
         """Behind everything that is in the log now; of a standby, behind what it has replayed."""
-        text = self.wire.one(
-            "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
-            "ELSE pg_catalog.pg_current_wal_insert_lsn() END::text",
-            doing="asking where the log ends",
-        )
-        return lsn_of(str(text))
+        return lsn_of(str(self.wire.one(f"SELECT ({LOG_END_SQL})::text", doing="asking where the log ends")))
 
     def setting(self, name: str) -> str | None:
         """A setting of the server as this session has it; None where it has none of that name."""
@@ -83,6 +86,27 @@ class Session:
     def snapshot(self) -> str:
         """pg_current_snapshot() of this moment."""
         return str(self.wire.one("SELECT pg_catalog.pg_current_snapshot()::text", doing="asking for a snapshot"))
+
+    def transactions_in_doubt(self) -> str:
+        """A snapshot of now whose list has every transaction of this database that is under way, in the form of pg_current_snapshot().
+
+        A snapshot does not list those that begin behind the last one that has ended, so one of our own is ended first. Transactions of other databases are
+        none of this log's.
+        """
+        if not self.is_standby:
+            self.query("SELECT pg_catalog.pg_current_xact_id()", doing="ending a transaction")
+        text = self.snapshot()
+        xmin, xmax, under_way = text.split(":")
+        others = {
+            int(str(row[0]))
+            for row in self.query(
+                "SELECT backend_xid::text FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND datname <> pg_catalog.current_database() "
+                "UNION ALL SELECT transaction::text FROM pg_catalog.pg_prepared_xacts WHERE database <> pg_catalog.current_database()",
+                doing="listing transactions",
+            )
+        }
+        ours = [one for one in under_way.split(",") if one and int(one) % (1 << 32) not in others]
+        return f"{xmin}:{xmax}:{','.join(ours)}"
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """Rows by the statistics; of a table that was never analysed what the planner takes for granted, by its size."""

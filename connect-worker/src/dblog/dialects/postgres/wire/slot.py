@@ -10,6 +10,7 @@ from typing import Any
 import psycopg2
 
 from dblog.dialects.postgres.catalog.sql import quote, quote_table
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, open_wire, translate
 from dblog.dialects.postgres.wire.session import Session
@@ -87,6 +88,32 @@ def require_ours(slot: Slot, settings: ConnectSettings) -> None:
         raise PositionLostError(message)
 
 
+def require_position(session: Session, name: str, at: PostgresProgress) -> None:
+    """PositionLostError where the slot does not give what comes behind a position: it is gone, was made anew, or somebody else has read it on. The server
+    would begin further on, and say nothing.
+    """
+    found = find_slot(session, name)
+    if found is None:
+        message = (
+            f"the replication slot {name} is not there any more, so changes behind {at} may be lost; dump again (snapshot.mode=when_needed does, and makes "
+            "the slot), or reset the connector's offsets. After a failover a slot is there only with slot.failover=true"
+        )
+        raise PositionLostError(message)
+    require_ours(found, session.settings)
+    if (end := session.log_end()) < at.at.lsn:
+        message = (
+            f"the log of {session.settings.address} ends at {lsn_text(end)}, in front of {at}, up to which the connector has read it: the server was put back "
+            "from a copy, and what it writes now would be passed over; dump again (snapshot.mode=when_needed does), or reset the connector's offsets"
+        )
+        raise PositionLostError(message)
+    if found.confirmed_lsn > at.at.lsn:
+        message = (
+            f"the slot {name} has been read up to {lsn_text(found.confirmed_lsn)}, and the connector up to {at}: what is between them cannot be had again; "
+            "dump again (snapshot.mode=when_needed does), reset the connector's offsets, or set offset.mismatch.strategy=trust_slot to go on without it"
+        )
+        raise PositionLostError(message)
+
+
 def create_slot(settings: ConnectSettings, name: str, *, version: int, failover: bool) -> int:
     """Make the slot on a replication connection of its own, which waits for every transaction that is under way; gives the LSN from which all changes come.
 
@@ -156,6 +183,13 @@ def find_publication(session: Session, name: str) -> Publication | None:
         by_root=by_root,
         tables=frozenset(TableId(schema, table) for schema, table in tables),
     )
+
+
+def follow_publication(session: Session, name: str) -> None:
+    """Rows of partitions come as the publication has them, if it is there, whatever the configuration would make."""
+    found = find_publication(session, name)
+    if found is not None:
+        session.by_root = found.by_root
 
 
 def create_publication(session: Session, name: str, tables: Iterable[TableId] | None, *, by_root: bool) -> None:

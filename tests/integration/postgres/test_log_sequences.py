@@ -1,0 +1,556 @@
+"""Sequences on one server: what is altered, dropped, made again and taken away under a connector that runs, or while it is away."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from dblog.errors import DefiniteError
+from stack import Postgres
+from support.postgres import execute
+from support.postgres_follower import PostgresFollower, drop_slots
+
+
+@pytest.fixture
+def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
+    yield postgres_database
+    drop_slots(postgres, postgres_database)
+
+
+@pytest.fixture
+def followers() -> Iterator[list[PostgresFollower]]:
+    made: list[PostgresFollower] = []
+    yield made
+    for one in made:
+        with contextlib.suppress(Exception):
+            one.task.stop()
+
+
+def sentinel(follower: PostgresFollower) -> None:
+    """Until the follower has all that was committed up to now: a table `z` tells."""
+    count = len(follower.rows.get("z", {}))
+    follower.sql("INSERT INTO z SELECT coalesce(max(id), 0) + 1 FROM z")
+    follower.until(lambda: len(follower.rows.get("z", {})) > count)
+
+
+def keys(follower: PostgresFollower, table: str) -> list[str]:
+    return sorted(follower.rows.get(table, {}))
+
+
+def test_rows_come_under_the_root_where_the_publication_has_them_so(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (100)",
+        "CREATE PUBLICATION dbz_publication FOR ALL TABLES WITH (publish_via_partition_root = true)",
+        "INSERT INTO root VALUES (1, 'a')",
+    )
+    refused = False
+    try:
+        follower.start()
+    except DefiniteError:
+        refused = True
+    if not refused:
+        follower.until_dumped()
+        follower.sql("INSERT INTO root VALUES (2, 'b')", "UPDATE root SET v = 'c' WHERE id = 1")
+        sentinel(follower)
+        found = {**follower.rows.get("root", {}), **follower.rows.get("leaf", {})}
+        follower.task.stop()
+        assert sorted((row["id"], row["v"]) for row in found.values()) == [(1, "c"), (2, "b")]
+
+
+def test_a_primary_key_of_other_columns_is_the_key_from_then_on(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL, v TEXT)",
+        "INSERT INTO t VALUES (1, 10, 'x'), (2, 20, 'y')",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (b)", "INSERT INTO t VALUES (1, 11, 'second a = 1')")
+    sentinel(follower)
+    assert keys(follower, "t")[-1] != '{"a":1}'
+    follower.until_equal("t")
+    follower.task.stop()
+
+
+def test_a_delete_after_a_change_of_the_primary_key_is_a_record(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL, v TEXT)",
+        "INSERT INTO t VALUES (1, 10, 'x'), (2, 20, 'y')",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (b)", "DELETE FROM t WHERE b = 10")
+    sentinel(follower)
+    assert "d" in follower.ops("t")
+    follower.task.stop()
+
+
+def test_a_table_that_was_dropped_and_made_again_is_dumped_again(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL)", "INSERT INTO t VALUES (1, 10), (2, 20)"
+    )
+    follower.start()
+    follower.until_dumped()
+    begun = len(follower.values)
+    follower.sql("DROP TABLE t", "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL)", "INSERT INTO t VALUES (3, 30)")
+    sentinel(follower)
+    for _ in range(60):
+        follower.poll()
+    follower.task.stop()
+    since = [record["op"] for name, record in follower.values[begun:] if name == "t" and record is not None]
+    assert {"r", "t", "d"} & set(since), f"nothing shows that rows 1 and 2 are gone: {since}"
+
+
+def test_a_table_made_again_with_another_key_has_that_key(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL)", "INSERT INTO t VALUES (1, 10)"
+    )
+    follower.start()
+    follower.until_dumped()
+    begun = len(follower.values)
+    follower.sql("DROP TABLE t", "CREATE TABLE t (a INT NOT NULL, b INT PRIMARY KEY)", "INSERT INTO t VALUES (7, 70), (7, 71)")
+    sentinel(follower)
+    follower.task.stop()
+    del begun
+    assert [name for name in keys(follower, "t") if '"b"' in name], keys(follower, "t")
+
+
+def test_a_key_column_that_was_renamed_while_the_connector_was_away_is_the_key(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+    follower.sql(
+        "ALTER TABLE t RENAME COLUMN id TO uid",
+        "INSERT INTO t VALUES (2, 'b')",
+        "ALTER TABLE t ADD COLUMN w INT",
+        "INSERT INTO t VALUES (3, 'c', 3)",
+    )
+    follower.restart()
+    sentinel(follower)
+    names = keys(follower, "t")
+    follower.task.stop()
+    assert not [name for name in names if name.startswith("row ")], names
+
+
+def test_rows_of_a_table_that_is_gone_by_now_have_its_key(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')", "UPDATE t SET v = 'b'", "DROP TABLE t")
+    follower.restart()
+    sentinel(follower)
+    names, ops = keys(follower, "t"), follower.ops("t")
+    follower.task.stop()
+    assert (names, ops) == (['{"id":1}'], ["c", "u"])
+
+
+def test_a_publication_that_is_dropped_and_made_again_stops_the_task_with_what_to_do(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"errors.max.retries": "3"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+    follower.start()
+    follower.until_dumped()
+    follower.sql("DROP PUBLICATION dbz_publication", "INSERT INTO t VALUES (1, 'a')")
+    with pytest.raises(DefiniteError, match="publication") as failed:
+        follower.until(lambda: keys(follower, "t"))
+    assert "the table is gone" not in str(failed.value), str(failed.value)
+    assert "dbz_publication" in str(failed.value)
+    follower.task.stop()
+
+
+def test_a_publication_of_inserts_alone_is_refused_in_filtered_mode_too(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "filtered"})
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO t VALUES (1, 'a')",
+        "CREATE PUBLICATION dbz_publication FOR TABLE t, z WITH (publish = 'insert')",
+    )
+    try:
+        follower.start()
+    except DefiniteError:
+        return
+    follower.until_dumped()
+    follower.sql("UPDATE t SET v = 'b'")
+    sentinel(follower)
+    follower.task.stop()
+    assert follower.ops("t") == ["r", "u"]
+
+
+def test_a_table_that_was_taken_out_of_the_publication_is_dumped_when_it_is_put_back(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "filtered"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    follower.start()
+    follower.until_dumped()
+    follower.sql("ALTER PUBLICATION dbz_publication DROP TABLE t", "INSERT INTO t VALUES (2, 'b')")
+    sentinel(follower)
+    follower.restart()
+    follower.sql("INSERT INTO t VALUES (3, 'c')")
+    follower.until(lambda: '{"id":3}' in keys(follower, "t"))
+    for _ in range(40):
+        follower.poll()
+    found = sorted(row["id"] for row in follower.rows["t"].values())
+    follower.task.stop()
+    assert found == [1, 2, 3]
+
+
+def test_a_publication_with_a_list_of_columns_is_followed(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT, w TEXT)",
+        "INSERT INTO t VALUES (1, 'a', 'A')",
+        "CREATE PUBLICATION dbz_publication FOR TABLE t (id, v), z",
+    )
+    try:
+        follower.start()
+    except DefiniteError:
+        return
+    follower.until_dumped()
+    follower.sql("INSERT INTO t VALUES (2, 'b', 'B')")
+    sentinel(follower)
+    follower.restart()
+    follower.sql("INSERT INTO t VALUES (3, 'c', 'C')")
+    sentinel(follower)
+    request = follower.ask("public.t")
+    follower.until_state(request, "DONE")
+    follower.sql("INSERT INTO t VALUES (4, 'd', 'D')")
+    sentinel(follower)
+    names = keys(follower, "t")
+    follower.task.stop()
+    assert names == [f'{{"id":{n}}}' for n in (1, 2, 3, 4)]
+
+
+def test_two_tables_that_swap_their_names(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE a (id INT PRIMARY KEY, v TEXT)",
+        "CREATE TABLE b (code INT PRIMARY KEY, w INT NOT NULL)",
+        "INSERT INTO a VALUES (1, 'a')",
+        "INSERT INTO b VALUES (7, 70)",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("ALTER TABLE a RENAME TO c; ALTER TABLE b RENAME TO a; ALTER TABLE c RENAME TO b")
+    follower.sql(
+        "INSERT INTO b VALUES (2, 'in b')",
+        "INSERT INTO a VALUES (8, 80)",
+        "INSERT INTO b VALUES (3, 'in b')",
+        "INSERT INTO a VALUES (9, 90)",
+    )
+    sentinel(follower)
+    for _ in range(40):
+        follower.poll()
+    assert {'{"id":2}', '{"id":3}', '{"id":1}'} <= set(keys(follower, "b"))
+    assert {'{"code":8}', '{"code":9}', '{"code":7}'} <= set(keys(follower, "a"))
+    follower.restart()
+    follower.sql("INSERT INTO b VALUES (4, 'in b')", "INSERT INTO a VALUES (10, 90)")
+    sentinel(follower)
+    assert '{"id":4}' in keys(follower, "b")
+    assert '{"code":10}' in keys(follower, "a")
+    follower.task.stop()
+
+
+def test_a_rename_while_the_connector_was_away(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+    follower.sql("INSERT INTO t VALUES (2, 'b')", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 'c')")
+    follower.restart()
+    sentinel(follower)
+    follower.until_equal("u")
+    assert keys(follower, "t") == ['{"id":1}', '{"id":2}']
+    follower.task.stop()
+
+
+def test_a_key_of_a_type_outside_of_the_search_path_is_read_in_its_own_order(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"dblog.chunk.rows": "1"})
+    follower.sql(
+        "CREATE SCHEMA ext",
+        "CREATE EXTENSION citext SCHEMA ext",
+        "CREATE TABLE t (id ext.citext PRIMARY KEY)",
+        "INSERT INTO t VALUES ('a'), ('B'), ('c'), ('D')",
+    )
+    follower.start()
+    follower.until_dumped()
+    found = sorted(row["id"] for row in follower.rows.get("t", {}).values())
+    follower.task.stop()
+    assert found == ["B", "D", "a", "c"]
+
+
+def test_a_table_without_columns_does_no_harm(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE nothing ()", "INSERT INTO nothing DEFAULT VALUES")
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO nothing DEFAULT VALUES")
+    sentinel(follower)
+    follower.task.stop()
+
+
+def test_a_truncate_of_several_tables_in_the_middle_of_a_transaction(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"skipped.operations": "none"})
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "CREATE TABLE u (id INT PRIMARY KEY, t INT REFERENCES t)",
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO u VALUES (1, 1)",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("BEGIN; INSERT INTO t VALUES (2); TRUNCATE t CASCADE; INSERT INTO t VALUES (3); COMMIT")
+    sentinel(follower)
+    follower.task.stop()
+    assert follower.ops("t") == ["r", "c", "t", "c"]
+    assert follower.ops("u") == ["r", "t"]
+
+
+def test_a_slot_that_is_dropped_under_a_running_task_ends_the_task(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+    drop_slots(postgres, database)
+    with pytest.raises(DefiniteError, match="slot"):
+        follower.until(lambda: keys(follower, "t"))
+
+
+def test_a_slot_that_was_dropped_and_made_anew_under_a_running_task_loses_nothing_in_silence(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+    drop_slots(postgres, database)
+    follower.sql("INSERT INTO t VALUES (1)")
+    follower.sql(f"SELECT pg_create_logical_replication_slot('{follower.name}', 'pgoutput')")
+    follower.sql("INSERT INTO t VALUES (2)")
+    try:
+        follower.until(lambda: '{"id":2}' in keys(follower, "t"))
+    except DefiniteError:
+        return
+    assert keys(follower, "t") == ['{"id":1}', '{"id":2}']
+
+
+def test_a_slot_that_somebody_else_reads_on_under_a_running_task_loses_nothing_in_silence(postgres: Postgres, database: str) -> None:
+
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO t VALUES (1)")
+    follower.until(lambda: '{"id":1}' in keys(follower, "t"))
+    ((pid,),) = execute(postgres, f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{follower.name}'")
+    execute(
+        postgres,
+        f"SELECT pg_terminate_backend({pid}, 10000)",
+        "INSERT INTO t VALUES (2)",
+        f"SELECT pg_replication_slot_advance('{follower.name}', pg_current_wal_flush_lsn())",
+        "INSERT INTO t VALUES (3)",
+        database=database,
+    )
+    try:
+        follower.until(lambda: '{"id":3}' in keys(follower, "t"))
+    except DefiniteError:
+        return
+    assert keys(follower, "t") == ['{"id":1}', '{"id":2}', '{"id":3}']
+
+
+def test_after_the_primary_key_changed_a_restart_has_the_new_one(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL)", "INSERT INTO t VALUES (1, 10)"
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (b)", "INSERT INTO t VALUES (1, 11)")
+    sentinel(follower)
+    follower.restart()
+    follower.sql("INSERT INTO t VALUES (1, 12)")
+    sentinel(follower)
+    found = keys(follower, "t")
+    follower.task.stop()
+    assert '{"b":12}' in found
+
+
+def test_row_level_security_is_named_where_it_keeps_the_account_from_reading(postgres: Postgres, database: str) -> None:
+    account = {"database.user": f"rls_{database}", "database.password": "pw", "publication.autocreate.mode": "disabled"}
+    follower = PostgresFollower(postgres, database, **account)
+    follower.sql(
+        f"CREATE ROLE rls_{database} LOGIN REPLICATION PASSWORD 'pw'",
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        f"GRANT SELECT ON t TO rls_{database}",
+        "CREATE PUBLICATION dbz_publication FOR ALL TABLES",
+    )
+    try:
+        with pytest.raises(DefiniteError) as failed:  # noqa: PT012 - the check or the dump may say it
+            follower.start()
+            follower.until_dumped()
+    finally:
+        drop_slots(postgres, database)
+        follower.sql(f"DROP OWNED BY rls_{database}", f"DROP ROLE rls_{database}")
+    assert "BYPASSRLS" in str(failed.value) or "row-level security" in str(failed.value), str(failed.value)
+
+
+def test_a_role_with_a_search_path_and_timeouts_of_its_own_is_read(postgres: Postgres, database: str) -> None:
+    account = {"database.user": f"own_{database}", "database.password": "pw", "publication.autocreate.mode": "disabled"}
+    follower = PostgresFollower(postgres, database, **account)
+    follower.sql(
+        f"CREATE ROLE own_{database} LOGIN REPLICATION PASSWORD 'pw'",
+        f"ALTER ROLE own_{database} SET search_path = 'pg_temp'",
+        f"ALTER ROLE own_{database} SET default_transaction_read_only = on",
+        f"ALTER ROLE own_{database} SET quote_all_identifiers = on",
+        "CREATE TYPE mood AS ENUM ('a', 'b')",
+        'CREATE TABLE "T ""x%s" (id mood PRIMARY KEY, "c\'%s" TEXT)',
+        """INSERT INTO "T ""x%s" VALUES ('a', '1'), ('b', '2')""",
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO own_{database}",
+        "CREATE PUBLICATION dbz_publication FOR ALL TABLES",
+    )
+    try:
+        follower.start()
+        follower.until_dumped()
+        sentinel(follower)
+        follower.task.stop()
+        assert len(follower.rows['T "x%s']) == 2
+    finally:
+        drop_slots(postgres, database)
+        follower.sql(f"DROP OWNED BY own_{database}", f"DROP ROLE own_{database}")
+
+
+def test_a_renamed_key_column_with_the_server_as_it_was_then(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    follower.start()
+    follower.until_dumped()
+    follower.sql("ALTER TABLE t RENAME COLUMN id TO uid", "INSERT INTO t VALUES (2, 'b')")
+    sentinel(follower)
+    follower.sql("UPDATE t SET v = 'n' WHERE uid = 1", "DELETE FROM t WHERE uid = 2")
+    sentinel(follower)
+    names = keys(follower, "t")
+    follower.task.stop()
+    assert '{"uid":1}' in names
+    assert '{"uid":2}' not in names
+
+
+def test_ddl_between_rows_of_one_transaction_and_a_kill_in_it(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"max.batch.size": "100"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+    follower.start()
+    follower.until_dumped()
+    follower.sql(
+        "BEGIN; INSERT INTO t SELECT n, 'x' FROM generate_series(1, 300) n; SAVEPOINT s; ALTER TABLE t ADD COLUMN gone INT; "
+        "INSERT INTO t VALUES (-1, 'rolled back', 1); ROLLBACK TO s; ALTER TABLE t ADD COLUMN w INT; "
+        "INSERT INTO t SELECT n, 'y', n FROM generate_series(301, 600) n; ALTER TABLE t DROP COLUMN v; "
+        "INSERT INTO t SELECT n, n FROM generate_series(601, 900) n; ALTER TABLE t RENAME TO u; INSERT INTO u VALUES (901, 901); COMMIT"
+    )
+    for count in (150, 350, 450, 650):
+        while len(follower.rows.get("t", {})) < count:
+            follower.poll(records_max=60)
+        follower.restart()
+    sentinel(follower)
+    assert sorted(row["id"] for row in follower.rows["t"].values()) == list(range(1, 901))
+    follower.until(lambda: len(follower.rows.get("u", {})) == 901)
+    follower.until_equal_by_name("u")
+    follower.task.stop()
+
+
+def test_prepared_transactions_and_enum_members_that_come_later(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TYPE mood AS ENUM ('a')", "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, m mood)")
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO t VALUES (1, 'a')")
+    sentinel(follower)
+    follower.sql("ALTER TYPE mood ADD VALUE 'b'", "INSERT INTO t VALUES (2, 'b')")
+    sentinel(follower)
+    follower.until_equal("t")
+    request = follower.ask("public.t")
+    follower.until_state(request, "DONE")
+    follower.until_equal("t")
+    follower.task.stop()
+
+
+def test_a_table_of_case_variant_columns_can_be_captured_as_the_message_says(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"field.name.adjustment.mode": "avro_unicode"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", 'CREATE TABLE t ("A" INT, a INT PRIMARY KEY)', "INSERT INTO t VALUES (5, 1)")
+    follower.start()
+    follower.until_dumped()
+    follower.until_equal("t")
+    follower.task.stop()
+
+
+def test_a_delete_where_the_primary_key_was_replaced_while_the_connector_was_away(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL)", "INSERT INTO t VALUES (1, 10), (2, 20)"
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+    follower.sql("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (b)", "UPDATE t SET b = 11 WHERE b = 10")
+    follower.restart()
+    sentinel(follower)
+    found = keys(follower, "t")
+    follower.task.stop()
+    assert '{"b":11}' in found
+
+
+def test_a_table_that_takes_the_place_of_a_captured_one_is_dumped(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"table.include.list": "public.t,public.z"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    follower.start()
+    follower.until_dumped()
+    follower.sql(
+        "CREATE TABLE made (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO made SELECT n, 'new' FROM generate_series(1, 5) n",
+        "BEGIN; DROP TABLE t; ALTER TABLE made RENAME TO t; COMMIT",
+        "INSERT INTO t VALUES (6, 'after')",
+    )
+    sentinel(follower)
+    for _ in range(60):
+        follower.poll()
+    found = sorted((row["id"], row["v"]) for row in follower.rows["t"].values())
+    follower.restart()
+    sentinel(follower)
+    for _ in range(40):
+        follower.poll()
+    later = sorted((row["id"], row["v"]) for row in follower.rows["t"].values())
+    follower.task.stop()
+    assert (found, later) == ([*((n, "new") for n in range(1, 6)), (6, "after")],) * 2
+
+
+def test_rows_of_a_root_that_is_no_table_of_the_connector_have_its_key(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (100)",
+        "CREATE PUBLICATION dbz_publication FOR ALL TABLES WITH (publish_via_partition_root = true)",
+    )
+    try:
+        follower.start()
+    except DefiniteError:
+        return
+    follower.until_dumped()
+    follower.sql("INSERT INTO root VALUES (1, 'a')", "UPDATE root SET v = 'c' WHERE id = 1", "DELETE FROM root WHERE id = 1")
+    sentinel(follower)
+    ops, names = follower.ops("root"), keys(follower, "root")
+    follower.task.stop()
+    assert (ops, names) == (["c", "u", "d"], [])
