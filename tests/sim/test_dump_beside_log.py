@@ -534,7 +534,7 @@ def test_a_table_whose_message_key_does_not_distinguish_rows_is_dumped_while_it_
 def test_a_table_whose_message_key_does_not_distinguish_rows_and_that_never_rests_fails_its_own_dump_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interleaved, "MIXED_UP_TRIES_MAX", 10)
+    monkeypatch.setattr(interleaved, "STUCK_TRIES_MAX", 10)
     world = World()
     world.encoders[ORDERS] = SharedKeyEncoder(world.tables[ORDERS])
     world.database.insert(ORDERS, (1, 1))

@@ -13,7 +13,7 @@ from dblog.config.connector import parse_connector
 from dblog.config.options import Option, Settings
 from dblog.core.dumprequests import DumpRequest, parse_request
 from dblog.kafka.converters import converters_of
-from dblog.model import OffsetMap
+from dblog.model import Headers, OffsetMap
 from dblog.readers.contract import Source
 from dblog.readers.history import SchemaHistory
 from dblog.readers.records import Records
@@ -56,6 +56,8 @@ class TaskFollower:
         """What a task's source is wrapped in, from the next run on."""
         self.rows: dict[str, dict[str, Row]] = {}
         self.values: list[tuple[str, Row | None]] = []
+        self.headers: list[tuple[str, Headers]] = []
+        """Those of the few records that have any, with the table."""
         self.reported: list[Row] = []
         """What the schema-change topic got."""
         self.notifications: list[Row] = []
@@ -171,6 +173,7 @@ class TaskFollower:
                         assert keys == [{"id": border["id"]} for border in self.borders[-len(keys) :]]
                         assert (segment.partition, segment.context_headers) == (0, False)
                     continue
+                self.headers += [(segment.table.name, made) for _, made in sorted(segment.headers.items())]
                 for key, value in zip(segment.keys, segment.values, strict=True):
                     self._take(segment.table.name, key, value)
             self.task.fold.advance(batch.step)

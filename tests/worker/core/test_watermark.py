@@ -183,6 +183,34 @@ def test_a_closed_window_tells_when_its_low_watermark_was_met() -> None:
     assert closed.opened_ms == 1_000
 
 
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        ([("b", True)], False),
+        ([("a", True)], True),
+        ([("a", True), ("a", True)], True),
+        ([("a", False), ("a", True)], False),
+        ([("a", True), ("a", False)], False),
+        ([("a", True), ("a", False), ("a", True)], False),
+        ([("a", True), ("b", False)], True),
+    ],
+)
+def test_a_key_lacks_values_until_the_log_has_had_all_of_them_inside_the_window(changes: list[tuple[str, bool]], lacking: bool) -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    ticket = windows.declare(TABLE, keyed=True)
+    windows.note(TABLE, [b"a"], lacking={b"a"})
+    windows.watermark(ticket.low_token, position(1))
+
+    for key, lacks in changes:
+        windows.note(TABLE, [key.encode()], lacking={key.encode()} if lacks else frozenset())
+    windows.submit(ticket.number, "rows")
+    (closed,) = windows.watermark(ticket.high_token, position(2))
+
+    assert isinstance(closed, Closed)
+    assert (b"a" in closed.lacking) == lacking
+    assert closed.dropped == {key.encode() for key, _ in changes}
+
+
 def test_changes_of_another_table_drop_nothing() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=100)
     ticket = windows.declare(TABLE, keyed=True)

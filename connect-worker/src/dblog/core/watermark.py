@@ -9,6 +9,10 @@ snapshot), and the high watermark is committed after the SELECT has ended. So a 
 a change that the SELECT did see is either logged before the low watermark (and was sent before the row), or inside the window, where it drops the
 row. # I2
 
+A log may leave out values of a row that it has changed: large ones that were as before. Such an event drops the key's chunk row as any other, but whoever
+has had no row of that key yet lacks these values for good. So a window says which of its dropped keys are of that kind, and a chunk with one of them is
+read again. # I3
+
 Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (Andreakis, Papapanagiotou, 2020), section 3.
 
 Windows of one lane of a table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
@@ -27,6 +31,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
@@ -54,6 +59,8 @@ class Why(Enum):
     KEYLESS = "keyless"
     MESSAGE_KEY = "message_key"
     """It does not distinguish rows."""
+    LACKING = "lacking"
+    """The log does not have all values of a row that it has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +95,8 @@ class Closed(Generic[Rows]):
     low: WatermarkPosition
     high: WatermarkPosition
     dropped: frozenset[bytes]
+    lacking: frozenset[bytes] = frozenset()
+    """Those of the dropped keys of which the log has had no record with all values."""
     lane: int = 0
     opened_ms: int | None = None
     """When its low watermark was met, by the wall clock."""
@@ -119,6 +128,7 @@ class _Window(Generic[Rows]):
     rows: Rows | None = None
     submitted_s: float = 0.0
     dropped: set[bytes] = field(default_factory=set)
+    lacking: set[bytes] = field(default_factory=set)
 
 
 class Windows(Generic[Rows]):
@@ -198,8 +208,12 @@ class Windows(Generic[Rows]):
         if window is not None:
             self._forget(window)
 
-    def note(self, table: TableId, keys: Iterable[bytes | None]) -> Sequence[Discarded]:
-        """Drop the keys of log events from the table's open windows; what becomes too many. Called in log order, between the calls of ``watermark``."""
+    def note(self, table: TableId, keys: Iterable[bytes | None], *, lacking: AbstractSet[bytes] = frozenset()) -> Sequence[Discarded]:
+        """Drop the keys of log events from the table's open windows; what becomes too many. Called in log order, between the calls of ``watermark``.
+
+        ``lacking``: those of them of which some record has not all values, for the log leaves out large ones that an update has not changed. Whoever has had
+        no other record of such a key needs the chunk's row.
+        """
         windows = self._by_table.get(table)
         if windows is None:
             return ()
@@ -210,6 +224,9 @@ class Windows(Generic[Rows]):
             if not window.keyed:
                 spoilt.append(self._discard(window, "a change of a table without a key came inside the window", Why.KEYLESS))
                 continue
+            if lacking or window.lacking:
+                window.lacking.difference_update(key for key in keys if key is not None and key not in lacking)
+                window.lacking |= lacking - window.dropped
             window.dropped.update(key for key in keys if key is not None)
             if len(window.dropped) > window.keys_max:
                 spoilt.append(self._discard(window, f"more than {window.keys_max} keys changed inside the window", Why.KEYS, smaller=True))
@@ -249,6 +266,7 @@ class Windows(Generic[Rows]):
             low=window.low,
             high=position,
             dropped=frozenset(window.dropped),
+            lacking=frozenset(window.lacking),
             lane=window.lane,
             opened_ms=window.opened_ms,
         )

@@ -255,7 +255,8 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric(
             "windows_discarded_total",
             "Windows that are read again: keys (too many noted), table (DDL, another columns' version, its rows rewritten), held (a prepared XA "
-            "transaction), watermark (lost), error (the SELECT failed), keyless (a table without a key has changed), message_key.",
+            "transaction), watermark (lost), error (the SELECT failed), keyless (a table without a key has changed), message_key, lacking (the log does not "
+            "have all values of a row that it has changed).",
             "reason",
         ),
         _metric("window_rows_dropped_total", "Rows of chunks left out for newer changes in the log."),

@@ -14,8 +14,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -56,8 +58,10 @@ second), with more a row of the log waits longer.
 COMING_MAX = 1000
 """Tables that are remembered as coming; the topic of one that is forgotten is made with its first record. # I6"""
 
-MIXED_UP_TRIES_MAX = 100
-"""Windows over the same rows of a table whose message key does not distinguish rows: with a change in each of so many it will not rest, and its dump fails."""
+STUCK_TRIES_MAX = 100
+"""Windows over the same rows of a table whose message key does not distinguish rows, or whose log leaves out values: with a change in each of so many it will
+not rest, and its dump fails.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +191,8 @@ class Interleaver:
         self._held: frozenset[TableId] = frozenset()
         self._coming: deque[TableId] = deque(maxlen=COMING_MAX)
         self._notes = ChunkNotes()
-        self._mixed_up: dict[tuple[TableId, int], tuple[Key | None, int]] = {}
-        """Where each lane's chunks have got stuck, and how often: log rows had message keys of theirs, which do not distinguish rows."""
+        self._stuck: dict[tuple[TableId, int], tuple[Key | None, int]] = {}
+        """Where each lane's chunks have got stuck, and how often: changes did not go together with rows of theirs."""
 
     # ---- the dump's state
 
@@ -484,9 +488,20 @@ class Interleaver:
         """The log has come to this offset (each item's, in order); the next batch carries it."""
         self._log_offsets.append(log_offset)
 
-    def rows(self, segments: list[Segment], *, records: int, size_bytes: int, source_ts_us: int | None) -> None:
-        """Log rows, in log order: drop their keys from open windows, and send them."""
-        if self._leaving and any(s.table is not None and self._leaving.is_full(s.table, len(s.keys)) for s in segments):
+    def rows(
+        self,
+        segments: list[Segment],
+        *,
+        records: int,
+        size_bytes: int,
+        source_ts_us: int | None,
+        lacking: Mapping[TableId, AbstractSet[bytes]] = MappingProxyType({}),
+    ) -> None:
+        """Log rows, in log order: drop their keys from open windows, and send them. ``lacking``: ``LogRows.lacking``."""
+        if self._leaving and any(
+            s.table is not None and (self._leaving.is_full(s.table, len(s.keys)) or (s.table in lacking and self._leaving.of(s.table)))
+            for s in segments
+        ):
             # They leave ahead of these rows, and no offset behind these rows may be stored before these rows are. # I1
             self._log_offsets, offsets = [], self._log_offsets
             self.send_all_chunk_rows()
@@ -497,7 +512,7 @@ class Interleaver:
                 for segment in segments:
                     if segment.table is not None:
                         self._leaving.note(segment.table, segment.keys)
-                        for spoilt in self._windows.note(segment.table, segment.keys):
+                        for spoilt in self._windows.note(segment.table, segment.keys, lacking=lacking.get(segment.table, frozenset())):
                             self._discarded(spoilt)
         self._put(segments, records, size_bytes, source_ts_us)
 
@@ -722,10 +737,15 @@ class Interleaver:
             records.encode = lambda part, noted: rows.encode_chunk(part, context, noted)
             if not by_key:
                 records.make(window.left_out)
+            elif closed.lacking:
+                records.make(window.left_out - closed.lacking)
+                if not closed.lacking.isdisjoint(records.keys):
+                    self._lacking_again(chunk, closed.lane)
+                    return None
         if records.dropped and not by_key:
             self._mixed_up_again(chunk, closed.lane)
             return None
-        self._mixed_up.pop((closed.table, closed.lane), None)
+        self._stuck.pop((closed.table, closed.lane), None)
         window.records = records
         return records
 
@@ -803,26 +823,41 @@ class Interleaver:
 
     def _mixed_up_again(self, chunk: ChunkRead, lane: int) -> None:
         """Changes inside the window have the message key of chunk rows, which may be theirs or others': the chunk is read again, smaller, but not for ever."""
+        self._smaller_again(
+            chunk,
+            lane,
+            "a change inside the window has the message key of a row, and message.key.columns does not distinguish rows",
+            "message.key.columns gives several rows one message key, so rows cannot be distinguished from changes; have message.key.columns name "
+            f"{', '.join(chunk.table.key)} too, or leave the table out of it, or restart the task while the table rests",
+            why=Why.MESSAGE_KEY,
+        )
+
+    def _lacking_again(self, chunk: ChunkRead, lane: int) -> None:
+        """The log has changed a row of the chunk, and does not have all of its values: the same."""
+        self._smaller_again(
+            chunk,
+            lane,
+            "a change inside the window leaves out large values of a row that it has not changed",
+            "the log leaves out large values that a change leaves alone, so only the dump has them; have the log hold whole rows (REPLICA IDENTITY FULL, "
+            "binlog_row_image=FULL), or restart the task while the table rests",
+            why=Why.LACKING,
+        )
+
+    def _smaller_again(self, chunk: ChunkRead, lane: int, reason: str, in_the_end: str, *, why: Why) -> None:
+        """A change inside the window does not go together with a row of the chunk, which is read again, smaller. After so many windows the dump fails."""
         table = chunk.table.id
-        after, tries = self._mixed_up.get((table, lane), (None, 0))
+        after, tries = self._stuck.get((table, lane), (None, 0))
         tries = tries + 1 if after == chunk.after else 1
-        self._mixed_up[table, lane] = chunk.after, tries
-        if tries >= MIXED_UP_TRIES_MAX:
-            message = (
-                f"{table} changed inside each of {tries} windows over the same rows, and message.key.columns gives several rows one message key, so rows "
-                f"cannot be distinguished from changes; have message.key.columns name {', '.join(chunk.table.key)} too, or leave the table out of it, or "
-                "restart the task while the table rests"
-            )
-            self._fail(chunk.extent.dump, table, message)
+        self._stuck[table, lane] = chunk.after, tries
+        if tries >= STUCK_TRIES_MAX:
+            self._fail(chunk.extent.dump, table, f"{table} changed inside each of {tries} windows over the same rows, and {in_the_end}")
             return
         with self._changed:
             self._shrink.add((table, lane))
-            self._reset(
-                table, lane, "a change inside the window has the message key of a row, and message.key.columns does not distinguish rows"
-            )
-            self._windows.discarded_total[Why.MESSAGE_KEY] += 1
+            self._reset(table, lane, reason)
+            self._windows.discarded_total[why] += 1
             self._notes.thrown_away(chunk.extent.dump, table, 1)
-            self._discarded(self._windows.lane_spoilt(table, lane, "an older window of the table was discarded", why=Why.MESSAGE_KEY))
+            self._discarded(self._windows.lane_spoilt(table, lane, "an older window of the table was discarded", why=why))
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
         dump, requests = None, None

@@ -8,8 +8,9 @@ reader layer hands it back to the dialect's ``Progress``, and never looks inside
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from dblog.core.watermark import WatermarkPosition
     from dblog.errors import DefiniteError
     from dblog.model import Headers, TableId
+
+Keys = AbstractSet[bytes]
+"""Encoded keys of rows."""
 
 
 class IgnoredForNow:
@@ -83,6 +87,8 @@ class LogRows:
     borders: tuple[TransactionBorder, ...] = ()
     moves: bool = True
     """False: rows of an event that is not complete yet, or that was read before; a restart must not begin at ``position``."""
+    lacking: Mapping[TableId, Keys] = field(default_factory=dict)
+    """Keys of rows of which some record here has not all values, for the log does not have them."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -72,7 +72,7 @@ class LogOutput:
             borders = self._made(lambda: self._records.borders(item.borders))
             segments.append(borders)  # behind the rows: who meets an END finds most of its rows there
             size_bytes += sum(len(part) for part in (*borders.keys, *borders.values) if part is not None)
-        self._interleaver.rows(segments, records=item.records, size_bytes=size_bytes, source_ts_us=item.source_ts_us)
+        self._interleaver.rows(segments, records=item.records, size_bytes=size_bytes, source_ts_us=item.source_ts_us, lacking=item.lacking)
 
     def watermark(self, name: str, token: str, at: WatermarkPosition) -> None:
         """A row of the watermark table; those of other connectors and earlier runs mean nothing to the windows."""

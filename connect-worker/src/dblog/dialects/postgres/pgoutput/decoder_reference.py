@@ -20,7 +20,7 @@ from dblog.dialects.postgres.pgoutput import messages
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of
-from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, images
+from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, images, lacks_values
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
 from dblog.model import Headers, TableId
@@ -78,6 +78,7 @@ class ReferenceLogDecoder:
         self._segments: list[tuple[RowEncoder, list[bytes | None], list[bytes | None], dict[int, Headers]]] = []
         self._records = self._bytes = 0
         self._borders: list[TransactionBorder] = []
+        self._lacking: dict[TableId, set[bytes]] = {}
         self._moved = self._stopped = self._leave_out = False
         self._source_ts_us = 0
 
@@ -332,6 +333,8 @@ class ReferenceLogDecoder:
             transaction=self._order_of(encoder),
         )
         keys, values, headers = encoder.encode_rows(op, body, context)
+        if keys and op == "u" and (key := keys[-1]) is not None and lacks_values(encoder.plan, body):
+            self._lacking.setdefault(encoder.plan.table.id, set()).add(key)
         self._row_lsn, self._kind = lsn, {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[op]
         self._count(op, encoder, keys, values, headers)
         if not keys:
@@ -397,9 +400,10 @@ class ReferenceLogDecoder:
                 source_ts_us=self._ts_us or None,
                 position=self._offset(),
                 borders=tuple(self._borders),
+                lacking=self._lacking,
             )
         )
-        self._segments, self._borders = [], []
+        self._segments, self._borders, self._lacking = [], [], {}
         self._records = self._bytes = 0
         self._moved = False
 

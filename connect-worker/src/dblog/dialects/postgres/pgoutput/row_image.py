@@ -111,6 +111,14 @@ def images(op: str, body: bytes) -> tuple[Raw | None, Raw | None, bool]:
     return before, after, whole
 
 
+def lacks_values(plan: TablePlan, body: bytes) -> bool:
+    """Whether the new row of an update has no value in a column that records have: it was not changed, and the old row does not show it either."""
+    before, after, _ = images("u", body)
+    return after is not None and any(
+        field is UNCHANGED and plan.columns[at].included and (before is None or before[at] is None) for at, field in enumerate(after)
+    )
+
+
 def _shows_key(plan: TablePlan, before: Raw) -> bool:
     """Whether a replica identity has the columns of the message key, which may be others."""
     names = {name.lower() for name in plan.table.key}
