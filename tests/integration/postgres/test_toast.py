@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dblog.errors import DefiniteError
 from stack import Postgres
 from support.in_windows import SourceWithWindows
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -135,6 +136,21 @@ def test_what_was_not_changed_is_the_placeholder_in_the_form_of_its_column(postg
         "bits": in_base64,
         "moments": None,
     }
+
+
+def test_where_a_column_that_takes_no_null_has_no_placeholder_the_record_is_refused_with_what_helps(
+    postgres: Postgres, database: str
+) -> None:
+    follower = FillingFollower(postgres, database, **{"decimal.handling.mode": "precise"})
+    make_table(follower, required=True)
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("UPDATE t SET n = 1")
+
+    with pytest.raises(DefiniteError, match=r"public\.t.*a_numeric.*REPLICA IDENTITY FULL"):
+        follower.until(lambda: "u" in follower.ops("t"))
+    follower.task.stop()
 
 
 def dumped(follower: PostgresFollower, **config: str) -> dict[str, dict[str, Any]]:

@@ -258,6 +258,39 @@ def test_a_value_that_was_not_sent_is_the_old_one_or_its_placeholder() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("place", "refused"),
+    [
+        (column("place", "geometry", nullable=False), False),
+        (column("place", "numeric", nullable=False), True),
+        (column("place", "_timestamp", nullable=False), True),
+        (column("place", "_timestamp"), False),
+        (column("place", "text", nullable=False), False),
+    ],
+)
+@pytest.mark.parametrize("failures", ["warn", "fail"])
+def test_a_value_that_was_not_sent_and_that_nothing_can_stand_for_is_refused_where_no_null_may_be(
+    place: Column, refused: bool, failures: str
+) -> None:
+    modes = TypeModes(event_converting_failure_handling_mode=failures)
+    made = of(column("id", "int4", nullable=False), place, key=("id",), modes=modes)
+
+    for encoder in both(made):
+        if refused or (failures == "fail" and place.type != "text"):
+            with pytest.raises(BadRowsError, match=r"\.place: .*REPLICA IDENTITY FULL"):
+                encoder.encode_rows("u", change_of(None, [b"1", UNSENT]), CONTEXT)
+        else:
+            assert len(encoder.encode_rows("u", change_of(None, [b"1", UNSENT]), CONTEXT)[0]) == 1
+
+
+def test_a_row_whose_message_key_was_not_sent_is_refused() -> None:
+    made = of(column("id", "int4", nullable=False), column("name", "text"), key=("id",), message_key=("name",))
+
+    for encoder in both(made):
+        with pytest.raises(BadRowsError, match=r"\.name: .*REPLICA IDENTITY FULL"):
+            encoder.encode_rows("u", change_of(None, [b"1", UNSENT]), CONTEXT)
+
+
 def test_a_changed_key_is_a_delete_and_a_create_with_headers() -> None:
     made = of(column("id", "int4", nullable=False), column("name", "text"), key=("id",))
     fast, slow = both(made)

@@ -44,6 +44,7 @@ cdef struct Col:
     bint null_is_key      # NULL is a value that the replica identity may show
     Py_ssize_t nothing_len      # what stands for NULL; -1: nothing may
     const uint8_t* nothing
+    bint needed           # there is no record without a value
     Py_ssize_t unchanged_len    # what stands for a value that was not sent; -1: as for NULL
     const uint8_t* unchanged
     Day day
@@ -158,6 +159,7 @@ cdef class FastPlan:
         self.fixed_max = 64
         for index in range(self.count):
             self._column(index)
+            self.cols[index].needed = image.needs_value(plan, index)
         names = {name.lower() for name in plan.table.key}
         for slot, index in enumerate(plan.key):
             column = plan.columns[index]
@@ -645,6 +647,10 @@ cdef class FastPlan:
                 for i in range(self.count):
                     if self.after[i].n == UNCHANGED and self.before[i].n != NOTHING:
                         self.after[i] = self.before[i]
+            if any_unchanged:
+                for i in range(self.count):
+                    if self.after[i].n == UNCHANGED and self.cols[i].needed:
+                        raise _refused()
         if p != end or (op == DELETE and not has_before):
             raise _refused()
         if has_before and not whole and not self.shows_key():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dblog.codecs.plan import ColumnPlan, TablePlan
-from dblog.codecs.rowplan import LogRowsReader, other_width
+from dblog.codecs.rowplan import DUMP_AGAIN, LogRowsReader, other_width
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext, source_block
 from dblog.dialects.postgres.values import fields
 from dblog.dialects.postgres.values.modes import TypeModes
@@ -136,6 +136,14 @@ def no_key(plan: TablePlan) -> BadRowsError:
     )
 
 
+def no_value(plan: TablePlan, at: int) -> BadRowsError:
+    """A change without a value that a record cannot do without."""
+    return BadRowsError(
+        f"{plan.table.id}.{plan.table.columns[at].name}: the log does not have a large value that an update has not changed, and no placeholder can stand "
+        f"for it in this column; run ALTER TABLE {plan.table.id} REPLICA IDENTITY FULL; {DUMP_AGAIN}"
+    )
+
+
 class PostgresImage:
     """The reader of both forms. Satisfies ``codecs.rowplan.Image``."""
 
@@ -146,6 +154,7 @@ class PostgresImage:
         """A reader of one change: its message behind the table's number."""
         values = self._values(plan)
         unavailable = [self.unavailable(column) for column in plan.columns]
+        needed = [self.needs_value(plan, at) for at in range(len(plan.columns))]
 
         def read(op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
             del version
@@ -155,6 +164,8 @@ class PostgresImage:
                     raise other_width(plan, len(row))
             if before is not None and after is not None:
                 after = [old if new is UNCHANGED and old is not None else new for old, new in zip(before, after, strict=True)]
+            if after is not None and (lacking := next((at for at, new in enumerate(after) if new is UNCHANGED and needed[at]), None)) is not None:
+                raise no_value(plan, lacking)
             if before is not None and not whole and not _shows_key(plan, before):
                 if op == "d":
                     raise no_key(plan)
@@ -183,6 +194,17 @@ class PostgresImage:
     def unavailable(self, column: ColumnPlan, /) -> Any:
         """What stands for a value of the column that was not sent; None: nothing can."""
         return unavailable_of(column, self._modes) if column.schema is not None else None
+
+    def needs_value(self, plan: TablePlan, at: int, /) -> bool:
+        """Whether there is no record without a value of this column: it is of the key, or nothing can stand for it. A column that may be NULL is that then, as
+        with Debezium, unless event.converting.failure.handling.mode=fail.
+        """
+        column = plan.columns[at]
+        if at in plan.key:
+            return True
+        if not column.included or column.schema is None or self.unavailable(column) is not None:
+            return False
+        return not column.schema.optional or self._modes.event_converting_failure_handling_mode == "fail"
 
     def _values(self, plan: TablePlan) -> Callable[[Raw, list[Any]], Row]:
         # A column that is in no record may have a type that nobody can read.
