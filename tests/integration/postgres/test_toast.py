@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dblog.abort import Abort
+from dblog.config.connector import parse_connector
+from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.errors import DefiniteError
 from stack import Postgres
 from support.in_windows import SourceWithWindows
@@ -151,6 +154,19 @@ def test_where_a_column_that_takes_no_null_has_no_placeholder_the_record_is_refu
     with pytest.raises(DefiniteError, match=r"public\.t.*a_numeric.*REPLICA IDENTITY FULL"):
         follower.until(lambda: "u" in follower.ops("t"))
     follower.task.stop()
+
+
+def test_a_check_warns_of_columns_that_an_update_leaves_null(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    make_table(follower)
+    follower.sql("CREATE TABLE whole (id INT PRIMARY KEY, place geometry)", "ALTER TABLE whole REPLICA IDENTITY FULL")
+    settings = parse_connector(follower.options, follower.config)
+
+    (warning,) = PostgresKind().check(settings, limit_s=60.0, abort=Abort())
+
+    assert "public.t (a_geometry, moments)" in warning
+    assert 'ALTER TABLE "public"."t" REPLICA IDENTITY FULL;' in warning
+    assert "whole" not in warning
 
 
 def dumped(follower: PostgresFollower, **config: str) -> dict[str, dict[str, Any]]:

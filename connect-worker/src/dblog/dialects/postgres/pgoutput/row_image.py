@@ -164,7 +164,10 @@ class PostgresImage:
                     raise other_width(plan, len(row))
             if before is not None and after is not None:
                 after = [old if new is UNCHANGED and old is not None else new for old, new in zip(before, after, strict=True)]
-            if after is not None and (lacking := next((at for at, new in enumerate(after) if new is UNCHANGED and needed[at]), None)) is not None:
+            if (
+                after is not None
+                and (lacking := next((at for at, new in enumerate(after) if new is UNCHANGED and needed[at]), None)) is not None
+            ):
                 raise no_value(plan, lacking)
             if before is not None and not whole and not _shows_key(plan, before):
                 if op == "d":

@@ -50,6 +50,7 @@ class PostgresKind:
                 slot=settings.text("slot.name"),
                 publication=settings.text("publication.name"),
                 autocreate=settings.text("publication.autocreate.mode"),
+                cannot_show=source.plans.cannot_show,
                 runs=True,  # an update of a running connector is checked too
             )
             _require_taken(session, overrides, [table.id for table in tables])

@@ -16,7 +16,8 @@ from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
 from dblog.dialects.postgres.pgoutput.source_block import CONNECTOR, PostgresContext, source_block, source_schema
 from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.dialects.postgres.values.types import column_plan
-from dblog.model import Column, TableId
+from dblog.dialects.postgres.values.unavailable import cannot_show
+from dblog.model import Column, Table, TableId
 
 _COLUMN, _DATATYPE = "column.propagate.source.type", "datatype.propagate.source.type"
 
@@ -59,6 +60,11 @@ class PostgresPlans:
     def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
         """What becomes of a column."""
         return column_plan(column, self._modes, table, included=included)
+
+    def cannot_show(self, table: Table) -> list[str]:
+        """The table's columns whose large values no record has after an update that left them alone."""
+        plans = (self.column_plan(column, table.id, included=True) for column in table.columns)
+        return [plan.name for plan in plans if cannot_show(plan, self._modes)]
 
     def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
         """The encoder of a table version: compiled where the plan writes Avro by itself."""

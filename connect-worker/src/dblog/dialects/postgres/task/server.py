@@ -22,6 +22,7 @@ from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
 from dblog.dialects.postgres.task.connections import Connections, by_root
 from dblog.dialects.postgres.task.log import PostgresLog
+from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
 from dblog.dialects.postgres.wire.check import check
@@ -51,8 +52,11 @@ class PostgresServer:
 
     chunk_sql = sql
 
-    def __init__(self, connections: Connections, *, watermark_table: TableId, signal_tables: frozenset[TableId]) -> None:
+    def __init__(
+        self, connections: Connections, plans: PostgresPlans, *, watermark_table: TableId, signal_tables: frozenset[TableId]
+    ) -> None:
         self.connections = connections
+        self._plans = plans
         self.settings = connections.settings
         self.watermark_table = watermark_table
         self.signal_tables = signal_tables
@@ -81,6 +85,7 @@ class PostgresServer:
             slot=self.connections.slot,
             publication=self.connections.publication,
             autocreate=self.settings.text("publication.autocreate.mode"),
+            cannot_show=self._plans.cannot_show,
             runs=True,
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))

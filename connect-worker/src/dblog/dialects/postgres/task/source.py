@@ -49,4 +49,6 @@ class PostgresSource:
         except BaseException:
             session.close()
             raise
-        return PostgresServer(Connections(self._settings, session), watermark_table=self.watermark_table, signal_tables=self.signal_tables)
+        return PostgresServer(
+            Connections(self._settings, session), self.plans, watermark_table=self.watermark_table, signal_tables=self.signal_tables
+        )

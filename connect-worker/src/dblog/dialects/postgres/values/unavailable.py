@@ -19,6 +19,7 @@ from dblog.dialects.postgres.values.plans import declared_of
 _BYTE_ELEMENTS = frozenset({"int2", "int4", "int8", "oid", "date"})
 """Elements that take the placeholder's bytes as numbers, where the schema has integers for them."""
 _FLOAT_ELEMENTS = frozenset({"float4", "float8", "vector", "halfvec"})
+_LARGE = frozenset({"geometry", "geography", "sparsevec"})
 _INTEGERS = frozenset({Kind.INT16, Kind.INT32, Kind.INT64})
 
 
@@ -33,6 +34,15 @@ def unavailable(plan: ColumnPlan, modes: TypeModes) -> Any:
     if schema is None:
         return None
     return _placeholder(schema, column.type, modes.placeholder)
+
+
+def cannot_show(plan: ColumnPlan, modes: TypeModes) -> bool:
+    """Whether a record has NULL, or cannot be written, where a large value of the column was not changed. Types whose values are always small are none of
+    them, nor is numeric, whose values are small but for thousands of digits.
+    """
+    column = declared_of(plan)
+    large = column.type.startswith("_") or column.type in _LARGE
+    return large and plan.included and plan.schema is not None and unavailable(plan, modes) is None
 
 
 def _placeholder(schema: Schema, name: str, placeholder: bytes) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
@@ -13,7 +13,7 @@ from dblog.model import Table, TableId
 
 NAMED_MAX = 20
 _STANDBY_SINCE = 160000
-_NOTHING, _DEFAULT = "n", "d"
+_NOTHING, _DEFAULT, _FULL = "n", "d", "f"
 
 
 def check(
@@ -23,14 +23,15 @@ def check(
     slot: str,
     publication: str,
     autocreate: str,
+    cannot_show: Callable[[Table], Sequence[str]],
     runs: bool = False,
 ) -> list[str]:
     """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
-    ``autocreate``: publication.autocreate.mode. ``runs``: the task itself asks, which may find its own slot in use for a moment.
+    ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``runs``: the task itself asks, which may find its own slot in
+    use for a moment.
     """
     missing: list[str] = []
-    warnings: list[str] = []
     require_slot_name(slot)
     missing += _settings(session)
     missing += _role(session)
@@ -39,8 +40,10 @@ def check(
     missing += _readable(session, tables)
     if missing:
         raise DefiniteError("; ".join(missing))
-    warnings += _identities(session, tables)
-    return warnings
+    by_id = {table.id: table for table in tables}
+    identities = session.replica_identities(lambda table: table in by_id)
+    # Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name.
+    return [*without_identity(by_id, identities), *without_values(by_id, identities, cannot_show)]
 
 
 def _settings(session: Session) -> list[str]:
@@ -155,13 +158,6 @@ def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
     return [f"user '{session.settings.user}' may not read captured tables{more}; run there: {grants}"]
 
 
-def _identities(session: Session, tables: Sequence[Table]) -> list[str]:
-    """Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name."""
-    by_id = {table.id: table for table in tables}
-    found = session.replica_identities(lambda table: table in by_id)
-    return without_identity(by_id, found)
-
-
 def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableId, str]) -> list[str]:
     """The sentence about tables whose updates and deletes the server refuses while they are published."""
     lacking = [
@@ -177,5 +173,27 @@ def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableI
         (
             f"{names} {'has' if len(lacking) == 1 else 'have'} no replica identity (no primary key, or REPLICA IDENTITY NOTHING), so the server refuses "
             f"UPDATE and DELETE of it once it is published; run there, for each: {example} or add a primary key"
+        )
+    ]
+
+
+def without_values(
+    tables: Mapping[TableId, Table], identities: Mapping[TableId, str], cannot_show: Callable[[Table], Sequence[str]]
+) -> list[str]:
+    """The sentence about columns that an update leaves NULL in records, for the log has no large value that was not changed, and no text can stand for it."""
+    found = [
+        (table, columns)
+        for table, kind in sorted(identities.items())
+        if kind != _FULL and table in tables and (columns := cannot_show(tables[table]))
+    ]
+    if not found:
+        return []
+    names = ", ".join(f"{table} ({', '.join(columns)})" for table, columns in found[:NAMED_MAX])
+    example = f"ALTER TABLE {sql.quote_table(found[0][0])} REPLICA IDENTITY FULL;"
+    return [
+        (
+            f"the log leaves out large values that an update has not changed, and records have NULL for them in {names}, as nothing else can stand there, or "
+            f"cannot be written where a column takes no NULL; "
+            f"if such values can have more than 2000 bytes, run there, for each: {example}"
         )
     ]
