@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,10 @@ the rows come in, and rows between the two orders would be missed."""
 SILENCE_S = 60
 """A worker that is silent for longer within a snapshot loses it: what it has read keeps an ALTER of the table waiting, and all writers behind that."""
 
+FLUSH_DELAYS = 3
+LOOK_INTERVAL_S = 0.01
+"""How often a dump thread looks how far the log is flushed."""
+
 WRITTEN_MAX = 64
 """Watermarks by name that a connection remembers."""
 
@@ -63,6 +68,8 @@ class DumpConnection:
         self._written: dict[str, _Written] = {}
         self._shown: Snapshot | None = None
         self._select_limit_s = 0.0
+        self._waited_for = 0
+        """The log's end of which all commits are flushed, however far that is."""
 
     @classmethod
     def open(
@@ -124,8 +131,30 @@ class DumpConnection:
         return True
 
     def log_end(self) -> int:
-        """Where the log ends now: in front of it is everything that any snapshot can have shown."""
-        return lsn_of(str(self._log_server.one(f"SELECT ({LOG_END_SQL})::text", doing="asking where the log ends")))
+        """A place in the log in front of which is everything that any snapshot can have shown until now.
+
+        A walsender sends what is flushed. A commit is, before it is visible, or with synchronous_commit=off within three times wal_writer_delay (PostgreSQL
+        manual, 30.4 "Asynchronous Commit"). Transactions that are under way have log behind that, which may not be flushed for long: it is not waited for.
+        """
+        end, flushed, delay_s = self._log_ends()
+        if end == self._waited_for:
+            return min(end, flushed)
+        limit_s = time.monotonic() + FLUSH_DELAYS * delay_s
+        while flushed < end and time.monotonic() < limit_s:
+            time.sleep(min(delay_s, LOOK_INTERVAL_S))
+            _, flushed, _ = self._log_ends()
+        self._waited_for = end
+        return min(end, flushed)
+
+    def _log_ends(self) -> tuple[int, int, float]:
+        """Where the log ends, how far it is flushed, and how often the server flushes, in seconds. A standby has nothing that it does not show."""
+        ((end, flushed, delay_ms),) = self._log_server.query(
+            f"SELECT ({LOG_END_SQL})::text, "
+            f"CASE WHEN pg_catalog.pg_is_in_recovery() THEN ({LOG_END_SQL}) ELSE pg_catalog.pg_current_wal_flush_lsn() END::text, "
+            "(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')::int",
+            doing="asking where the log ends",
+        )
+        return lsn_of(end), lsn_of(flushed), delay_ms / 1000
 
     # ---- snapshots
 
