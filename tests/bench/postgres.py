@@ -18,14 +18,14 @@ TEN = Shape(
     f"{_ID}, amount int NOT NULL, name varchar(60) NOT NULL, price numeric(12,2) NOT NULL, kind smallint NOT NULL, flag boolean NOT NULL,"
     " made timestamp(6) NOT NULL, seen timestamptz(3) NOT NULL, note varchar(200) NULL, weight double precision NOT NULL",
     "amount, name, price, kind, flag, made, seen, note, weight",
-    "{n} * 7919 % 2000000000, 'name-' || {n}, ({n} % 1000000)::numeric / 100, {n} % 30000, {n} % 2 = 1,"
+    "{n}::bigint * 7919 % 2000000000, 'name-' || {n}, ({n} % 1000000)::numeric / 100, {n} % 30000, {n} % 2 = 1,"
     " timestamp '2024-01-01' + {n} * interval '1.000003 s', timestamptz '2024-01-01Z' + {n} * interval '1.003 s',"
     f" {_NOTE}, {{n}} / 7.0::float8",
     statement_rows=2_000_000,
 )
 """The table of the reference figures. Rows of many are one transaction."""
 
-NARROW = Shape(f"{_ID}, amount int NOT NULL", "amount", "{n} * 7919 % 2000000000", statement_rows=2_000_000)
+NARROW = Shape(f"{_ID}, amount int NOT NULL", "amount", "{n}::bigint * 7919 % 2000000000", statement_rows=2_000_000)
 
 LATENCY = Shape(
     "at_us bigint NOT NULL PRIMARY KEY, amount int NOT NULL, note varchar(200) NOT NULL",

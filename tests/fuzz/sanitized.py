@@ -1,7 +1,8 @@
 """Feeds mutated packets and rows to the decoder and the row encoders, in an extension built with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 ``make fuzz ARGS="--cases 10000000 --seed 1"``. The build is kept in build/fuzz. Findings go to build/fuzz/findings; a crash leaves its input in
-build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the reference implementation.
+build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the reference implementation. ``ARGS="--postgres --seed 1"`` runs the
+property tests of PostgreSQL's extension in such a build instead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "build" / "fuzz"
 SOURCE = ROOT / "connect-worker" / "src"
-BINLOG = "dialects/mysql/binlog"
+BINLOG, PGOUTPUT = "dialects/mysql/binlog", "dialects/postgres/pgoutput"
 FLAGS = [
     "-g",
     "-O1",
@@ -39,6 +40,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from-case", type=int, default=0)
+    parser.add_argument("--postgres", action="store_true", help="the property tests of PostgreSQL's extension instead of cases")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--build-only", action="store_true")
     options = parser.parse_args()
@@ -47,30 +49,40 @@ def main() -> int:
     build()
     if options.build_only:
         return 0
+    if options.postgres:
+        tests = ROOT / "tests" / "worker" / PGOUTPUT
+        paths = f"pythonpath={HOME / 'src'} tests docker"
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-o", paths, f"--hypothesis-seed={options.seed}", str(tests)]
+        return subprocess.run(command, env={**environment(), "PYTHONMALLOC": "malloc"}, cwd=ROOT, check=False).returncode
     return subprocess.run([sys.executable, __file__, "--inside", *sys.argv[1:]], env=environment(), check=False).returncode
 
 
 def build() -> None:
-    """The package with a sanitized extension, made again when the sources are newer."""
+    """The package with sanitized extensions, made again when the sources are newer."""
     package = HOME / "src" / "dblog"
-    extension = package / BINLOG / f"_fast{sysconfig.get_config_var('EXT_SUFFIX')}"
+    name = f"_fast{sysconfig.get_config_var('EXT_SUFFIX')}"
     sources = [
-        path for pattern in ("*.pyx", "*.pxi", "*.h") for folder in (BINLOG, "codecs") for path in (SOURCE / "dblog" / folder).glob(pattern)
+        path
+        for pattern in ("*.pyx", "*.pxi", "*.h")
+        for folder in (BINLOG, PGOUTPUT, "codecs")
+        for path in (SOURCE / "dblog" / folder).glob(pattern)
     ]
-    fresh = extension.exists() and extension.stat().st_mtime > max(path.stat().st_mtime for path in sources)
-    kept = extension.read_bytes() if fresh else None
+    changed_at = max(path.stat().st_mtime for path in sources)
+    extensions = {folder: package / folder / name for folder in (BINLOG, PGOUTPUT)}
+    kept = {folder: path.read_bytes() for folder, path in extensions.items() if path.exists() and path.stat().st_mtime > changed_at}
     shutil.rmtree(HOME / "src", ignore_errors=True)
     shutil.copytree(SOURCE / "dblog", package, ignore=shutil.ignore_patterns("__pycache__", "_fast*.so", "_fast*.c"))
-    if kept is not None:
-        extension.write_bytes(kept)
-        return
-    code = HOME / "_fast.c"
-    subprocess.run(
-        [sys.executable, "-m", "cython", "-3", str(SOURCE / "dblog" / BINLOG / "_fast.pyx"), "-o", str(code)], check=True, cwd=SOURCE
-    )
-    include = [f"-I{sysconfig.get_path('include')}", f"-I{SOURCE / 'dblog' / BINLOG}"]
-    command = ["gcc", "-shared", "-fPIC", "-w", "-fwrapv", *FLAGS, *include, str(code), "-o", str(extension)]
-    subprocess.run(command, check=True)
+    for folder, extension in extensions.items():
+        if folder in kept:
+            extension.write_bytes(kept[folder])
+            continue
+        code = HOME / "_fast.c"
+        subprocess.run(
+            [sys.executable, "-m", "cython", "-3", str(SOURCE / "dblog" / folder / "_fast.pyx"), "-o", str(code)], check=True, cwd=SOURCE
+        )
+        include = [f"-I{sysconfig.get_path('include')}", f"-I{SOURCE / 'dblog' / folder}"]
+        command = ["gcc", "-shared", "-fPIC", "-w", "-fwrapv", *FLAGS, *include, str(code), "-o", str(extension)]
+        subprocess.run(command, check=True)
 
 
 def environment() -> dict[str, str]:
