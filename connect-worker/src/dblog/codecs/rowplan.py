@@ -451,9 +451,8 @@ def _java_date(millis: int) -> str:
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}Z"
     if millis < _MILLIS_PER_DAY:
         return clock
-    eras, day_of_era = divmod(
-        millis // _MILLIS_PER_DAY + _EPOCH_DAY - 1, _DAYS_PER_ERA
-    )  # the calendar repeats itself, and Python's ends in 9999
+    # The calendar repeats itself every 400 years; Python's ends in 9999.
+    eras, day_of_era = divmod(millis // _MILLIS_PER_DAY + _EPOCH_DAY - 1, _DAYS_PER_ERA)
     like = date.fromordinal(day_of_era + 1)
     day = f"{like.year + eras * _YEARS_PER_ERA:04d}-{like.month:02d}-{like.day:02d}"
     return day if millis % _MILLIS_PER_DAY == 0 else f"{day}T{clock}"

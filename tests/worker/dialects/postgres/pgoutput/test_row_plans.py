@@ -308,6 +308,24 @@ def test_a_changed_key_is_a_delete_and_a_create_with_headers() -> None:
     assert [(block["total_order"], block["data_collection_order"]) for block in blocks] == [(8191, 64), (8192, 65)]
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (b"2024-02-29 12:00:00.5", b"2024-02-29T12:00:00.500Z"),
+        (b"9999-12-31 00:00:00", b"9999-12-31"),
+        (b"12345-03-01 00:00:00", b"12345-03-01"),
+        (b"294276-12-31 23:59:59", b"294276-12-31T23:59:59.000Z"),
+        (b"1970-01-01 01:02:03", b"01:02:03.000Z"),
+    ],
+)
+def test_a_timestamp_of_any_year_in_a_header_is_as_connect_prints_it(text: bytes, shown: bytes) -> None:
+    fast, _ = both(of(column("at", "timestamp", nullable=False), key=("at",), modes=TypeModes(time_precision_mode="connect")))
+
+    _, _, headers = fast.encode_rows("u", change_of([b"2000-01-01 00:00:00"], [text]), CONTEXT)
+
+    assert headers[0] == [("__debezium.newkey", b'{"at":' + shown + b"}")]
+
+
 def test_a_delete_without_its_key_names_the_remedy() -> None:
     made = of(column("id", "int4", nullable=False), column("name", "text"), key=("id",), message_key=("name",))
     fast, _ = both(made)
