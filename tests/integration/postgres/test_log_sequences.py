@@ -157,19 +157,6 @@ def test_rows_of_a_table_that_is_gone_by_now_have_its_key(postgres: Postgres, da
     assert (names, ops) == (['{"id":1}'], ["c", "u"])
 
 
-def test_a_publication_that_is_dropped_and_made_again_stops_the_task_with_what_to_do(postgres: Postgres, database: str) -> None:
-    follower = PostgresFollower(postgres, database, **{"errors.max.retries": "3"})
-    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
-    follower.start()
-    follower.until_dumped()
-    follower.sql("DROP PUBLICATION dbz_publication", "INSERT INTO t VALUES (1, 'a')")
-    with pytest.raises(DefiniteError, match="publication") as failed:
-        follower.until(lambda: keys(follower, "t"))
-    assert "the table is gone" not in str(failed.value), str(failed.value)
-    assert "dbz_publication" in str(failed.value)
-    follower.task.stop()
-
-
 def test_a_publication_of_inserts_alone_is_refused_in_filtered_mode_too(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "filtered"})
     follower.sql(

@@ -78,7 +78,9 @@ def _chunk(
     conditions = [_compared(table, operator, bound) for bound, operator in ((after, ">"), (upto, "<=")) if bound is not None]
     conditions += [] if only is None else [_bracketed(only)]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {wanted} FROM {quote_table(table.id)}{where} ORDER BY {_key_list(table)} LIMIT {int(rows_max)}{more}", whole_numbers(table)
+    return f"SELECT {wanted} FROM {quote_table(table.id)}{where} ORDER BY {_key_list(table)} LIMIT {int(rows_max)}{more}", whole_numbers(
+        table
+    )
 
 
 def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:

@@ -13,7 +13,7 @@ from dblog.codecs import avro, envelope, rowplan
 from dblog.codecs.plan import Form
 from dblog.codecs.rewrites import Mask
 from dblog.codecs.schema import Kind, Schema
-from dblog.dialects.postgres.pgoutput.row_image import no_key
+from dblog.dialects.postgres.pgoutput.row_image import lacks_values, no_key
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext, source_schema
 from dblog.dialects.postgres.values.sources import PgSource
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError

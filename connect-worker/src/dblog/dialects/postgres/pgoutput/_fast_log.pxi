@@ -95,6 +95,7 @@ cdef class LogDecoder:
     cdef bytes counts_id
     cdef int64_t total
     cdef list borders
+    cdef dict lacking      # keys of rows of which a record has not all values, by table
     # tables
     cdef dict tables         # number -> _Table
     cdef dict outputs        # id(encoder) -> _Output
@@ -170,6 +171,7 @@ cdef class LogDecoder:
         self.at = 0
         self.stopped = 0
         self.left_out = 0
+        self.lacking = {}
         self.borders = []
         self.items = []
         self.segments = []
@@ -560,6 +562,8 @@ cdef class LogDecoder:
                 bytes_before = fast.out_bytes
                 fast.change(op, p, n, 1, &self.ctx, output.keys, output.values, output.headers)
                 self.bytes_ += fast.out_bytes - bytes_before
+                if fast.lacks and op == UPDATE and PyList_GET_SIZE(output.keys) > before:
+                    self.lacks(output)
         except BadRowsError:
             raise
         except DefiniteError as error:
@@ -594,7 +598,8 @@ cdef class LogDecoder:
             if self.counts_ is None
             else TransactionOrder(self.counts_.id, self.total, self.counts_.tables.get(output.name, 0)),
         )
-        keys, values, headers = output.encoder.encode_rows(chr(op), PyBytes_FromStringAndSize(<char*>p, n), context)
+        body = PyBytes_FromStringAndSize(<char*>p, n)
+        keys, values, headers = output.encoder.encode_rows(chr(op), body, context)
         records = sum([value is not None for value in values])
         if records and self.counts_ is not None:
             self.count_of(output.name, records)
@@ -604,9 +609,18 @@ cdef class LogDecoder:
             moved += header[0][0] == rowplan.OLD_KEY_HEADER
         output.keys.extend(keys)
         output.values.extend(values)
+        if keys and op == UPDATE and lacks_values(output.encoder.plan, body):
+            self.lacks(output)
         # A key that has changed is a delete and a create.
         self.count_row(op, len(keys), records - moved, chr(op) in output.encoder.plan.skipped_operations)
         self.bytes_ += sum([len(part) for part in keys if part is not None]) + sum([len(part) for part in values if part is not None])
+        return 0
+
+    cdef int lacks(self, _Output output) except -1:
+        """The last record's row has not all values in it."""
+        key = output.keys[PyList_GET_SIZE(output.keys) - 1]  # wraparound is off
+        if key is not None:
+            self.lacking.setdefault(output.encoder.plan.table.id, set()).add(key)
         return 0
 
     cdef int count_of(self, str name, int64_t records) except -1:
@@ -663,8 +677,11 @@ cdef class LogDecoder:
                 source_ts_us=self.ts_us or None,
                 position=self.offset(),
                 borders=tuple(self.borders),
+                lacking=self.lacking,
             )
         )
+        if self.lacking:
+            self.lacking = {}
         if self.borders:
             self.borders = []
         self.segments = []

@@ -127,6 +127,7 @@ cdef class FastPlan:
     cdef uint8_t before_some, before_null, after_some, after_null
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
     cdef bint busy             # the buffers serve one caller at a time
+    cdef bint lacks            # whether the new row of the last change has no value in a column of records
     cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
 
     def __cinit__(self):
@@ -647,10 +648,13 @@ cdef class FastPlan:
                 for i in range(self.count):
                     if self.after[i].n == UNCHANGED and self.before[i].n != NOTHING:
                         self.after[i] = self.before[i]
+            self.lacks = 0
             if any_unchanged:
                 for i in range(self.count):
-                    if self.after[i].n == UNCHANGED and self.cols[i].needed:
-                        raise _refused()
+                    if self.after[i].n == UNCHANGED:
+                        if self.cols[i].needed:
+                            raise _refused()
+                        self.lacks |= self.cols[i].included
         if p != end or (op == DELETE and not has_before):
             raise _refused()
         if has_before and not whole and not self.shows_key():

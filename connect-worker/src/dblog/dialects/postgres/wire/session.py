@@ -18,6 +18,9 @@ OLDEST_VERSION = 140000
 _GENERATED_SINCE = 120000
 
 
+PAGE_HEADER_BYTES_MAX = 40
+"""Of a file's first page."""
+
 LOG_END_SQL = (
     "SELECT CASE WHEN mod(lsn - '0/0', 8192) IN (24, 40) THEN lsn - mod(lsn - '0/0', 8192) ELSE lsn END FROM (SELECT CASE WHEN "
     "pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END AS lsn) AS at"

@@ -13,7 +13,7 @@ from dblog.dialects.postgres.catalog.sql import quote, quote_table
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, open_wire, translate
-from dblog.dialects.postgres.wire.session import Session
+from dblog.dialects.postgres.wire.session import PAGE_HEADER_BYTES_MAX, Session
 from dblog.errors import DefiniteError, PositionLostError
 from dblog.model import TableId
 
@@ -100,7 +100,7 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
         )
         raise PositionLostError(message)
     require_ours(found, session.settings)
-    if (end := session.log_end()) < at.at.lsn:
+    if (end := session.log_end()) + PAGE_HEADER_BYTES_MAX < at.at.lsn:
         message = (
             f"the log of {session.settings.address} ends at {lsn_text(end)}, in front of {at}, up to which the connector has read it: the server was put back "
             "from a copy, and what it writes now would be passed over; dump again (snapshot.mode=when_needed does), or reset the connector's offsets"
