@@ -12,7 +12,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -25,6 +25,7 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.codecs.schema import Schema
 from dblog.config.connector import POSTGRES_OPTIONS, parse_connector
 from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.pgoutput._fast import LogDecoder
 from dblog.dialects.postgres.pgoutput.changes import merged
 from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset
@@ -162,13 +163,13 @@ class Connector:
         assert not reader.read()
         return record
 
-    def by_log(self, raw: list[bytes]) -> dict[TableId, list[tuple[bytes | None, bytes | None]]]:
+    def by_log(self, raw: list[bytes], *, make: Callable[..., Any] = LogDecoder) -> dict[TableId, list[tuple[bytes | None, bytes | None]]]:
         """Key and value bytes of every record of the log, by table."""
 
         def resolve(relation: Relation, *_: Any) -> RowEncoder | None:
             return self.encoders.get(TableId(relation.schema, relation.name))
 
-        decoder = ReferenceLogDecoder(resolve=resolve, committed=lambda *_: None, database="t")
+        decoder = make(resolve=resolve, committed=lambda *_: None, database="t")
         decoder.start(LogOffset(lsn=0), epoch=0, now_us=lambda: 1)
         items: list[LogRows | LogEvent] = []
         for data in raw:
@@ -373,6 +374,8 @@ def test_the_records_of_log_and_dump_are_the_rows_of_the_server(
     values = 0
     for name, connector in connectors.items():
         logged = connector.by_log(raw)
+        if name == next(iter(connectors)):
+            assert logged == connector.by_log(raw, make=ReferenceLogDecoder)
         for table, made in by_id.items():
             dump = in_dump[name][table]
             ops: dict[str, int] = {}
