@@ -48,7 +48,7 @@ INDEXES_SQL = (
     "ARRAY(SELECT a.attname::text FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) AS at "
     "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[at] ORDER BY at) "
     "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam "
-    "WHERE i.indrelid = ANY(%s::oid[]) AND m.amname = 'btree' ORDER BY i.indrelid, NOT i.indisprimary, c.relname"
+    "WHERE i.indrelid = ANY(%s::oid[]) AND m.amname = 'btree' ORDER BY i.indrelid, NOT i.indisprimary, NOT i.indisreplident, c.relname"
 )
 
 _TEXT_LITERAL = re.compile(r"E?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
@@ -93,7 +93,9 @@ def column_of(row: Sequence[Any], types: Types) -> Column:
 def tables_of(
     tables: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]], indexes: Iterable[Sequence[Any]], types: Types
 ) -> dict[int, Table]:
-    """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule)."""
+    """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule). The index of its
+    replica identity comes first: deletes show no other columns.
+    """
     its_columns: dict[int, list[Column]] = {}
     for row in columns:
         its_columns.setdefault(row[0], []).append(column_of(row, types))

@@ -129,7 +129,7 @@ class PostgresSchemas:
             of_key = {column.name for column in relation.columns if column.of_key}
             nullable = tuple(replace(column, nullable=False) if column.name in of_key else column for column in made)
             key = tuple(column.name for column in made if column.name in of_key)
-            return replace(before, id=table_id, columns=nullable, key=key, primary_key=True, indexes=indexes)
+            return replace(before, id=table_id, columns=nullable, key=key, primary_key=relation.identity == "d", indexes=indexes)
         if set(before.key) <= names:
             key, primary = before.key, before.primary_key
         else:
@@ -157,9 +157,12 @@ class PostgresSchemas:
 
 
 def _other_key(known: Table, relation: Relation) -> bool:
-    """Whether the log shows another primary key: by REPLICA IDENTITY DEFAULT it flags the columns of that, in no order."""
+    """Whether the log shows another key: by REPLICA IDENTITY DEFAULT it flags the columns of the primary key, in no order, else those of the index that is the
+    replica identity.
+    """
     of_key = {column.name for column in relation.columns if column.of_key}
-    return relation.identity == "d" and bool(of_key) and of_key != set(known.key)
+    tells = relation.identity == "d" or (relation.identity == "i" and not known.primary_key)
+    return tells and bool(of_key) and of_key != set(known.key)
 
 
 def _agree(known: tuple[Column, ...], seen: tuple[Column, ...]) -> bool:

@@ -25,7 +25,7 @@ from dblog.dialects.postgres.task.log import PostgresLog
 from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
-from dblog.dialects.postgres.wire.check import check
+from dblog.dialects.postgres.wire.check import check, lacks_tables
 from dblog.dialects.postgres.wire.connect import PrivilegeError, open_wire, settings_of, translate
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.replica_identity import set_identities
@@ -103,6 +103,8 @@ class PostgresServer:
             log.info("making the publication", publication=name, mode=mode)
             chosen = None if mode == "all_tables" else [] if mode == "no_tables" else wanted
             create_publication(self.session, name, chosen, by_root=by_root(self.settings))
+            if mode == "no_tables" and wanted:  # what is written to them until then would be in no record
+                raise DefiniteError(lacks_tables(name, wanted))
         elif mode == "filtered" and not found.all_tables and (absent := [table for table in wanted if table not in found.tables]):
             log.info("adding tables to the publication", publication=name, tables=[str(table) for table in absent[:20]])
             add_tables(self.session, found, absent)

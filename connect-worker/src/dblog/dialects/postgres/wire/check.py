@@ -123,15 +123,16 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
     if autocreate == "filtered":
         return []
     absent = [table.id for table in tables if table.id not in found.tables]
-    if absent and not found.all_tables:
-        listed = ", ".join(map(sql.quote_table, absent[:NAMED_MAX]))
-        return [
-            (
-                f"the publication {name} lacks captured tables; run there: ALTER PUBLICATION {sql.quote(name)} ADD TABLE {listed}; or leave the tables "
-                "out with table.exclude.list"
-            )
-        ]
-    return []
+    return [lacks_tables(name, absent)] if absent and not found.all_tables else []
+
+
+def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
+    """The sentence about captured tables whose changes the log does not give."""
+    listed = ", ".join(map(sql.quote_table, absent[:NAMED_MAX]))
+    return (
+        f"the publication {publication} lacks captured tables; run there: ALTER PUBLICATION {sql.quote(publication)} ADD TABLE {listed}; or leave the tables "
+        "out with table.exclude.list"
+    )
 
 
 def _readable(session: Session, tables: Sequence[Table]) -> list[str]:

@@ -1,0 +1,375 @@
+"""Kinds of tables, what empties them, and what the publication has of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dblog.abort import Abort
+from dblog.config.connector import parse_connector
+from dblog.dialects.postgres.task.kind import PostgresKind
+from dblog.errors import DefiniteError
+from stack import Postgres
+from support.in_windows import SourceWithWindows
+from support.postgres import execute
+from support.postgres_follower import PostgresFollower, drop_slots
+
+ALL_OPERATIONS = {"skipped.operations": "none"}
+
+
+class Emptied(PostgresFollower):
+    """A consumer that empties its table where the source has."""
+
+    def _take(self, table: str, key: bytes | None, value: bytes | None) -> None:
+        record = None if value is None else json.loads(value)
+        if record is None or record["op"] != "t":
+            super()._take(table, key, value)
+            return
+        self.values.append((table, record))
+        assert (key, record["before"], record["after"]) == (None, None, None)
+        self.rows[table] = {}
+
+
+@pytest.fixture
+def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
+    yield postgres_database
+    drop_slots(postgres, postgres_database)
+
+
+def caught_up(follower: PostgresFollower) -> None:
+    """Until the follower has all that is committed: a table of its own shows it."""
+    follower.sql("CREATE TABLE IF NOT EXISTS marks (id SERIAL PRIMARY KEY)")
+    ((number,),) = execute(follower.server, "INSERT INTO marks DEFAULT VALUES RETURNING id", database=follower.database)
+    follower.until(lambda: any(row["id"] == number for row in follower.rows.get("marks", {}).values()))
+
+
+# --- what empties a table --------------------------------------------------------------------------------------------
+
+
+def test_a_truncate_is_a_record_of_each_table_that_it_empties(postgres: Postgres, database: str) -> None:
+    follower = Emptied(postgres, database, **ALL_OPERATIONS)
+    follower.sql(
+        "CREATE TABLE a (id INT PRIMARY KEY)",
+        "CREATE TABLE b (id INT PRIMARY KEY)",
+        "CREATE TABLE c (id INT PRIMARY KEY, a INT REFERENCES a)",
+        "INSERT INTO a VALUES (1)",
+        "INSERT INTO b VALUES (1)",
+        "INSERT INTO c VALUES (1, 1)",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql(
+        "TRUNCATE b", "INSERT INTO b VALUES (2)", "TRUNCATE a, b CASCADE", "INSERT INTO a VALUES (3)", "INSERT INTO c VALUES (4, 3)"
+    )
+    caught_up(follower)
+    follower.task.stop()
+
+    assert (follower.ops("a"), follower.ops("b"), follower.ops("c")) == (["r", "t", "c"], ["r", "t", "c", "t"], ["r", "t", "c"])
+    for table in "abc":
+        follower.until_equal(table)
+
+
+def test_a_truncate_stands_between_the_rows_of_its_transaction_also_after_a_restart(postgres: Postgres, database: str) -> None:
+    follower = Emptied(postgres, database, **ALL_OPERATIONS, **{"max.batch.size": "2", "max.queue.size": "4"})
+    follower.sql("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)", "INSERT INTO a VALUES (0)")
+    follower.start()
+    follower.until_dumped()
+
+    execute(
+        postgres,
+        "BEGIN",
+        "INSERT INTO a SELECT generate_series(1, 5)",
+        "INSERT INTO b SELECT generate_series(1, 5)",
+        "TRUNCATE a",
+        "INSERT INTO a SELECT generate_series(3, 7)",
+        "TRUNCATE a, b",
+        "INSERT INTO a SELECT generate_series(7, 9)",
+        "COMMIT",
+        database=database,
+    )
+    while len(follower.rows.get("a", {})) != 3 or "t" not in follower.ops("b"):
+        follower.poll(records_max=2)
+        follower.restart()
+    caught_up(follower)
+    follower.task.stop()
+
+    assert follower.ops("a").count("t") >= 2
+    follower.until_equal("a")
+    follower.until_equal("b")
+
+
+def test_by_default_a_truncate_is_no_record(postgres: Postgres, database: str) -> None:
+    follower = Emptied(postgres, database)
+    follower.sql("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("TRUNCATE a", "INSERT INTO a VALUES (2)")
+    caught_up(follower)
+    follower.task.stop()
+
+    assert follower.ops("a") == ["r", "c"]
+
+
+@pytest.mark.parametrize("windows", [{}, {"read.only": "true"}], ids=["written", "read-only"])
+def test_rows_that_a_truncate_inside_their_window_has_taken_do_not_come_behind_it(
+    postgres: Postgres, database: str, windows: dict[str, str]
+) -> None:
+    follower = Emptied(postgres, database, **ALL_OPERATIONS, **windows, **{"dblog.chunk.rows": "20"})
+    follower.sql("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a SELECT generate_series(1, 60)")
+    emptied: list[Any] = []
+
+    def inside(last_key: tuple[Any, ...]) -> None:
+        if not emptied:
+            emptied.append(last_key)
+            follower.sql("TRUNCATE a", "INSERT INTO a SELECT generate_series(50, 70)")
+
+    follower.wrapped = lambda source: SourceWithWindows(source, inside)
+    follower.task = follower.new_task()
+    follower.start()
+    follower.until_dumped()
+    caught_up(follower)
+    follower.task.stop()
+
+    assert emptied
+    follower.until_equal("a")
+
+
+# --- partitions ------------------------------------------------------------------------------------------------------
+
+PARTITIONED = (
+    "CREATE TABLE root (id INT, year INT, name TEXT, PRIMARY KEY (id, year)) PARTITION BY RANGE (year)",
+    "CREATE TABLE old PARTITION OF root FOR VALUES FROM (2000) TO (2020)",
+    "CREATE TABLE new PARTITION OF root FOR VALUES FROM (2020) TO (2040)",
+    "INSERT INTO root SELECT n, 2000 + n, 'row ' || n FROM generate_series(0, 39) n",
+)
+
+
+def test_without_root_each_partition_is_a_table_and_a_row_that_moves_leaves_the_one_it_was_in(postgres: Postgres, database: str) -> None:
+    follower = Emptied(postgres, database, **ALL_OPERATIONS)
+    follower.sql(*PARTITIONED)
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("UPDATE root SET year = year + 10 WHERE year % 7 = 0 AND year < 2030", "DELETE FROM root WHERE id = 3")
+    follower.sql("CREATE TABLE newer PARTITION OF root FOR VALUES FROM (2040) TO (2060)", "INSERT INTO root VALUES (50, 2050, 'newer')")
+    follower.sql("ALTER TABLE root DETACH PARTITION old", "UPDATE old SET name = 'detached' WHERE id < 9", "TRUNCATE new")
+    caught_up(follower)
+
+    for table in ("old", "new", "newer"):
+        follower.until_equal(table)
+    follower.task.stop()
+    assert "root" not in follower.rows
+
+
+def test_with_root_rows_of_all_partitions_come_under_the_name_of_the_root(postgres: Postgres, database: str) -> None:
+    follower = Emptied(postgres, database, **ALL_OPERATIONS, **{"publish.via.partition.root": "true"})
+    follower.sql(*PARTITIONED)
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("UPDATE root SET year = year + 10 WHERE year % 7 = 0 AND year < 2030", "DELETE FROM root WHERE id = 3")
+    follower.sql("CREATE TABLE newer PARTITION OF root FOR VALUES FROM (2040) TO (2060)", "INSERT INTO root VALUES (50, 2050, 'newer')")
+    follower.sql("INSERT INTO newer VALUES (51, 2051, 'into the partition itself')", "UPDATE newer SET name = 'x' WHERE id = 50")
+    caught_up(follower)
+    follower.until_equal("root")
+
+    follower.sql("TRUNCATE root", "INSERT INTO root VALUES (1, 2001, 'again')")
+    caught_up(follower)
+    follower.until_equal("root")
+    follower.task.stop()
+    assert set(follower.rows) == {"root", "marks"}
+
+
+def test_with_root_a_partition_that_is_detached_is_a_table_and_one_that_is_attached_is_none(postgres: Postgres, database: str) -> None:
+    """Rows of both change their table without a row in the log; what is written from then on comes under the new name."""
+    follower = Emptied(postgres, database, **ALL_OPERATIONS, **{"publish.via.partition.root": "true"})
+    follower.sql(
+        *PARTITIONED, "CREATE TABLE newer (id INT, year INT, name TEXT, PRIMARY KEY (id, year))", "INSERT INTO newer VALUES (1, 2041, 'a')"
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("ALTER TABLE root ATTACH PARTITION newer FOR VALUES FROM (2040) TO (2060)", "INSERT INTO newer VALUES (2, 2042, 'b')")
+    follower.sql(
+        "ALTER TABLE root DETACH PARTITION old", "INSERT INTO old VALUES (103, 2003, 'c')", "UPDATE old SET name = 'd' WHERE id = 4"
+    )
+    caught_up(follower)
+
+    follower.until_equal("old")
+    assert {"id": 2, "year": 2042, "name": "b"} in follower.rows["root"].values()
+    follower.task.stop()
+
+
+# --- kinds of tables -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_logged_is_no_table_of_the_connector_and_what_is_generated_no_column(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT, twice INT GENERATED ALWAYS AS (n * 2) STORED, i INT GENERATED BY DEFAULT AS IDENTITY)",
+        "CREATE UNLOGGED TABLE unlogged (id INT PRIMARY KEY)",
+        "CREATE VIEW a_view AS SELECT * FROM t",
+        "CREATE MATERIALIZED VIEW a_copy AS SELECT * FROM t",
+        "CREATE SEQUENCE a_sequence",
+        "INSERT INTO t VALUES (1, 1)",
+        "INSERT INTO unlogged VALUES (1)",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("INSERT INTO t VALUES (2, 2)", "UPDATE t SET n = 7 WHERE id = 1", "INSERT INTO unlogged VALUES (2)")
+    follower.sql("ALTER TABLE unlogged SET LOGGED", "INSERT INTO unlogged VALUES (3)")
+    caught_up(follower)
+    follower.until_equal("unlogged")
+    follower.task.stop()
+
+    assert set(follower.rows) == {"t", "marks", "unlogged"}
+    assert sorted(follower.rows["t"].values(), key=lambda row: row["id"]) == [{"id": 1, "n": 7, "i": 1}, {"id": 2, "n": 2, "i": 2}]
+
+
+def test_a_table_without_key_has_records_without_key_and_its_deletes_show_the_row(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE t (a INT, b TEXT)", "ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (1, 'x'), (1, 'x'), (NULL, NULL)"
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("UPDATE t SET b = 'y' WHERE a IS NULL", "DELETE FROM t WHERE ctid = (SELECT min(ctid) FROM t WHERE a = 1)")
+    follower.until(lambda: "d" in follower.ops("t"))
+    follower.task.stop()
+
+    records = [record for name, record in follower.values if name == "t"]
+    assert [(record["op"], record["before"], record["after"]) for record in records if record is not None] == [
+        ("r", None, {"a": 1, "b": "x"}),
+        ("r", None, {"a": 1, "b": "x"}),
+        ("r", None, {"a": None, "b": None}),
+        ("u", {"a": None, "b": None}, {"a": None, "b": "y"}),
+        ("d", {"a": 1, "b": "x"}, None),
+    ]
+    assert None not in [record for name, record in follower.values if name == "t"], "no tombstone without key"
+
+
+def test_the_columns_of_a_unique_index_are_the_key_of_a_table_without_primary_key(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"dblog.chunk.rows": "16"})
+    follower.sql(
+        "CREATE TABLE t (a INT NOT NULL, b TEXT NOT NULL, c INT, UNIQUE (b, a))",
+        "CREATE UNIQUE INDEX a_first ON t (c)",  # takes NULLs
+        "CREATE UNIQUE INDEX a_part ON t (a) WHERE c IS NULL",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX t_b_a_key",
+        "INSERT INTO t SELECT n, 'b' || n, n FROM generate_series(1, 100) n",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("UPDATE t SET c = NULL WHERE a < 5", "DELETE FROM t WHERE a = 7", "UPDATE t SET b = 'other' WHERE a = 9")
+    caught_up(follower)
+    follower.until_equal("t")
+    follower.task.stop()
+
+    assert '{"b":"other","a":9}' in follower.rows["t"]
+
+
+def test_where_another_index_is_the_replica_identity_its_columns_are_the_key(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, c TEXT)",
+        "CREATE UNIQUE INDEX by_a ON t (a)",
+        "CREATE UNIQUE INDEX by_b ON t (b)",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX by_b",
+        "INSERT INTO t VALUES (1, 10, 'x'), (2, 20, 'y'), (3, 30, 'z')",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("UPDATE t SET c = 'new' WHERE a = 1", "UPDATE t SET b = 21 WHERE a = 2", "DELETE FROM t WHERE a = 3")
+    caught_up(follower)
+    follower.until_equal("t")
+    follower.task.stop()
+
+
+def test_an_index_that_becomes_the_replica_identity_while_the_connector_runs_is_the_key_from_then_on(
+    postgres: Postgres, database: str
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, c TEXT)",
+        "CREATE UNIQUE INDEX by_a ON t (a)",
+        "CREATE UNIQUE INDEX by_b ON t (b)",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX by_a",
+        "INSERT INTO t VALUES (1, 10, 'x'), (2, 20, 'y'), (3, 30, 'z')",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("ALTER TABLE t REPLICA IDENTITY USING INDEX by_b", "UPDATE t SET a = 4 WHERE b = 10", "DELETE FROM t WHERE b = 20")
+    caught_up(follower)
+    follower.until(lambda: {'{"b":10}', '{"b":30}'} <= set(follower.rows["t"]))
+    follower.task.stop()
+
+    assert follower.rows["t"]['{"b":10}'] == {"a": 4, "b": 10, "c": "x"}
+
+
+# --- publications ----------------------------------------------------------------------------------------------------
+
+
+def published(server: Postgres, database: str) -> list[str]:
+    rows = execute(server, "SELECT tablename FROM pg_publication_tables WHERE pubname = 'dbz_publication' ORDER BY 1", database=database)
+    return [str(row[0]) for row in rows]
+
+
+@pytest.mark.parametrize("mode", ["all_tables", "filtered"])
+def test_the_publication_is_made_and_a_new_table_joins_it(postgres: Postgres, database: str, mode: str) -> None:
+    config = {"publication.autocreate.mode": mode, "table.include.list": r"public\.(t.*|marks)"}
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql("CREATE TABLE t1 (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)", "INSERT INTO t1 VALUES (1)")
+    follower.sql("CREATE TABLE marks (id SERIAL PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+    assert published(postgres, database) == (["marks", "t1"] if mode == "filtered" else ["marks", "other", "t1"])
+
+    follower.sql("CREATE TABLE t2 (id INT PRIMARY KEY)", "INSERT INTO t2 VALUES (1)")
+    caught_up(follower)
+    follower.restart()
+    follower.sql("INSERT INTO t2 VALUES (2)", "INSERT INTO t1 VALUES (2)")
+    caught_up(follower)
+
+    follower.until_equal("t1")
+    follower.until_equal("t2")
+    follower.task.stop()
+    assert "other" not in follower.rows
+    assert published(postgres, database) == (["marks", "t1", "t2"] if mode == "filtered" else ["marks", "other", "t1", "t2"])
+
+
+def test_a_publication_that_is_made_empty_is_filled_by_hand(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "no_tables"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+
+    with pytest.raises(DefiniteError, match=r'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"\."t"'):
+        follower.start()
+    follower.sql('ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."t"')
+    follower.task = follower.new_task()
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO t VALUES (2)")
+    follower.until_equal("t")
+    follower.task.stop()
+
+
+def test_without_a_publication_that_may_be_made_the_statement_is_named(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    statement = r'CREATE PUBLICATION "dbz_publication" FOR TABLE "public"\."t", "public"\."u";'
+
+    with pytest.raises(DefiniteError, match=statement):
+        PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
+    with pytest.raises(DefiniteError, match=statement):
+        follower.start()
+    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t")
+
+    with pytest.raises(DefiniteError, match=r'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"\."u"'):
+        PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
