@@ -373,3 +373,14 @@ def test_without_a_publication_that_may_be_made_the_statement_is_named(postgres:
 
     with pytest.raises(DefiniteError, match=r'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"\."u"'):
         PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
+
+
+def test_a_check_warns_of_a_publication_that_has_some_rows_of_a_table(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t WHERE (id > 7), u")
+
+    (warning,) = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
+
+    assert "a condition for rows of public.t:" in warning
+    assert "snapshot.select.statement.overrides" in warning

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
@@ -43,7 +43,11 @@ def check(
     by_id = {table.id: table for table in tables}
     identities = session.replica_identities(lambda table: table in by_id)
     # Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name.
-    return [*without_identity(by_id, identities), *without_values(by_id, identities, cannot_show)]
+    return [
+        *without_identity(by_id, identities),
+        *without_values(by_id, identities, cannot_show),
+        *_some_rows(session, publication, by_id),
+    ]
 
 
 def _settings(session: Session) -> list[str]:
@@ -174,6 +178,21 @@ def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableI
         (
             f"{names} {'has' if len(lacking) == 1 else 'have'} no replica identity (no primary key, or REPLICA IDENTITY NOTHING), so the server refuses "
             f"UPDATE and DELETE of it once it is published; run there, for each: {example} or add a primary key"
+        )
+    ]
+
+
+def _some_rows(session: Session, publication: str, tables: Container[TableId]) -> list[str]:
+    """The sentence about tables of which the log has some rows, and a dump all."""
+    found = find_publication(session, publication)
+    filtered = [] if found is None else sorted(table for table in found.filtered if table in tables)
+    if not filtered:
+        return []
+    return [
+        (
+            f"the publication {publication} has a condition for rows of {', '.join(map(str, filtered[:NAMED_MAX]))}: the log leaves out changes of all others, "
+            "and a dump brings them, so they stay as they were then; have snapshot.select.statement.overrides name the same condition, or take it out of the "
+            f"publication: ALTER PUBLICATION {sql.quote(publication)} SET TABLE names all of its tables anew"
         )
     ]
 

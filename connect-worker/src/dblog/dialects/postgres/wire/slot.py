@@ -20,6 +20,7 @@ from dblog.model import TableId
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 PLUGIN = "pgoutput"
 _FAILOVER_SINCE = 170000
+_ROW_FILTERS_SINCE = 150000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +159,8 @@ class Publication:
     operations: frozenset[str]
     by_root: bool
     tables: frozenset[TableId]
+    filtered: frozenset[TableId]
+    """Those of them of which it publishes some rows only."""
 
 
 def find_publication(session: Session, name: str) -> Publication | None:
@@ -170,8 +173,9 @@ def find_publication(session: Session, name: str) -> Publication | None:
     if not rows:
         return None
     all_tables, *kinds, by_root = rows[0]
+    row_filter = "rowfilter IS NOT NULL" if session.version >= _ROW_FILTERS_SINCE else "false"
     tables = session.query(
-        "SELECT schemaname, tablename FROM pg_catalog.pg_publication_tables WHERE pubname = %s",
+        f"SELECT schemaname, tablename, {row_filter} FROM pg_catalog.pg_publication_tables WHERE pubname = %s",
         (name,),
         doing=f"listing the publication {name}",
     )
@@ -181,7 +185,8 @@ def find_publication(session: Session, name: str) -> Publication | None:
         all_tables=all_tables,
         operations=frozenset(operations),
         by_root=by_root,
-        tables=frozenset(TableId(schema, table) for schema, table in tables),
+        tables=frozenset(TableId(schema, table) for schema, table, _ in tables),
+        filtered=frozenset(TableId(schema, table) for schema, table, some in tables if some),
     )
 
 
