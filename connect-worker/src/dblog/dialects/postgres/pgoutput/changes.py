@@ -32,17 +32,26 @@ class MadeAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """A table that the catalog does not have any more; the log does not show it."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
 class Truncated:
     """Tables that one TRUNCATE has emptied."""
 
     tables: tuple[TableId, ...]
 
 
-def changes_of(statement: RelationChanged | MadeAgain | Truncated) -> list[Change]:
+def changes_of(statement: RelationChanged | MadeAgain | Dropped | Truncated) -> list[Change]:
     """As changes of tables."""
     match statement:
         case MadeAgain(table):
             return [DropTable((table.id,)), CreateTable(table, with_rows=True)]
+        case Dropped(table):
+            return [DropTable((table,))]
         case Truncated(tables):
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dblog.config.options import Settings
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.task.doubts import Doubts
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.log import LogConnection, identified
@@ -34,6 +35,7 @@ class Connections:
         self.session = session
         self.identity = session.identity
         """Which server they all have to reach."""
+        self.doubts = Doubts()
 
     @property
     def slot(self) -> str:
@@ -71,6 +73,7 @@ class Connections:
             identity=_identity_of(by_root=by_root(self.settings)),
             server=self.identity,
             read_only=self.read_only,
+            doubt=self.doubts.add,
         )
 
     def open_heartbeat(self) -> Wire:

@@ -14,7 +14,7 @@ from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.postgres.pgoutput._fast import FastLogged, LogDecoder
 from dblog.dialects.postgres.pgoutput.changes import MadeAgain, RelationChanged, Truncated
-from dblog.dialects.postgres.pgoutput.items import LogEvent, SignalRow
+from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal_file
@@ -93,6 +93,7 @@ class PostgresLog:
             schemas=self._schemas,
             messages=self._messages,
             put_back=self._put_back,
+            at=at.at,
             epoch=at.epoch,
             timeline=at.timeline,
             database=at.database,
@@ -136,6 +137,7 @@ class PostgresReader:
         schemas: PostgresSchemas,
         messages: LogicalMessages,
         put_back: frozenset[TableId],
+        at: LogOffset,
         epoch: int,
         timeline: int,
         database: str,
@@ -145,6 +147,7 @@ class PostgresReader:
         self._schemas = schemas
         self._messages = messages
         self._put_back = put_back
+        self._at = at
         self._epoch = epoch
         self._timeline = timeline
         self._database = database
@@ -185,6 +188,7 @@ class PostgresReader:
                 tables=sorted(tables), reason="the publication lacked the table until now, and so does the log what was written to it"
             )
         yield from self._decoded(self._decoder.flush())
+        yield from self._found_out()
 
     def forget_tables(self) -> None:
         """Ask for the encoder of each table again."""
@@ -209,6 +213,7 @@ class PostgresReader:
 
     def _decoded(self, decoded: list[LogRows | LogEvent]) -> Iterator[LogItem]:
         for item in decoded:
+            self._at = item.position
             if isinstance(item, LogRows):
                 yield item
             else:
@@ -258,6 +263,25 @@ class PostgresReader:
             sequence_high=high,
             sequence_low=low,
         )
+
+    def _found_out(self) -> Iterator[LogItem]:
+        """What has become of tables without anything in the log."""
+        at = self._at
+        high, low = sequence_of(epoch=self._epoch, lsn=at.lsn)
+        for change in self._schemas.found_out(at, (high, low)):
+            yield Statement(
+                statement=change,
+                text="",
+                database="",
+                valid_from=(high, low),
+                position=at,
+                begin=at,
+                note={"lsn": lsn_text(at.lsn)},
+                where=lsn_text(at.lsn),
+                source=PostgresContext(
+                    database=self._database, lsn=at.lsn, source_ts_us=at.ts_us, now_us=at.ts_us, sequence_high=high, sequence_low=low
+                ),
+            )
 
     def _statement(self, event: LogEvent, change: RelationChanged | MadeAgain | Truncated) -> Statement:
         high, low = self._sequence(event)

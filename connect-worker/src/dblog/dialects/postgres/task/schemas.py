@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Position, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
-from dblog.dialects.postgres.pgoutput.changes import MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
+from dblog.dialects.postgres.pgoutput.changes import Dropped, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
+from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog.dialects.postgres.task.connections import Connections
+from dblog.dialects.postgres.wire.session import settled_log_end
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
 
@@ -24,6 +26,16 @@ ADVICE = Advice(
     log_rows="the log of PostgreSQL always holds rows",
     disagreement="as after a change of the system catalogs by hand",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the catalog had of tables in doubt; ``numbers`` of all tables. The log ended at ``end`` behind that."""
+
+    tables: frozenset[TableId] = frozenset()
+    numbers: Mapping[int, TableId] = field(default_factory=dict)
+    found: Mapping[TableId, Table] = field(default_factory=dict)
+    end: int = 0
 
 
 class PostgresSchemas:
@@ -39,6 +51,7 @@ class PostgresSchemas:
         self.numbers: dict[int, TableId] = {}
         """The captured tables by the numbers that the log has for them."""
         self._of_tables: dict[TableId, int] = {}
+        self._asked = _Asked()
 
     def know(self, tables: dict[int, Table]) -> None:
         """These tables have these numbers."""
@@ -112,6 +125,46 @@ class PostgresSchemas:
         if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
             return None
         return RelationChanged(before, self._as_logged(table_id, before, columns, relation))
+
+    # ---- what nothing in the log shows
+
+    def found_out(self, at: LogOffset, position: Position) -> Iterator[RelationChanged | MadeAgain | Dropped]:
+        """What has become of the tables that are in doubt. It holds from where the log ended when the catalog was asked: rows that the table had as it was
+        before have all come by then, for a statement that alters a table waits for transactions that have written to it. ``at``: between two transactions.
+        """
+        if doubted := self._connections.doubts.take():
+            self._asked = self._context.patience(lambda: self._ask(doubted | set(self._asked.tables)))
+        asked = self._asked
+        if not asked.tables or at.in_transaction or at.lsn < asked.end:
+            return
+        self._asked = _Asked()
+        for table_id in sorted(asked.tables):
+            number, state = self._of_tables.get(table_id), self._timeline.state_at(table_id, position)
+            if not isinstance(state, Known):
+                continue
+            name = table_id if number is None else asked.numbers.get(number)
+            now = asked.found.get(table_id if name is None else name)
+            if now is None:
+                yield Dropped(table_id)
+            elif name is None:
+                self._take_number(asked, now.id)
+                yield MadeAgain(now)
+            elif now != state.table:
+                self._take_number(asked, now.id)
+                yield RelationChanged(state.table, now)
+
+    def _ask(self, tables: set[TableId]) -> _Asked:
+        session = self._connections.live_session()
+        numbers = session.table_numbers()
+        names = {numbers[number] for table in tables if (number := self._of_tables.get(table)) in numbers}
+        found = session.read_tables(lambda table: table in tables or table in names)
+        end, _ = settled_log_end(session.wire)
+        return _Asked(tables=frozenset(tables), numbers=numbers, found={table.id: table for table in found.values()}, end=end)
+
+    def _take_number(self, asked: _Asked, table: TableId) -> None:
+        for number, name in asked.numbers.items():
+            if name == table:
+                self._number(number, table)
 
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
         """The table with these columns: as the server has it now where that fits, else what is known of each column."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +23,8 @@ from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, Wire, open_wire, translate_server
-from dblog.dialects.postgres.wire.session import LOG_END_SQL
-from dblog.errors import DblogError, ServerChangedError
+from dblog.dialects.postgres.wire.session import settled_log_end
+from dblog.errors import DblogError, ServerChangedError, TableChangedError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -40,12 +39,20 @@ _FIND_OPERATORS = (
 """A key's type may have operators of its own (citext), in the schema of its extension. Where that is not looked into, a bound is compared in another order than
 the rows come in, and rows between the two orders would be missed."""
 
+_DEFINITION_SQL = (
+    "SELECT ARRAY(SELECT a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a "
+    "WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum), "
+    "pg_catalog.pg_relation_filenode(c.oid) IS NOT DISTINCT FROM nullif(c.relfilenode, 0) AND NOT EXISTS ("
+    "SELECT FROM pg_catalog.pg_partition_tree(c.oid) p LEFT JOIN pg_catalog.pg_class f ON f.oid = p.relid "
+    "WHERE pg_catalog.pg_relation_filenode(p.relid) IS DISTINCT FROM nullif(f.relfilenode, 0)), "
+    "c.oid = pg_catalog.to_regclass(%s) "
+    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s"
+)
+"""A table as a snapshot's rows of the catalog have it; whether its files, those of its partitions, and its name are still the same: functions see the catalog
+of now."""
+
 SILENCE_S = 60
 """A worker that is silent for longer within a snapshot loses it: what it has read keeps an ALTER of the table waiting, and all writers behind that."""
-
-FLUSH_DELAYS = 3
-LOOK_INTERVAL_S = 0.01
-"""How often a dump thread looks how far the log is flushed."""
 
 WRITTEN_MAX = 64
 """Watermarks by name that a connection remembers."""
@@ -61,7 +68,8 @@ class _Written:
 class DumpConnection:
     """Watermarks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
 
-    def __init__(self, snapshot: Wire, log_server: Wire, *, read_only: bool) -> None:
+    def __init__(self, snapshot: Wire, log_server: Wire, *, read_only: bool, doubt: Callable[[TableId], None]) -> None:
+        self._doubt = doubt
         self._snapshot = snapshot
         self._log_server = log_server
         self._read_only = read_only
@@ -73,9 +81,18 @@ class DumpConnection:
 
     @classmethod
     def open(
-        cls, settings: ConnectSettings, log_settings: ConnectSettings, *, identity: Callable[[Wire], str], server: str, read_only: bool
+        cls,
+        settings: ConnectSettings,
+        log_settings: ConnectSettings,
+        *,
+        identity: Callable[[Wire], str],
+        server: str,
+        read_only: bool,
+        doubt: Callable[[TableId], None] = lambda _table: None,
     ) -> DumpConnection:
-        """Open both connections. ``server``: whose log is read; ServerChangedError when another one answers. A standby of it may answer for chunks."""
+        """Open both connections. ``server``: whose log is read; ServerChangedError when another one answers. A standby of it may answer for chunks.
+        ``doubt`` hears of tables that are not as they are known.
+        """
         snapshot = open_wire(settings, again=True, name="dblog chunks")
         try:
             log_server = open_wire(log_settings, again=True, name="dblog watermarks")
@@ -94,7 +111,7 @@ class DumpConnection:
             snapshot.close()
             log_server.close()
             raise
-        return cls(snapshot, log_server, read_only=read_only)
+        return cls(snapshot, log_server, read_only=read_only, doubt=doubt)
 
     # ---- watermarks
 
@@ -131,30 +148,9 @@ class DumpConnection:
         return True
 
     def log_end(self) -> int:
-        """A place in the log in front of which is everything that any snapshot can have shown until now.
-
-        A walsender sends what is flushed. A commit is, before it is visible, or with synchronous_commit=off within three times wal_writer_delay (PostgreSQL
-        manual, 30.4 "Asynchronous Commit"). Transactions that are under way have log behind that, which may not be flushed for long: it is not waited for.
-        """
-        end, flushed, delay_s = self._log_ends()
-        if end == self._waited_for:
-            return min(end, flushed)
-        limit_s = time.monotonic() + FLUSH_DELAYS * delay_s
-        while flushed < end and time.monotonic() < limit_s:
-            time.sleep(min(delay_s, LOOK_INTERVAL_S))
-            _, flushed, _ = self._log_ends()
-        self._waited_for = end
-        return min(end, flushed)
-
-    def _log_ends(self) -> tuple[int, int, float]:
-        """Where the log ends, how far it is flushed, and how often the server flushes, in seconds. A standby has nothing that it does not show."""
-        ((end, flushed, delay_ms),) = self._log_server.query(
-            f"SELECT ({LOG_END_SQL})::text, "
-            f"CASE WHEN pg_catalog.pg_is_in_recovery() THEN ({LOG_END_SQL}) ELSE pg_catalog.pg_current_wal_flush_lsn() END::text, "
-            "(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')::int",
-            doing="asking where the log ends",
-        )
-        return lsn_of(end), lsn_of(flushed), delay_ms / 1000
+        """A place in the log in front of which is everything that any snapshot can have shown until now."""
+        settled, self._waited_for = settled_log_end(self._log_server, self._waited_for)
+        return settled
 
     # ---- snapshots
 
@@ -200,6 +196,8 @@ class DumpConnection:
             if within and e.sqlstate:
                 with contextlib.suppress(DblogError):
                     self._snapshot.query("ROLLBACK TO SAVEPOINT chunk", doing="reading a chunk")
+            if isinstance(error, TableChangedError) and table is not None:
+                self._doubt(table)
             if isinstance(error, PrivilegeError) and table is not None:
                 grant = sql.grant_select(table, self._snapshot.settings.user)
                 message = f"{error}; run there: {grant} and restart the task, or leave the table out with table.exclude.list"
@@ -219,9 +217,26 @@ class DumpConnection:
         keys: Sequence[Sequence[Any]] | None = None,
         where: str | None = None,
     ) -> ChunkRows:
-        """Lines of COPY leave nothing open."""
-        del table, after, keys, where
+        """Lines of COPY leave nothing open. TableChangedError where they may be those of another definition than ``table``: a snapshot does not keep one until
+        its table is read, and shows no row of a table that was rewritten since (PostgreSQL manual, 13.6 "Caveats").
+        """
+        del after, keys, where
+        if self._shown is not None and not self._is_read_as(table):
+            self._doubt(table.id)
+            message = f"the columns of {table.id} are others than the log has shown, or its rows were rewritten behind the snapshot"
+            raise TableChangedError(message)
         return chunk
+
+    def _is_read_as(self, table: Table) -> bool:
+        """Whether the snapshot has the table with these columns and in the files that were read. The SELECT has locked it."""
+        name = sql.quote_table(table.id)
+        rows = self._snapshot.query(
+            f"SAVEPOINT look; SET LOCAL search_path = ''; {_DEFINITION_SQL}",
+            (name, table.id.database, table.id.name),
+            doing="looking at a table",
+        )
+        self._snapshot.query("ROLLBACK TO SAVEPOINT look; RELEASE SAVEPOINT look", doing="looking at a table")
+        return rows == [([f"{column.name} {column.type_text}" for column in table.columns], True, True)]
 
     def close(self) -> None:
         """Close both connections, also from another thread, also in the middle of a SELECT."""

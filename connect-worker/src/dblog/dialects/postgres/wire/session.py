@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -27,6 +28,35 @@ LOG_END_SQL = (
 )
 """Where the log ends now, also of a standby. A page that has nothing yet begins behind its header (24 bytes, 40 in a file's first; xlog_internal.h), where no
 reader comes to until a record is there: the position is then the page's own."""
+
+FLUSH_DELAYS = 3
+LOOK_INTERVAL_S = 0.01
+"""How often it is asked how far the log is flushed."""
+
+_ENDS_SQL = (
+    f"SELECT ({LOG_END_SQL})::text, "
+    f"CASE WHEN pg_catalog.pg_is_in_recovery() THEN ({LOG_END_SQL}) ELSE pg_catalog.pg_current_wal_flush_lsn() END::text, "
+    "(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')::int"
+)
+
+
+def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
+    """(A place in the log in front of which is everything that anybody can have seen until now, where the log ended then.) ``waited_for``: such an end.
+
+    A walsender sends what is flushed. A commit is, before it is visible, or with synchronous_commit=off within three times wal_writer_delay (PostgreSQL
+    manual, 30.4 "Asynchronous Commit"). Transactions that are under way have log behind that, which may not be flushed for long: it is not waited for.
+    """
+
+    def ends() -> tuple[int, int, float]:
+        ((end, flushed, delay_ms),) = wire.query(_ENDS_SQL, doing="asking where the log ends")
+        return lsn_of(end), lsn_of(flushed), delay_ms / 1000
+
+    end, flushed, delay_s = ends()
+    limit_s = time.monotonic() + FLUSH_DELAYS * delay_s
+    while flushed < end != waited_for and time.monotonic() < limit_s:
+        time.sleep(min(delay_s, LOOK_INTERVAL_S))
+        _, flushed, _ = ends()
+    return min(end, flushed), end
 
 
 class Session:
@@ -143,6 +173,10 @@ class Session:
             return catalog.tables_of(wanted, columns, indexes, self._fresh_types({row[2] for row in columns}))
         finally:
             self.query("ROLLBACK", doing="reading the catalog")
+
+    def table_numbers(self) -> dict[int, TableId]:
+        """The names of all tables whose rows are logged, by their numbers."""
+        return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
 
     def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
         """Relreplident of every table that ``include`` accepts."""

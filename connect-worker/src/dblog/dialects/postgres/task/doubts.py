@@ -1,0 +1,32 @@
+"""Tables of which a dump has found that they are not as the log has shown them.
+
+The log of PostgreSQL has no DDL: what a statement did shows in front of the table's next row, which may never come, and a dump would wait for it for ever. So
+the log thread asks the catalog (``PostgresSchemas.found_out``).
+"""
+
+from __future__ import annotations
+
+import threading
+
+from dblog.model import TableId
+
+
+class Doubts:
+    """One task's. Dump threads add tables, the log thread takes them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tables: set[TableId] = set()
+
+    def add(self, table: TableId) -> None:
+        """The table is not as it is known."""
+        with self._lock:
+            self._tables.add(table)
+
+    def take(self) -> set[TableId]:
+        """Those since the last call."""
+        if not self._tables:
+            return set()
+        with self._lock:
+            taken, self._tables = self._tables, set()
+            return taken

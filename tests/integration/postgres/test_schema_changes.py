@@ -1,0 +1,331 @@
+"""Tables that are altered, renamed and made again under writes, with restarts in between: what was sent comes to the tables' rows. # I3 I4
+
+The log of PostgreSQL has no statements. What one did shows in front of the next row of its table, so each trial ends with one of each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg2
+import pytest
+from stack import Postgres
+from support.in_windows import SourceWithWindows
+from support.postgres import connected
+from support.postgres_follower import PostgresFollower, drop_slots
+
+ROWS = 60
+STEPS = 14
+
+
+@pytest.fixture
+def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
+    yield postgres_database
+    drop_slots(postgres, postgres_database)
+
+
+# --- changes that no row follows -------------------------------------------------------------------------------------
+
+
+class SourceAltered(SourceWithWindows):
+    """The change comes once, between the snapshot of the table's first chunk and its SELECT."""
+
+    def connect(self, **options: Any) -> Any:
+        return _Server(self._real.connect(**options), self._change)
+
+
+class _Server:
+    def __init__(self, real: Any, change: Any) -> None:
+        self._real, self._change = real, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def open_chunks(self) -> Any:
+        return _Chunks(self._real.open_chunks(), self._change)
+
+
+class _Chunks(_Server):
+    def select(self, *parameters: Any, **options: Any) -> Any:
+        self._change(())
+        return self._real.select(*parameters, **options)
+
+
+def altered(follower: PostgresFollower, *statements: str, between: bool = False) -> None:
+    """Have the statements run once: behind the first chunk's SELECT, or between its snapshot and that."""
+    left = list(statements)
+
+    def change(_: tuple[Any, ...]) -> None:
+        if left:
+            run, left[:] = left[:], []
+            follower.sql(*run)
+
+    follower.wrapped = lambda source: (SourceAltered if between else SourceWithWindows)(source, change)
+    follower.task = follower.new_task()
+
+
+PLACES = pytest.mark.parametrize("between", [False, True], ids=["behind a chunk", "between snapshot and SELECT"])
+WINDOWS = pytest.mark.parametrize("windows", [{}, {"read.only": "true"}], ids=["written", "read-only"])
+
+
+def make(follower: PostgresFollower, *, rows: int = 60) -> None:
+    follower.sql(
+        "CREATE TABLE a (id INT PRIMARY KEY, n INT, name TEXT)",
+        "CREATE TABLE b (id INT PRIMARY KEY)",
+        f"INSERT INTO a SELECT n, n, 'row ' || n FROM generate_series(1, {rows}) n",
+        f"INSERT INTO b SELECT generate_series(1, {rows})",
+    )
+
+
+@PLACES
+@WINDOWS
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE a ALTER n TYPE TEXT USING 'was ' || n",
+        "ALTER TABLE a DROP n",
+        "ALTER TABLE a RENAME n TO m",
+        "ALTER TABLE a ADD m INT DEFAULT 5",
+        "ALTER TABLE a ADD m FLOAT8 DEFAULT random()",
+        "VACUUM FULL a",
+        "ALTER TABLE a ALTER id TYPE BIGINT",
+    ],
+)
+def test_a_dump_goes_on_behind_a_change_of_its_table_that_no_row_follows(
+    postgres: Postgres, database: str, statement: str, windows: dict[str, str], between: bool
+) -> None:
+    follower = PostgresFollower(postgres, database, **windows, **{"dblog.chunk.rows": "20"})
+    make(follower)
+    altered(follower, statement, between=between)
+    follower.start()
+
+    follower.until_dumped()
+
+    follower.until_equal_by_name("a")
+    follower.until_equal("b")
+    follower.task.stop()
+
+
+@PLACES
+@WINDOWS
+def test_the_dump_of_a_table_that_is_dropped_ends(postgres: Postgres, database: str, windows: dict[str, str], between: bool) -> None:
+    follower = PostgresFollower(postgres, database, **windows, **{"dblog.chunk.rows": "20"})
+    make(follower)
+    altered(follower, "DROP TABLE a", between=between)
+    follower.start()
+
+    follower.until_dumped()
+
+    follower.until_equal("b")
+    follower.task.stop()
+
+
+@PLACES
+@WINDOWS
+def test_the_dump_of_a_table_that_is_renamed_goes_on_with_its_new_name(
+    postgres: Postgres, database: str, windows: dict[str, str], between: bool
+) -> None:
+    follower = PostgresFollower(postgres, database, **windows, **{"dblog.chunk.rows": "20"})
+    make(follower)
+    altered(follower, "ALTER TABLE a RENAME TO c", between=between)
+    follower.start()
+
+    follower.until(lambda: len(follower.rows.get("c", {})) == 60)
+    follower.until_dumped()
+
+    follower.until_equal("c")
+    follower.until_equal("b")
+    follower.task.stop()
+
+
+# --- random changes --------------------------------------------------------------------------------------------------
+
+VALUES = {
+    "integer": "{n}",
+    "bigint": "{n}",
+    "text": "'text {n}'",
+    "character varying": "'v{n}'",
+    "numeric": "{n}.5",
+    "USER-DEFINED": "'sad'",
+    "ARRAY": "ARRAY[{n}]",
+}
+
+
+class Tables:
+    """Tables of one database and what happens to them: statements come from two threads, each with dice and a connection of its own."""
+
+    def __init__(self, server: Postgres, database: str, seed: int) -> None:
+        self.server, self.database = server, database
+        self._changes, self._writes = random.Random(seed), random.Random(seed + 1)
+        self._ended = threading.Event()
+        self.names = ["t1", "t2", "t3"]
+        self.again: set[str] = set()
+        """Names that another table had before: rows of that stay with whoever reads."""
+        self._made = 0
+        self.done: list[str] = []
+
+    def statements(self) -> list[str]:
+        return [
+            "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+            "CREATE DOMAIN amount AS int",
+            *(self._create(name) for name in self.names),
+        ]
+
+    def _create(self, name: str) -> str:
+        return (
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT DEFAULT 7, b VARCHAR(20), m mood, d amount); "
+            f"INSERT INTO {name} SELECT n, n, 'row ' || n, 'ok', n FROM generate_series(1, {ROWS}) n"
+        )
+
+    # ---- writes
+
+    @contextlib.contextmanager
+    def written(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._write, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join(30)
+
+    def _write(self) -> None:
+        dice = self._writes
+        with connected(self.server, database=self.database) as connection, connection.cursor() as cursor:
+            while not self._ended.wait(0.002):
+                with contextlib.suppress(psycopg2.Error):  # the table or the column is another one by now
+                    table = dice.choice(self.names)
+                    cursor.execute("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s", (table,))
+                    columns = [(name, type_) for name, type_ in cursor.fetchall() if name != "id"]
+                    name, type_ = dice.choice(columns)
+                    value = VALUES.get(type_, "NULL").format(n=dice.randrange(1000)) if dice.random() < 0.9 else "NULL"
+                    id_, other = dice.randrange(1, 2 * ROWS), dice.randrange(1, 2 * ROWS)
+                    cursor.execute(
+                        dice.choice(
+                            [
+                                f"INSERT INTO {table} (id, {name}) VALUES ({id_}, {value})",
+                                f"UPDATE {table} SET {name} = {value} WHERE id = {id_}",
+                                f"UPDATE {table} SET {name} = {value} WHERE id BETWEEN {id_} AND {id_ + 9}",
+                                f"DELETE FROM {table} WHERE id = {id_}",
+                                f"UPDATE {table} SET id = {other} WHERE id = {id_}",
+                            ]
+                        )
+                    )
+
+    # ---- changes
+
+    def change(self) -> None:
+        """One statement, or one that the server refuses."""
+        dice, table = self._changes, self._changes.choice(self.names)
+        self._made += 1
+        new = f"x{self._made}"
+        with connected(self.server, database=self.database) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s AND column_name <> 'id'", (table,)
+            )
+            columns = cursor.fetchall()
+            name, type_ = dice.choice(columns) if columns else ("a", "integer")
+            other_types = {
+                "integer": "BIGINT",
+                "bigint": f"TEXT USING 'was ' || {name}",
+                "character varying": "TEXT",
+                "text": f"INT USING length({name})",
+            }
+            statement = dice.choice(
+                [
+                    f"ALTER TABLE {table} ADD {new} INT",
+                    f"ALTER TABLE {table} ADD {new} INT DEFAULT 5",
+                    f"ALTER TABLE {table} ADD {new} TEXT NOT NULL DEFAULT 'x'",
+                    f"ALTER TABLE {table} ADD {new} NUMERIC DEFAULT random()",
+                    f"ALTER TABLE {table} ADD {new} INT[], ADD {new}b BIGINT",
+                    f"ALTER TABLE {table} DROP {name}",
+                    f"ALTER TABLE {table} DROP {name}, ADD {name} INT",
+                    f"ALTER TABLE {table} RENAME {name} TO {new}",
+                    f"ALTER TABLE {table} ALTER {name} TYPE {other_types.get(type_, 'TEXT')}",
+                    f"ALTER TABLE {table} ALTER id TYPE BIGINT",
+                    f"ALTER TABLE {table} ALTER {name} SET DEFAULT NULL",
+                    f"ALTER TABLE {table} REPLICA IDENTITY {dice.choice(['FULL', 'DEFAULT'])}",
+                    f"ALTER TYPE mood ADD VALUE 'm{self._made}'",
+                    "ALTER DOMAIN amount SET DEFAULT 3",
+                    f"VACUUM FULL {table}",
+                    f"RENAME {table}",
+                    f"AGAIN {table}",
+                    f"NEW {new}",
+                ]
+            )
+            kind, _, named = statement.partition(" ")
+            self.done.append(statement)
+            with contextlib.suppress(psycopg2.Error):
+                match kind:
+                    case "RENAME":
+                        cursor.execute(f"ALTER TABLE {named} RENAME TO {new}")
+                        self._instead(named, new)
+                    case "AGAIN":
+                        self.again.add(named)
+                        cursor.execute(f"BEGIN; DROP TABLE {named}; {self._create(named)}; COMMIT")
+                    case "NEW":
+                        cursor.execute(self._create(named))
+                        self.names = [*self.names, named]
+                    case _:
+                        cursor.execute(statement)
+
+    def _instead(self, before: str, now: str) -> None:
+        self.names = [now if name == before else name for name in self.names]
+
+    def end(self) -> None:
+        """A row of each table, which shows what it is like."""
+        with connected(self.server, database=self.database) as connection, connection.cursor() as cursor:
+            for name in self.names:
+                cursor.execute(f"INSERT INTO {name} (id) VALUES (-1)")
+
+
+def differences(follower: PostgresFollower, tables: Tables) -> dict[str, list[str]]:
+    """By table the rows that are not the same, as far as there are columns for them."""
+    found = {}
+    for name in tables.names:
+        selected = follower.selected(name)
+        names = list(selected[0])
+        wanted = {row["id"]: _text(row, names) for row in selected}
+        got = {row["id"]: _text(row, names) for row in follower.rows.get(name, {}).values()}
+        wrong = [f"{wanted.get(id_)} is {got.get(id_)}" for id_ in wanted | got if wanted.get(id_) != got.get(id_)]
+        if name in tables.again:
+            wrong = [f"{row} is {got.get(id_)}" for id_, row in wanted.items() if got.get(id_) != row]
+        if wrong:
+            found[name] = wrong
+    return found
+
+
+def _text(row: dict[str, Any], names: list[str]) -> str:
+    return json.dumps({name: row.get(name) for name in names}, default=str, sort_keys=True)
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 40))])
+def test_whatever_is_altered_under_writes_and_restarts_the_fold_is_the_tables_rows(postgres: Postgres, database: str, seed: int) -> None:
+    tables = Tables(postgres, database, seed)
+    dice = random.Random(seed + 2)
+    config = {"dblog.chunk.rows": "16", "max.batch.size": "100", "max.queue.size": "500"}
+    follower = PostgresFollower(postgres, database, **config, **{"value.converter.replace.null.with.default": "false"})
+    follower.sql(*tables.statements())
+    with tables.written():
+        follower.start()
+        for _ in range(STEPS):
+            for _ in range(dice.randrange(4)):
+                tables.change()
+            for _ in range(dice.randrange(6)):
+                follower.poll(records_max=dice.choice([10, 2000]))
+            if dice.random() < 0.4:
+                follower.restart()
+    tables.end()
+
+    try:
+        follower.until(lambda: "snapshot" not in (follower.offset or {}) and not differences(follower, tables))
+    except AssertionError:
+        raise AssertionError(
+            "\n".join([*tables.done, *(f"{name}: {rows[:3]}" for name, rows in differences(follower, tables).items())])
+        ) from None
+    follower.task.stop()
