@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +109,13 @@ class Wire:
         self.settings = settings
         self._forget = forget
         self._closing = threading.Lock()
+        self._used = threading.Lock()
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[int]:
+        """The PGconn for a call of ``_libpq`` that may take long: another thread that closes the connection, having cut it, waits until that has ended."""
+        with self._used:
+            yield self.pointer
 
     @property
     def pointer(self) -> int:
@@ -145,13 +152,13 @@ class Wire:
 
     def abort(self) -> None:
         """Cut the connection, from another thread."""
-        with contextlib.suppress(Exception):
+        with self._closing, contextlib.suppress(Exception):
             _shut_down(self.connection.fileno())
 
     def close(self) -> None:
-        """Close it."""
+        """Close it. libpq frees what a call of another thread would go on to use, so that is waited for: cut the connection first."""
         self._forget()
-        with self._closing, contextlib.suppress(psycopg2.Error):
+        with self._used, self._closing, contextlib.suppress(psycopg2.Error):
             self.connection.close()
 
 

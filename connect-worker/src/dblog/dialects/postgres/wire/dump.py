@@ -190,7 +190,8 @@ class DumpConnection:
             if self._select_limit_s:
                 self._snapshot.query(f"SET LOCAL statement_timeout = {int(self._select_limit_s * 1000)}", doing="limiting SELECTs")
         try:
-            rows, count, last = _libpq.copied(self._snapshot.pointer, sql.copy_out(statement).encode("utf-8", "surrogateescape"), bytes_max)
+            with self._snapshot.used() as connection:
+                rows, count, last = _libpq.copied(connection, sql.copy_out(statement).encode("utf-8", "surrogateescape"), bytes_max)
         except _libpq.ServerError as e:
             error = translate_server(e, self._snapshot.settings, "reading a chunk")
             if within and e.sqlstate:
