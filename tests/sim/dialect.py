@@ -735,6 +735,7 @@ class SimServer:
     """A ``Server``."""
 
     chunk_sql = SimSql()
+    log_has_statements = True
     watermark_table = TableId("d", "watermark")
     signal_tables: frozenset[TableId] = frozenset()
 

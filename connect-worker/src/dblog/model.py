@@ -102,6 +102,8 @@ class Table:
     collation: str | None = None
     indexes: tuple[Index, ...] = ()
     """Every index in the server's order: what a later ALTER needs to find which columns become the key."""
+    number: int | None = None
+    """The server's own, which a table keeps under another name, and no other table gets; None where the log does not have it."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name, compared without case as MySQL does."""

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg2
 import pytest
 from stack import Postgres
+from stack.process import wait_until
 from support.in_windows import SourceWithWindows
 from support.postgres import connected
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -143,6 +144,45 @@ def test_the_dump_of_a_table_that_is_renamed_goes_on_with_its_new_name(
     follower.task.stop()
 
 
+# --- a kill behind a change, and ahead of what follows from it --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statements", "table"),
+    [
+        (("ALTER TABLE a ADD m INT DEFAULT 5", "INSERT INTO a VALUES (-1)"), "a"),
+        (("ALTER TABLE a ALTER n TYPE TEXT USING 'was ' || n", "INSERT INTO a VALUES (-1)"), "a"),
+        (("ALTER TABLE a RENAME TO c", "INSERT INTO c VALUES (-1)"), "c"),
+        (("ALTER TABLE a RENAME n TO m", "ALTER TABLE a RENAME TO c", "INSERT INTO c VALUES (-1)"), "c"),
+        (
+            (
+                "DROP TABLE a",
+                "CREATE TABLE a AS SELECT n AS id, 7 AS n FROM generate_series(-1, 60) n",
+                "ALTER TABLE a ADD PRIMARY KEY (id)",
+            ),
+            "a",
+        ),
+    ],
+)
+def test_what_follows_from_a_change_does_not_get_lost_with_the_run_that_came_to_it(
+    postgres: Postgres, database: str, statements: tuple[str, ...], table: str
+) -> None:
+    """The history has the table as it is behind the change, the offset stands in front of it and knows of no dump."""
+    follower = PostgresFollower(postgres, database)
+    make(follower)
+    follower.start()
+    follower.until_dumped()
+    changes = follower.task.metrics()["ddl_total"]
+
+    follower.sql(*statements, f"INSERT INTO {table} (id) VALUES (-2)")
+    wait_until(lambda: follower.task.metrics()["ddl_total"] > changes, timeout_s=20, what="the log thread to come to the change")
+    follower.restart()
+
+    follower.until_equal_by_name(table)
+    follower.until_dumped()
+    follower.task.stop()
+
+
 # --- random changes --------------------------------------------------------------------------------------------------
 
 VALUES = {
@@ -153,6 +193,7 @@ VALUES = {
     "numeric": "{n}.5",
     "USER-DEFINED": "'sad'",
     "ARRAY": "ARRAY[{n}]",
+    "double precision": "{n}.25",
 }
 
 
@@ -202,7 +243,7 @@ class Tables:
                     table = dice.choice(self.names)
                     cursor.execute("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s", (table,))
                     columns = [(name, type_) for name, type_ in cursor.fetchall() if name != "id"]
-                    name, type_ = dice.choice(columns)
+                    name, type_ = dice.choice(columns or [("a", "integer")])
                     value = VALUES.get(type_, "NULL").format(n=dice.randrange(1000)) if dice.random() < 0.9 else "NULL"
                     id_, other = dice.randrange(1, 2 * ROWS), dice.randrange(1, 2 * ROWS)
                     cursor.execute(
@@ -244,11 +285,11 @@ class Tables:
                     f"ALTER TABLE {table} ADD {new} NUMERIC DEFAULT random()",
                     f"ALTER TABLE {table} ADD {new} INT[], ADD {new}b BIGINT",
                     f"ALTER TABLE {table} DROP {name}",
-                    f"ALTER TABLE {table} DROP {name}, ADD {name} INT",
+                    f"ALTER TABLE {table} DROP {name}, ADD {name} FLOAT8",
                     f"ALTER TABLE {table} RENAME {name} TO {new}",
                     f"ALTER TABLE {table} ALTER {name} TYPE {other_types.get(type_, 'TEXT')}",
                     f"ALTER TABLE {table} ALTER id TYPE BIGINT",
-                    f"ALTER TABLE {table} ALTER {name} SET DEFAULT NULL",
+                    f"ALTER TABLE {table} ALTER a SET DEFAULT 9",
                     f"ALTER TABLE {table} REPLICA IDENTITY {dice.choice(['FULL', 'DEFAULT'])}",
                     f"ALTER TYPE mood ADD VALUE 'm{self._made}'",
                     "ALTER DOMAIN amount SET DEFAULT 3",

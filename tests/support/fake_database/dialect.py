@@ -487,6 +487,7 @@ class FakeServer:
     """A ``Server``."""
 
     chunk_sql = fake_sql
+    log_has_statements = True
     watermark_table = WATERMARKS
     signal_tables = frozenset({SIGNALS})
 

@@ -337,6 +337,25 @@ def test_versions_behind_the_committed_offset_are_taken_back_for_another_server(
     assert again.apply([altered(again, T, "id", "a")], (2, 300)) == (T,), "no replay"
 
 
+def test_of_a_log_without_statements_what_stands_at_the_offset_or_behind_it_is_taken_back() -> None:
+    timeline = Timeline()
+    for position, columns in (((1, 100), ["id"]), ((1, 500), ["id", "a"]), ((1, 600), ["id", "a", "b"])):
+        timeline.put(table(T, *columns), position)
+    timeline.put(table(U, "id"), (1, 500))
+    timeline.put(table(TMP, "id"), (1, 700))
+    timeline.put(table(TableId("d", "joined"), "id"), (1, 800), note={"joined": True})
+    timeline.put(table(TableId("d", "joined"), "id", "a"), (1, 900))
+
+    changed = timeline.take_back((1, 500))
+
+    assert set(changed) == {T, TMP, TableId("d", "joined")}
+    assert names(timeline.current_table(T)) == ["id"]
+    assert names(timeline.current_table(U)) == ["id"], "its first version may be where the connector began"
+    assert not timeline.versions(TMP), "it joins again"
+    assert names(timeline.current_table(TableId("d", "joined"))) == ["id"]
+    assert timeline.take_back((1, 500)) == ()
+
+
 def test_names_of_lost_columns_are_remembered_up_to_a_limit_and_beyond_it_every_new_column_may_be_one() -> None:
     id_ = TableId("d", "lost")
 

@@ -26,7 +26,7 @@ def table_record(table: Table) -> dict[str, object]:
             | {name: True for name in ("unique", "partial", "functional") if getattr(index, name)}
             for index in table.indexes
         ]
-    extra = {"defaultCharsetName": table.charset, "collation": table.collation, "comment": table.comment}
+    extra = {"defaultCharsetName": table.charset, "collation": table.collation, "comment": table.comment, "number": table.number}
     return record | {name: value for name, value in extra.items() if value is not None}
 
 
@@ -40,6 +40,7 @@ def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
         charset=record.get("defaultCharsetName"),
         collation=record.get("collation"),
         comment=record.get("comment"),
+        number=record.get("number"),
         indexes=tuple(
             Index(
                 name=index["name"],

@@ -384,6 +384,29 @@ class Timeline:
                 self._foreign.pop(id_, None)
         return tuple(changed)
 
+    def take_back(self, committed: Position) -> tuple[TableId, ...]:
+        """Take back every version at the committed offset or behind it, of a log that shows changes of tables with their rows only: it shows them once
+        more, and what followed from them (a dump, a table's other name in it) may not be stored.
+
+        Returns the tables that have changed. A first version stays that stands at the offset, and one by which a table joined the connector.
+        """
+        changed = []
+        for id_, versions in list(self._versions.items()):
+            kept = [
+                version
+                for at, version in enumerate(versions)
+                if version.position < committed or (at == 0 and (version.position == committed or version.note.get(JOINED)))
+            ]
+            if len(kept) == len(versions):
+                continue
+            changed.append(id_)
+            if kept:
+                self._versions[id_] = kept
+            else:
+                del self._versions[id_]
+                self._foreign.pop(id_, None)
+        return tuple(changed)
+
     # -- records ------------------------------------------------------------------------------------------------------------------------
 
     def to_record(self, table: TableId) -> dict[str, object] | None:

@@ -450,6 +450,12 @@ class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, Request
     """One server that answers; asked by the thread that starts the task, then by the log thread."""
 
     @property
+    def log_has_statements(self) -> bool:
+        """Whether a restart finds each change of a table in the log again, as a statement, whatever the history has of it. False: changes are seen by comparing
+        what the log shows with the history, so that the history is put back to the stored offset.
+        """
+
+    @property
     def watermark_table(self) -> TableId:
         """By the name that the log has for it."""
 

@@ -354,6 +354,8 @@ class _Start:
         newest_epoch = epoch_of(timeline.newest)
         stored.epoch = stored.epoch or newest_epoch
         committed = stored.sequence
+        if not self._server.log_has_statements:
+            self._history.save(timeline, timeline.take_back(committed))
         self._history.prune(timeline, committed)  # a table that is left out now must join again when it comes back, however this run ends
         now, end = self._positioned_catalog(self._server.now)
         before = {table.id: timeline.current_table(table.id) for table in now}

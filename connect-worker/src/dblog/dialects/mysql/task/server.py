@@ -45,6 +45,7 @@ class BinlogServer:
     """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
 
     chunk_sql = sql
+    log_has_statements = True
 
     def __init__(self, connections: Connections) -> None:
         self.connections = connections

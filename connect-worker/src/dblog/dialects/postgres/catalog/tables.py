@@ -114,7 +114,9 @@ def tables_of(
     for number, schema, name, _, comment in tables:
         found, of_it = tuple(its_columns.get(number, ())), tuple(its_indexes.get(number, ()))
         key, primary = key_of(found, of_it)
-        out[number] = Table(id=TableId(schema, name), columns=found, key=key, primary_key=primary, comment=comment, indexes=of_it)
+        out[number] = Table(
+            id=TableId(schema, name), columns=found, key=key, primary_key=primary, comment=comment, indexes=of_it, number=number
+        )
     return out
 
 

@@ -16,7 +16,7 @@ from dblog.dialects.postgres.pgoutput._fast import FastLogged, LogDecoder
 from dblog.dialects.postgres.pgoutput.changes import MadeAgain, RelationChanged, Truncated
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
-from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
+from dblog.dialects.postgres.pgoutput.offset import PostgresProgress, sequence_at
 from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal_file
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
@@ -149,6 +149,7 @@ class PostgresReader:
         self._put_back = put_back
         self._at = at
         self._epoch = epoch
+        self._resumed = sequence_at(at, epoch=epoch)
         self._timeline = timeline
         self._database = database
         self._received = b""
@@ -222,7 +223,7 @@ class PostgresReader:
     def _event(self, event: LogEvent) -> Iterator[LogItem]:
         match event.message:
             case Relation() as relation:
-                changed = self._schemas.changed(relation, self._sequence(event))
+                changed = self._schemas.changed(relation, self._sequence(event), resumed=self._resumed)
                 if changed is not None:
                     yield self._statement(event, changed)
             case Truncate(relations):

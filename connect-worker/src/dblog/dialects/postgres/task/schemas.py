@@ -54,9 +54,14 @@ class PostgresSchemas:
         self._asked = _Asked()
 
     def know(self, tables: dict[int, Table]) -> None:
-        """These tables have these numbers."""
+        """The catalog has these tables, by their numbers. What the history has goes before: the log begins where that ends."""
+        for table_id in self._timeline.tables():
+            table = self._timeline.current_table(table_id)
+            if table is not None and table.number is not None:
+                self._number(table.number, table_id)
         for number, table in tables.items():
-            self._number(number, table.id)
+            if number not in self.numbers and table.id not in self._of_tables:
+                self._number(number, table.id)
 
     def _number(self, number: int, table: TableId) -> None:
         self.numbers[number] = table
@@ -109,18 +114,22 @@ class PostgresSchemas:
 
     # ---- what a Relation message changes
 
-    def changed(self, relation: Relation, position: Position) -> RelationChanged | MadeAgain | None:
-        """What has become of a captured table since its last version; None where nothing has, or where no version of it is known."""
+    def changed(self, relation: Relation, position: Position, *, resumed: Position) -> RelationChanged | MadeAgain | None:
+        """What has become of a captured table since its last version; None where nothing has, or where no version of it is known.
+
+        ``resumed``: where the connection's log begins. What precedes it is in a transaction that was taken in part, and known.
+        """
         table_id = TableId(relation.schema, relation.name)
-        former, known_as = self.numbers.get(relation.number), self._of_tables.get(table_id)
+        former = self.numbers.get(relation.number)
         if not self._context.includes(table_id) and (former is None or not self._context.includes(former)):
             return None
         self._number(relation.number, table_id)
-        state = self._timeline.state_at(table_id if former is None else former, position)
-        if not isinstance(state, Known):
+        lookup = self._timeline.lookup_before(position)  # an earlier connection may have come to this very message
+        before = (None if former is None else lookup(former)) or lookup(table_id)
+        if before is None or position < resumed:
             return None
-        before, columns = state.table, self._columns(relation)
-        if former is None and known_as is not None and known_as != relation.number:
+        columns = self._columns(relation)
+        if before.id == table_id and before.number not in (None, relation.number):
             return MadeAgain(self._as_logged(table_id, before, columns, relation))
         if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
             return None
@@ -167,11 +176,9 @@ class PostgresSchemas:
                 self._number(number, table)
 
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
-        """The table with these columns: as the server has it now where that fits, else what is known of each column."""
-        found: dict[int, Table] = self._context.patience(
-            lambda: self._connections.live_session().read_tables(lambda other: other == table_id)
-        )
-        now = next(iter(found.values()), None)
+        """The table with these columns: as the server has it now where that fits, whatever its name is by now, else what is known of each column."""
+        now: Table | None = self._context.patience(lambda: self._of_number(relation.number))
+        now = None if now is None else replace(now, id=table_id)
         if now is not None and _agree(now.columns, columns) and not _other_key(now, relation):
             return now
         known = {column.name: column for table in (before, now) if table is not None for column in table.columns}
@@ -182,12 +189,26 @@ class PostgresSchemas:
             of_key = {column.name for column in relation.columns if column.of_key}
             nullable = tuple(replace(column, nullable=False) if column.name in of_key else column for column in made)
             key = tuple(column.name for column in made if column.name in of_key)
-            return replace(before, id=table_id, columns=nullable, key=key, primary_key=relation.identity == "d", indexes=indexes)
+            return replace(
+                before,
+                id=table_id,
+                columns=nullable,
+                key=key,
+                primary_key=relation.identity == "d",
+                indexes=indexes,
+                number=relation.number,
+            )
         if set(before.key) <= names:
             key, primary = before.key, before.primary_key
         else:
             key, primary = key_of(made, indexes)
-        return replace(before, id=table_id, columns=made, key=key, primary_key=primary, indexes=indexes)
+        return replace(before, id=table_id, columns=made, key=key, primary_key=primary, indexes=indexes, number=relation.number)
+
+    def _of_number(self, number: int) -> Table | None:
+        """The table that the server has now."""
+        session = self._connections.live_session()
+        name = session.table_numbers().get(number)
+        return None if name is None else session.read_tables(lambda table: table == name).get(number)
 
     def _columns(self, relation: Relation) -> tuple[Column, ...]:
         """As far as the log shows them; whether NULL is allowed it does not."""

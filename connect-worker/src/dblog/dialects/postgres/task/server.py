@@ -51,6 +51,7 @@ class PostgresServer:
     """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
 
     chunk_sql = sql
+    log_has_statements = False
 
     def __init__(
         self, connections: Connections, plans: PostgresPlans, *, watermark_table: TableId, signal_tables: frozenset[TableId]
