@@ -104,6 +104,8 @@ class Table:
     """Every index in the server's order: what a later ALTER needs to find which columns become the key."""
     number: int | None = None
     """The server's own, which a table keeps under another name, and no other table gets; None where the log does not have it."""
+    partitioned: bool = False
+    """Its rows are those of its partitions, which are tables of the server's, and none of the connector's."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name, compared without case as MySQL does."""

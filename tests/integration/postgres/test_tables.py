@@ -231,6 +231,40 @@ def test_what_is_not_logged_is_no_table_of_the_connector_and_what_is_generated_n
     assert sorted(follower.rows["t"].values(), key=lambda row: row["id"]) == [{"id": 1, "n": 7, "i": 1}, {"id": 2, "n": 2, "i": 2}]
 
 
+@pytest.mark.parametrize("by_root", ["false", "true"])
+def test_rows_of_a_table_that_inherits_from_another_come_under_its_own_name_alone(postgres: Postgres, database: str, by_root: str) -> None:
+    """A SELECT from the other table has them, too (PostgreSQL manual, 5.10 "Inheritance"), and the log never shows them there."""
+    follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": by_root, "dblog.chunk.rows": "16"})
+    follower.sql(
+        *PARTITIONED,
+        "CREATE TABLE parent (id INT PRIMARY KEY, v TEXT)",
+        "CREATE TABLE child (PRIMARY KEY (id)) INHERITS (parent)",
+        "CREATE TABLE keyless (a INT)",
+        "CREATE TABLE keyless_child () INHERITS (keyless)",
+        "INSERT INTO parent SELECT n, 'parent' FROM generate_series(1, 40) n",
+        "INSERT INTO child SELECT n, 'child' FROM generate_series(20, 60) n",
+        "INSERT INTO keyless VALUES (1), (2)",
+        "INSERT INTO keyless_child VALUES (3)",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql(
+        "UPDATE parent SET v = 'both' WHERE id = 25", "DELETE FROM child WHERE id = 50", "UPDATE root SET name = 'x' WHERE id = 30"
+    )
+    caught_up(follower)
+    request = follower.ask("public.parent", keys=[[21], [45]])
+    follower.until_state(request, "DONE")
+    follower.task.stop()
+
+    assert {row["id"]: row["v"] for row in follower.rows["parent"].values()} == {n: "both" if n == 25 else "parent" for n in range(1, 41)}
+    assert {row["id"]: row["v"] for row in follower.rows["child"].values()} == {
+        n: "both" if n == 25 else "child" for n in range(20, 61) if n != 50
+    }
+    assert sorted(row["a"] for row in follower.rows["keyless"].values()) == [1, 2]
+    assert len(follower.rows["root" if by_root == "true" else "new"]) == (40 if by_root == "true" else 20)
+
+
 def test_a_table_without_key_has_records_without_key_and_its_deletes_show_the_row(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database)
     follower.sql(

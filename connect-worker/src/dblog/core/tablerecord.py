@@ -27,7 +27,9 @@ def table_record(table: Table) -> dict[str, object]:
             for index in table.indexes
         ]
     extra = {"defaultCharsetName": table.charset, "collation": table.collation, "comment": table.comment, "number": table.number}
-    return record | {name: value for name, value in extra.items() if value is not None}
+    return (
+        record | {name: value for name, value in extra.items() if value is not None} | ({"partitioned": True} if table.partitioned else {})
+    )
 
 
 def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
@@ -41,6 +43,7 @@ def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
         collation=record.get("collation"),
         comment=record.get("comment"),
         number=record.get("number"),
+        partitioned=bool(record.get("partitioned")),
         indexes=tuple(
             Index(
                 name=index["name"],

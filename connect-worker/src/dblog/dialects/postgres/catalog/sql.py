@@ -29,6 +29,11 @@ def quote_table(table: TableId) -> str:
     return f"{quote(table.database)}.{quote(table.name)}"
 
 
+def rows_of(table: Table) -> str:
+    """What a SELECT reads a table's rows from: without those of tables that inherit from it, whose changes the log has under their own names."""
+    return quote_table(table.id) if table.partitioned else f"ONLY {quote_table(table.id)}"
+
+
 def quote_text(text: str) -> str:
     """A text as a literal. DefiniteError for a zero byte, which no value has."""
     if "\0" in text:
@@ -78,9 +83,7 @@ def _chunk(
     conditions = [_compared(table, operator, bound) for bound, operator in ((after, ">"), (upto, "<=")) if bound is not None]
     conditions += [] if only is None else [_bracketed(only)]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {wanted} FROM {quote_table(table.id)}{where} ORDER BY {_key_list(table)} LIMIT {int(rows_max)}{more}", whole_numbers(
-        table
-    )
+    return f"SELECT {wanted} FROM {rows_of(table)}{where} ORDER BY {_key_list(table)} LIMIT {int(rows_max)}{more}", whole_numbers(table)
 
 
 def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
@@ -95,13 +98,13 @@ def any_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
 
 def _by_key(table: Table, wanted: str, keys: Sequence[Sequence[Any]]) -> str:
     rungs = " OR ".join(_compared(table, "=", key) for key in keys)
-    return f"SELECT {wanted} FROM {quote_table(table.id)} WHERE {rungs} ORDER BY {_key_list(table)}"
+    return f"SELECT {wanted} FROM {rows_of(table)} WHERE {rungs} ORDER BY {_key_list(table)}"
 
 
 def max_key(table: Table, *, where: str | None = None) -> Statement:
     """The greatest key, as the only columns; no row when the table is empty."""
     order = ", ".join(f"{quote(name)} DESC" for name in table.key)
-    return f"SELECT {_key_list(table)} FROM {quote_table(table.id)}{_only(where)} ORDER BY {order} LIMIT 1", whole_numbers(table)
+    return f"SELECT {_key_list(table)} FROM {rows_of(table)}{_only(where)} ORDER BY {order} LIMIT 1", whole_numbers(table)
 
 
 def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -121,12 +124,12 @@ def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *,
     conditions = [_compared(table, "=", key)]
     conditions += [] if after is None else [_compared(table, ">", after)]
     conditions += [] if where is None else [_bracketed(where)]
-    return f"SELECT 1 FROM {quote_table(table.id)} WHERE {' AND '.join(conditions)} LIMIT 2", whole_numbers(table)
+    return f"SELECT 1 FROM {rows_of(table)} WHERE {' AND '.join(conditions)} LIMIT 2", whole_numbers(table)
 
 
 def full_scan(table: Table, rows_max: int, *, where: str | None = None) -> Statement:
     """The whole of a table without key, for one window. Ask for one row more than the window may hold: if it comes, the table is too large for a dump."""
-    return f"SELECT {select_list(table)} FROM {quote_table(table.id)}{_only(where)} LIMIT {int(rows_max)}", ()
+    return f"SELECT {select_list(table)} FROM {rows_of(table)}{_only(where)} LIMIT {int(rows_max)}", ()
 
 
 def copy_out(statement: str) -> str:
@@ -136,7 +139,7 @@ def copy_out(statement: str) -> str:
 
 def probe(table: Table) -> str:
     """A statement that fails for want of privileges, or of the table or a column; it reads no row."""
-    return f"SELECT {select_list(table) or '1'} FROM {quote_table(table.id)} LIMIT 0"
+    return f"SELECT {select_list(table) or '1'} FROM {rows_of(table)} LIMIT 0"
 
 
 def grant_select(table: TableId, user: str) -> str:

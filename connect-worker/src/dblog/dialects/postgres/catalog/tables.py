@@ -22,11 +22,11 @@ _ROOTS = "(c.relkind = 'p' OR c.relkind = 'r') AND NOT c.relispartition"
 
 
 def tables_sql(*, by_root: bool) -> str:
-    """(number, schema, name, replica identity, comment) of every table whose rows are logged. ``by_root``: rows of partitions come under the name of the
-    partitioned table (publish_via_partition_root), else under their own.
+    """(number, schema, name, replica identity, comment, whether it is partitioned) of every table whose rows are logged. ``by_root``: rows of partitions come
+    under the name of the partitioned table (publish_via_partition_root), else under their own.
     """
     return (
-        "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class') "
+        "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class'), c.relkind = 'p' "
         "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
         f"WHERE {_ROOTS if by_root else _LEAVES} AND c.relpersistence = 'p' "
         "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
@@ -111,11 +111,18 @@ def tables_of(
             )
         )
     out = {}
-    for number, schema, name, _, comment in tables:
+    for number, schema, name, _, comment, partitioned in tables:
         found, of_it = tuple(its_columns.get(number, ())), tuple(its_indexes.get(number, ()))
         key, primary = key_of(found, of_it)
         out[number] = Table(
-            id=TableId(schema, name), columns=found, key=key, primary_key=primary, comment=comment, indexes=of_it, number=number
+            id=TableId(schema, name),
+            columns=found,
+            key=key,
+            primary_key=primary,
+            comment=comment,
+            indexes=of_it,
+            number=number,
+            partitioned=partitioned,
         )
     return out
 
@@ -134,4 +141,4 @@ def key_of(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[tuple[s
 
 def identities(tables: Iterable[Sequence[Any]]) -> Mapping[TableId, str]:
     """The replica identity of each table (relreplident), of rows of ``tables_sql``."""
-    return {TableId(schema, name): identity for _, schema, name, identity, _ in tables}
+    return {TableId(schema, name): identity for _, schema, name, identity, *_ in tables}
