@@ -144,6 +144,64 @@ def test_the_dump_of_a_table_that_is_renamed_goes_on_with_its_new_name(
     follower.task.stop()
 
 
+# --- what makes a table be dumped again ------------------------------------------------------------------------------
+
+SAME = [
+    "ALTER TABLE a ADD m INT",
+    "ALTER TABLE a ADD m INT DEFAULT NULL",
+    "ALTER TABLE a DROP n",
+    "ALTER TABLE a ALTER short TYPE VARCHAR(20)",
+    "ALTER TABLE a ALTER short TYPE TEXT",
+    "ALTER TABLE a ALTER n SET DEFAULT 7",
+    "ALTER TABLE a ALTER n SET NOT NULL",
+    "ALTER TYPE mood ADD VALUE 'new'",
+    "ALTER DOMAIN amount ADD CHECK (VALUE < 1000)",
+    "VACUUM FULL a",
+]
+OTHERS = [
+    "ALTER TABLE a ADD m INT DEFAULT 5",
+    "ALTER TABLE a ADD m TEXT NOT NULL DEFAULT 'x'",
+    "ALTER TABLE a ADD m TIMESTAMPTZ DEFAULT now()",
+    "ALTER TABLE a ADD m SERIAL",
+    "ALTER TABLE a RENAME n TO m",
+    "ALTER TABLE a ALTER n TYPE BIGINT",
+    "ALTER TABLE a ALTER name TYPE INT USING length(name)",
+    "ALTER TABLE a DROP CONSTRAINT a_pkey, ADD PRIMARY KEY (n)",
+]
+
+
+@pytest.mark.parametrize(
+    ("statement", "redump", "again"),
+    [
+        *((statement, "changed", False) for statement in SAME),
+        *((statement, "changed", True) for statement in OTHERS),
+        (OTHERS[0], "never", False),
+    ],
+)
+def test_a_table_is_dumped_again_where_old_rows_have_other_values_or_may_have(
+    postgres: Postgres, database: str, statement: str, redump: str, again: bool
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"dblog.ddl.redump": redump, "time.precision.mode": "isostring"})
+    follower.sql(
+        "CREATE TYPE mood AS ENUM ('sad')",
+        "CREATE DOMAIN amount AS int",
+        "CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL, name TEXT, short VARCHAR(10), m0 mood, d amount)",
+        "INSERT INTO a SELECT n, n, 'row ' || n, 'x', 'sad', n FROM generate_series(1, 5) n",
+        "CREATE TABLE marks (id INT PRIMARY KEY)",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql(statement, "UPDATE a SET d = 7 WHERE id = 1", "INSERT INTO marks VALUES (1)")
+    follower.until(lambda: "c" in follower.ops("marks"))
+    if again:
+        follower.until(lambda: follower.ops("a").count("r") == 10)
+    follower.until_dumped()
+    follower.task.stop()
+
+    assert follower.ops("a").count("r") == (10 if again else 5)
+
+
 # --- a kill behind a change, and ahead of what follows from it --------------------------------------------------------
 
 
