@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import replace
 
 from dblog.config.options import Settings
@@ -14,10 +16,20 @@ from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
 
+_SHOWN = re.compile(r"[ -~]{1,50}")
+"""A name that an application_name shows whole: other characters are replaced there, and it ends after 63."""
+
 
 def by_root(settings: Settings) -> bool:
     """Whether rows of partitions come under their partitioned table's name."""
     return settings.boolean("publish.via.partition.root")
+
+
+def reader_name(settings: Settings) -> str:
+    """What the connector's log connection is called at the server (application_name): by this it knows its own, which an earlier run may have left."""
+    name = settings.text("name")
+    shown = name if _SHOWN.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"dblog log {shown}"
 
 
 def chunk_settings_of(settings: Settings) -> ConnectSettings:
@@ -41,6 +53,11 @@ class Connections:
     def slot(self) -> str:
         """slot.name."""
         return self.settings.text("slot.name")
+
+    @property
+    def reader_name(self) -> str:
+        """Of the log connection."""
+        return reader_name(self.settings)
 
     @property
     def publication(self) -> str:
@@ -95,7 +112,7 @@ class Connections:
             message = f"another server answers at {session.settings.address} now; the connector starts again"
             raise ServerChangedError(message)
         require_position(session, self.slot, at)
-        wire = open_wire(settings_of(self.settings), again=True, replication=True, name="dblog log")
+        wire = open_wire(settings_of(self.settings), again=True, replication=True, name=self.reader_name)
         try:
             if identified(wire) != session.identity:
                 message = f"the log connection has reached another server at {wire.settings.address}; the connector starts again"

@@ -15,7 +15,7 @@ from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.postgres.catalog.overrides import Overrides, not_taken, probes
 from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
 from dblog.dialects.postgres.task.altered import check_altered
-from dblog.dialects.postgres.task.connections import by_root
+from dblog.dialects.postgres.task.connections import by_root, reader_name
 from dblog.dialects.postgres.task.source import PostgresSource
 from dblog.dialects.postgres.wire.check import check
 from dblog.dialects.postgres.wire.connect import settings_of
@@ -51,7 +51,8 @@ class PostgresKind:
                 publication=settings.text("publication.name"),
                 autocreate=settings.text("publication.autocreate.mode"),
                 cannot_show=source.plans.cannot_show,
-                runs=True,  # an update of a running connector is checked too
+                reader=reader_name(settings),
+                read_only=settings.boolean("read.only"),
             )
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]

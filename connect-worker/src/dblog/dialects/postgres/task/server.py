@@ -87,7 +87,8 @@ class PostgresServer:
             publication=self.connections.publication,
             autocreate=self.settings.text("publication.autocreate.mode"),
             cannot_show=self._plans.cannot_show,
-            runs=True,
+            reader=self.connections.reader_name,
+            read_only=self.connections.read_only,
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))
         self._publish([table.id for table in tables])

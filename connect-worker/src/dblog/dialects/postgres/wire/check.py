@@ -8,7 +8,7 @@ from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
 from dblog.dialects.postgres.wire.slot import find_publication, find_slot, require_ours, require_slot_name
-from dblog.errors import DefiniteError, TableChangedError
+from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
 
 NAMED_MAX = 20
@@ -24,19 +24,22 @@ def check(
     publication: str,
     autocreate: str,
     cannot_show: Callable[[Table], Sequence[str]],
-    runs: bool = False,
+    reader: str,
+    read_only: bool,
 ) -> list[str]:
     """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
-    ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``runs``: the task itself asks, which may find its own slot in
-    use for a moment.
+    ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``reader``: what the connector's own log connection is called,
+    which may read the slot.
     """
     missing: list[str] = []
+    warnings: list[str] = []
     require_slot_name(slot)
-    missing += _settings(session)
+    standby = session.is_standby
+    missing += _settings(session, standby=standby, read_only=read_only)
     missing += _role(session)
-    missing += _slot(session, slot, runs=runs)
-    missing += _publication(session, publication, autocreate, tables)
+    missing += _slot(session, slot, reader, warnings)
+    missing += _publication(session, publication, autocreate, tables, standby=standby)
     missing += _readable(session, tables)
     if missing:
         raise DefiniteError("; ".join(missing))
@@ -44,29 +47,34 @@ def check(
     identities = session.replica_identities(lambda table: table in by_id)
     # Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name.
     return [
+        *warnings,
         *without_identity(by_id, identities),
         *without_values(by_id, identities, cannot_show),
         *_some_rows(session, publication, by_id),
     ]
 
 
-def _settings(session: Session) -> list[str]:
+def _settings(session: Session, *, standby: bool, read_only: bool) -> list[str]:
     address = session.settings.address
     level = session.setting("wal_level")
-    if session.is_standby and session.version < _STANDBY_SINCE:
+    if standby and session.version < _STANDBY_SINCE:
         return [
             (
                 f"the server at {address} is a standby of version {session.version // 10000}, and a log can be decoded on a standby from 16 on; point "
                 "database.hostname at its primary"
             )
         ]
+    missing = []
+    if standby and not read_only:
+        missing.append(
+            f"the server at {address} is a standby, where nothing can be written, and watermarks of dumps are; set read.only=true, or point "
+            "database.hostname at its primary"
+        )
     if level != "logical":
-        return [
-            (
-                f"the server at {address} has wal_level={level}, so its log holds no rows; run there ALTER SYSTEM SET wal_level = 'logical'; and restart it"
-            )
-        ]
-    return []
+        missing.append(
+            f"the server at {address} has wal_level={level}, so its log holds no rows; run there ALTER SYSTEM SET wal_level = 'logical'; and restart it"
+        )
+    return missing
 
 
 def _role(session: Session) -> list[str]:
@@ -79,7 +87,7 @@ def _role(session: Session) -> list[str]:
     return [] if allowed else [f"user '{user}' may not read the log; run there: ALTER ROLE {sql.quote(user)} REPLICATION;"]
 
 
-def _slot(session: Session, name: str, *, runs: bool) -> list[str]:
+def _slot(session: Session, name: str, reader: str, warnings: list[str]) -> list[str]:
     found = find_slot(session, name)
     if found is None:
         free = session.wire.one(
@@ -93,20 +101,35 @@ def _slot(session: Session, name: str, *, runs: bool) -> list[str]:
                 f"the server has no room for another replication slot; drop one that nobody needs, or raise max_replication_slots ({session.settings.address})"
             ]
         )
-    require_ours(found, session.settings)
-    if found.active_pid is not None and not runs:
-        return [
-            (
-                f"the slot {name} is read by the server's process {found.active_pid} already; a slot serves one connector: name another one with "
-                "slot.name, or stop its reader"
-            )
-        ]
-    return []
+    try:
+        require_ours(found, session.settings)
+    except PositionLostError as e:
+        warnings.append(str(e))  # a start decides by snapshot.mode what becomes of it
+    if found.active_pid is None:
+        return []
+    other = session.wire.one(
+        "SELECT application_name FROM pg_catalog.pg_stat_activity WHERE pid = %s", (found.active_pid,), doing="asking who reads the slot"
+    )
+    if other is None or other == reader:
+        return []
+    return [
+        (
+            f"the slot {name} is read by the server's process {found.active_pid} ({other or 'of no name'}); a slot serves one connector: name another one "
+            "with slot.name, or stop its reader"
+        )
+    ]
 
 
-def _publication(session: Session, name: str, autocreate: str, tables: Sequence[Table]) -> list[str]:
+def _publication(session: Session, name: str, autocreate: str, tables: Sequence[Table], *, standby: bool) -> list[str]:
     found = find_publication(session, name)
     if found is None:
+        if standby:
+            return [
+                (
+                    f"there is no publication {name}, and none can be made at a standby; run at its primary: CREATE PUBLICATION {sql.quote(name)} FOR ALL "
+                    "TABLES; or FOR TABLE and the names of the tables"
+                )
+            ]
         if autocreate != "disabled":
             return []
         listed = ", ".join(sql.quote_table(table.id) for table in tables[:NAMED_MAX])
@@ -124,7 +147,7 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
                 "'insert, update, delete, truncate');"
             )
         ]
-    if autocreate == "filtered":
+    if autocreate == "filtered" and not standby:
         return []
     absent = [table.id for table in tables if table.id not in found.tables]
     return [lacks_tables(name, absent)] if absent and not found.all_tables else []

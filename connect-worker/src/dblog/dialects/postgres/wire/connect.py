@@ -303,7 +303,7 @@ def _not_connected(error: Exception, settings: ConnectSettings, *, again: bool) 
         return DefiniteError(
             f"{where} refused user '{settings.user}': the password is wrong, or there is no such user; correct database.user and database.password"
         )
-    if "no pg_hba.conf entry" in lowered:
+    if "no pg_hba.conf entry" in lowered or "pg_hba.conf rejects connection" in lowered:
         what = " for a replication connection" if "replication connection" in lowered else ""
         return DefiniteError(
             f"{where} lets nobody in from this machine as user '{settings.user}' to database '{settings.database}'{what}; add a line to its pg_hba.conf"
