@@ -1,5 +1,5 @@
-"""Random histories as the topics that users have: dblog's, Debezium's without ``sequence``, also after a failover, PostgreSQL's, also with values that it
-leaves out, unwrapped, compacted.
+"""Random histories as the topics that users have: dblog's of a binlog and of PostgreSQL's log, Debezium's without ``sequence``, also after a failover,
+PostgreSQL's, also with values that it leaves out, unwrapped, compacted.
 
 What a kind promises decides in what order its records may come: rows with a position in any order at all, rows that follow their topic in its order, with
 stretches that are sent again. What must come out is the same model for all (histories.py).
@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
+from dblog.dialects.postgres.pgoutput.position import sequence_of
 from sink.feed import Feed, universes
 from sink.harness import Record, change
 from sink.histories import (
@@ -72,10 +73,12 @@ KINDS = (
 class Topic:
     """The records of one kind, in either of the two schemas."""
 
-    def __init__(self, kind: Kind, registry: RegistryServer, *, keyed: bool, gtids: bool) -> None:
+    def __init__(self, kind: Kind, registry: RegistryServer, *, keyed: bool, gtids: bool, commits: bool = False) -> None:
+        """``commits``: positions are those of PostgreSQL's commits, as dblog writes them."""
         key = ("universe", "id") if keyed else ()
         self.kind = kind
-        connector = "postgresql" if kind.name in ("postgres", "toast") else "mysql"
+        self._commits = commits
+        connector = "postgresql" if commits or kind.name in ("postgres", "toast") else "mysql"
         self._feed = Feed(registry, key=key)
         self._old, self.table = (
             TableSchema(topic=TOPIC, columns=columns, key=key, connector=connector, registry=registry)
@@ -88,6 +91,8 @@ class Topic:
         """What the connector writes for an event."""
         if self.kind.name in ("postgres", "toast"):
             return [self._postgres(event)]
+        if self._commits:
+            return [self._committed(event)]
         if self.kind.name == "unwrapped":
             return [self._unwrapped(event)]
         if self.kind.name == "failover":
@@ -101,6 +106,10 @@ class Topic:
         """The row for a TRUNCATE between the two phases."""
         if self.kind.name == "postgres":
             value = self._old.value_bytes("t", lsn=TRUNCATE_AT << 23, ts_ms=_TS_MS + TRUNCATE_AT)
+            return Record(topic=TOPIC, key=None, value=value, partition=partition)
+        if self._commits:
+            numbers = sequence_of(epoch=1, lsn=TRUNCATE_AT << 3)
+            value = self._old.value_bytes("t", lsn=8, sequence=numbers, ts_ms=_TS_MS + TRUNCATE_AT)
             return Record(topic=TOPIC, key=None, value=value, partition=partition)
         if self.kind.name == "dblog":
             return self._feed.truncate(partition)
@@ -120,6 +129,20 @@ class Topic:
             before=row if event.op == "d" else None,
             after=None if event.op == "d" else row,
             lsn=None if event.op == "r" else (event.at << 23) + event.number,
+            ts_ms=event.ts_ms,
+        )
+        return Record(topic=TOPIC, key=table.key_bytes(row), value=value, partition=event.partition)
+
+    def _committed(self, event: Event) -> Record:
+        """Where a row was written shows nothing: here the later the earlier. A dumped row has no LSN."""
+        table = self.table if event.altered else self._old
+        row = self._row(event)
+        value = table.value_bytes(
+            event.op,
+            before=row if event.op == "d" else None,
+            after=None if event.op == "d" else row,
+            lsn=None if event.op == "r" else (1 << 40) - 8 * event.at,
+            sequence=sequence_of(epoch=1, lsn=event.at << 3, number=event.number),
             ts_ms=event.ts_ms,
         )
         return Record(topic=TOPIC, key=table.key_bytes(row), value=value, partition=event.partition)
@@ -166,7 +189,8 @@ class Course:
     def __init__(self, kind: Kind, mode: str, seed: int, registry: RegistryServer, *, count: int, batches: int) -> None:
         dice = random.Random(f"course {seed}")
         self.mode, self.kind = mode, kind
-        self.topic = Topic(kind, registry, keyed=mode != "append", gtids=dice.random() < 0.5)
+        commits = kind.name == "dblog" and mode == "mirror" and random.Random(f"server {seed}").random() < 0.5
+        self.topic = Topic(kind, registry, keyed=mode != "append", gtids=dice.random() < 0.5, commits=commits)
         self._clock = dice.choice([None, random.Random(f"clock {seed}")])
         self.truncated = mode != "append" and kind.truncates and dice.random() < 0.5
         made = universes(dice, truncated=self.truncated, count=count)

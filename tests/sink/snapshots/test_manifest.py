@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog_sink import cli
 from dblog_sink.config import job_options
 from dblog_sink.delta.session import another
@@ -277,14 +278,14 @@ def test_a_transaction_of_postgresql_that_is_not_complete_is_not_in_a_snapshot_a
     source = Source(registry)
     table = TableSchema(topic="p.bank.left", columns=[("id", "int"), ("v", "int")], connector="postgresql", registry=registry)
     sink.settings |= source.settings
-    early = change(table, "c", {"id": 1, "v": 1}, at=100, transaction=("571:100", 1, 1))
-    late = change(table, "c", {"id": 2, "v": 2}, at=150, transaction=("572:150", 1, 1))
+    early = change(table, "c", {"id": 1, "v": 1}, at=104, transaction=("571:104", 1, 1))
+    late = change(table, "c", {"id": 2, "v": 2}, at=152, transaction=("572:152", 1, 1))
     ends = [replace(source.end(f"{name}:{lsn}", {"bank.left": 1}), at=BEGAN) for name, lsn in (("572", 160), ("571", 170))]
 
     sink.land(source.begin("572:140"), late, ends[0], early, source.begin("571:165"))
     assert sink.publish()
-    newest = as_of(sink.spark, state_path(sink), lsn="0/96")
-    assert (newest.transaction, newest.lsn) == ("572", 150)
+    newest = as_of(sink.spark, state_path(sink), lsn="0/98")
+    assert (newest.transaction, newest.lsn) == ("572", 152)
     assert [row["id"] for row in newest.frame("bank.left").collect()] == [2]
     assert sink.control.state.snapshot.frontier.open == ("571",)
 
@@ -292,6 +293,61 @@ def test_a_transaction_of_postgresql_that_is_not_complete_is_not_in_a_snapshot_a
     assert sink.publish()
     assert sorted(row["id"] for row in as_of(sink.spark, state_path(sink)).frame("bank.left").collect()) == [1, 2]
     assert not any(sink.book.waiting().values())
+
+
+def test_of_dblog_s_records_of_postgresql_a_snapshot_is_what_was_committed_up_to_its_lsn(sink: Sink, registry: RegistryServer) -> None:
+    source = Source(registry)
+    left, right = (
+        TableSchema(topic=f"p.bank.{name}", columns=[("id", "int"), ("v", "int")], connector="postgresql", registry=registry)
+        for name in ("left", "right")
+    )
+    sink.settings |= source.settings
+
+    def change_of(table: TableSchema, key: int, *, xid: int, lsn: int, commit: int, number: int) -> Record:
+        row = {"id": key, "v": xid}
+        value = table.value_bytes(
+            "c", after=row, lsn=lsn, sequence=sequence_of(epoch=9, lsn=commit, number=number), transaction=(f"{xid}:{commit}", number, 1)
+        )
+        return Record(topic=table.topic, key=table.key_bytes({"id": key}), value=value)
+
+    def dumped(key: int, low: int) -> Record:
+        value = left.value_bytes("r", after={"id": key, "v": 0}, sequence=sequence_of(epoch=9, lsn=low))
+        return Record(topic=left.topic, key=left.key_bytes({"id": key}), value=value)
+
+    # 571 wrote first and was committed last.
+    of_571 = [change_of(table, 1, xid=571, lsn=0x100, commit=0x1_0000_0170, number=n) for n, table in enumerate((left, right), 1)]
+    of_572 = [change_of(table, 2, xid=572, lsn=0x150, commit=0x1_0000_0160, number=n) for n, table in enumerate((left, right), 1)]
+    counts = {"bank.left": 1, "bank.right": 1}
+
+    sink.land(source.begin("572:4294967648"), *of_572, replace(source.end("572:4294967648", counts), at=BEGAN), dumped(3, 0x1_0000_0160))
+    sink.land(source.begin("571:4294967664"), *of_571, dumped(4, 0x1_0000_0168))
+    assert sink.publish()
+    first = as_of(sink.spark, state_path(sink), lsn="1/168")
+    assert (first.transaction, first.lsn) == ("572", 0x1_0000_0160)
+    assert "lsn 1/160" in lines_of(first, tables=False)[0]
+    # A row of a dump may show what came behind the snapshot, so the table is not complete in it.
+    assert sorted(row["id"] for row in first.frame("bank.left", incomplete=True).collect()) == [2, 3]
+    assert sink.control.state.snapshot.frontier.open == ()
+
+    sink.restarted().land(replace(source.end("571:4294967664", counts), at=later()))
+    assert sink.publish()
+    newest = as_of(sink.spark, state_path(sink))
+    assert (newest.transaction, newest.lsn) == ("571", 0x1_0000_0170)
+    assert [sorted(row["id"] for row in newest.frame(f"bank.{name}").collect()) for name in ("left", "right")] == [[1, 2, 3, 4], [1, 2]]
+
+
+@pytest.mark.long
+def test_a_manifest_ends_where_debezium_goes_on_behind_dblog(sink: Sink, registry: RegistryServer) -> None:
+    source = Source(registry)
+    table = TableSchema(topic="p.bank.left", columns=[("id", "int"), ("v", "int")], connector="postgresql", registry=registry)
+    sink.settings |= source.settings
+    numbers = (sequence_of(epoch=9, lsn=0x160, number=1), (0x160, 0x200))
+    for (sequence, lsn), xid in zip(zip(numbers, (0x150, 0x200), strict=True), (571, 572), strict=True):
+        value = table.value_bytes("c", after={"id": xid, "v": 1}, lsn=lsn, sequence=sequence, transaction=(f"{xid}:1", 1, 1))
+        row = Record(topic=table.topic, key=table.key_bytes({"id": xid}), value=value)
+        sink.land(source.begin(f"{xid}:1"), row, replace(source.end(f"{xid}:1", {"bank.left": 1}), at=BEGAN))
+    with pytest.raises(DefiniteError, match="records of Debezium's connector follow those of dblog's.*a manifest is of one log"):
+        sink.publish()
 
 
 @pytest.mark.long
@@ -631,7 +687,9 @@ def test_a_point_of_the_source_leads_to_the_newest_snapshot_at_or_before_it(spar
     ):
         with pytest.raises(DefiniteError, match=reported):
             at(**point)
-    assert "s.t version 5 of /p (mirror)" in "\n".join(lines_of(as_of(spark, str(tmp_path)), tables=True))
+    shown = "\n".join(lines_of(as_of(spark, str(tmp_path)), tables=True))
+    assert "s.t version 5 of /p (mirror)" in shown
+    assert "lsn 16/B374D847" in shown
     with pytest.raises(DefiniteError, match="there is no manifest at"):
         as_of(spark, str(tmp_path / "elsewhere"))
 

@@ -163,7 +163,7 @@ class MergeByBatches:
     def _apply(self, topic: str, txn: Txn, raw: DataFrame, *, repeated: bool) -> Applied | None:
         """Merge the records of the topic's batches up to the transaction's."""
         applied = None
-        for stats in profile(raw):
+        for stats in profile(raw, self._parts.applier.logs.highs):
             applied = self._parts.applier.apply(stats, raw, txn, log_ends=self._parts.control.log_ends(topic), repeated=repeated)
         notes = notes_of([] if applied is None else [applied])
         self._parts.control.record([MergedUpTo(topic, txn.version), *notes], "merged_recorded", at_once=must_be_written(notes))

@@ -369,7 +369,11 @@ class BatchWriter:
 
     def _wanted(self, raw: DataFrame) -> list[TopicStats]:
         """The profile of the records, without topics that the job does not read."""
-        return [stats for stats in profile(raw) if not self._excluded(stats.topic) or self._arrivals.of_markers(stats.topic)]
+        return [
+            stats
+            for stats in profile(raw, self._applier.logs.highs)
+            if not self._excluded(stats.topic) or self._arrivals.of_markers(stats.topic)
+        ]
 
     def _excluded(self, topic: str) -> bool:
         return self._settings["topics.exclude"].fullmatch(topic) is not None

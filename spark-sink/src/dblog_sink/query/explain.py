@@ -30,6 +30,7 @@ from dblog_sink.delta.tombstones import Tombstones
 from dblog_sink.errors import DefiniteError
 from dblog_sink.kafka import source
 from dblog_sink.records.decode import BAD, OFFSET, OP, SEQ1, SEQ2, TS_MS, Columns
+from dblog_sink.records.lsn_positions import lsn_text
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.registry import Registry
 from dblog_sink.schema.types import quote
@@ -323,7 +324,8 @@ def _record_lines(record: Mapping[str, Any]) -> list[str]:
     at = f"{kafka['topic']}-{kafka['partition']} offset {kafka['offset']} ({record['found_in']}, {kafka['timestamp']})"
     found = [f"{names.get(record['op'], record['op'])} at position {record['position']}: {at}"]
     fields = ("file", "pos", "row", "gtid", "lsn", "txId", "snapshot", "ts_ms")
-    facts = [f"{name} {source_block[name]}" for name in fields if source_block.get(name) is not None]
+    shown = source_block | {"lsn": None if source_block.get("lsn") is None else lsn_text(source_block["lsn"])}
+    facts = [f"{name} {shown[name]}" for name in fields if shown.get(name) is not None]
     if record["transaction"]:
         facts.append(f"transaction {record['transaction'].get('id')}")
     if record["schema_id"] is not None:

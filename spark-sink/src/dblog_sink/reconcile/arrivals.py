@@ -4,8 +4,8 @@ One commit for each batch that has rows of a dump or markers: rows counted by to
 transaction id, so a repeated batch adds nothing (I8), and the table is the truth: after a restart the book is what the table holds, and no shortfall
 is reported before its chunk's counts were read there once more. Verdicts are appended too, and dropped with all else of their age.
 
-Counting reads no row's columns: ``op`` and ``source.sequence`` are skipped to, in records that contain ``incremental``, as rows of a dump do. The
-marker's digest is not compared: it is made of the Avro bytes of each row that the worker read, those that were never sent included; to have them
+Counting reads no row's columns: ``op``, ``source.sequence`` and ``source.lsn`` are skipped to, in records that contain ``incremental``, as rows of a dump do.
+The marker's digest is not compared: it is made of the Avro bytes of each row that the worker read, those that were never sent included; to have them
 here, every dumped row would be decoded and encoded a second time.
 
 Markers of repair dumps are links of chains besides (``dump_chains.py``). A dump that is whole waits in ``whole`` until what landed of it is merged and
@@ -53,7 +53,7 @@ from dblog_sink.reconcile.chunk_ledger import (
 from dblog_sink.reconcile.dump_chains import IN_QUARANTINE, REPAIR, VERIFY, WHOLE_TABLE, ChainKey, Chains, Dump, Kept, Link
 from dblog_sink.reconcile.dump_coverage import Covered, Position, Range, TableDump
 from dblog_sink.reconcile.verifications import Verifications
-from dblog_sink.records.decode import quoted_part
+from dblog_sink.records.lsn_positions import is_numbered, quoted_part
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.types import quote
 from dblog_sink.schema.wire_format import maybe_dumped
@@ -214,7 +214,7 @@ class Arrivals:
         schema_ids: dict[bytes, Envelope] = {}
         for stats in profiled:
             schema_ids |= self._applier.row_schemas(stats)
-        sequenced = {schema_id: one for schema_id, one in schema_ids.items() if one.derived and "sequence" in one.source_fields}
+        sequenced = {schema_id: one for schema_id, one in schema_ids.items() if one.may_be_numbered}
         rows = raw.where(F.col("topic").isin([stats.topic for stats in profiled]) & maybe_dumped())
         # No filter above the two projections: it would be pushed through, and decode twice (records/decode.py).
         found = rows.select("topic", "value_schema_id", _dump_columns(sequenced).alias("dump")).select(
@@ -657,20 +657,20 @@ class Arrivals:
 
 
 def _dump_columns(envelopes: Mapping[bytes, Envelope]) -> Column:
-    """By the record's schema id: its sequence and operation, NULL for other schema ids."""
-    kind = "struct<source:struct<sequence:string>,op:string>"
+    """By the record's schema id: its sequence, its LSN (NULL where the source has none) and operation, NULL for other schema ids."""
+    struct = "struct<source:struct<sequence:string,lsn:bigint>,op:string>"
     branches = []
     for schema_id, envelope in envelopes.items():
         if envelope.json_type is not None:
-            read = F.from_json(F.col("value").cast("string"), f"payload {kind}")["payload"]
+            read = F.from_json(F.col("value").cast("string"), f"payload {struct}")["payload"]
         else:
             whole = json.loads(envelope.reader_text)
             source = next(field["type"] for field in whole["fields"] if field["name"] == "source")
-            only = [one for one in source["fields"] if one["name"] == "sequence"]
+            only = [{"name": name, "type": ["null", kind], "default": None} for name, kind in (("sequence", "string"), ("lsn", "long"))]
             reader = {**whole, "fields": [{"name": "source", "type": {**source, "fields": only}}, {"name": "op", "type": "string"}]}
             read = read_avro(F.expr("substring(value, 6)"), envelope.writer_text, json.dumps(reader))
         branches.append((F.col("value_schema_id") == F.lit(bytearray(schema_id)), read))
-    nothing = F.lit(None).cast(kind)
+    nothing = F.lit(None).cast(struct)
     return reduce(lambda other, one: F.when(one[0], one[1]).otherwise(other), branches, nothing)
 
 
@@ -679,9 +679,10 @@ def _has_schema_among(schema_ids: Collection[bytes]) -> Column:
 
 
 def _position_of_dump() -> list[Column]:
-    """Both numbers of a dumped row's position, NULL for all else."""
+    """Both numbers of a dumped row's position, NULL for all else: also for a row that Debezium has read from PostgreSQL."""
     numbers = ((1, "seq1"), (3, "seq2"))
-    return [F.expr(f"IF(dump.op = 'r', {quoted_part('dump.source.sequence', at)}, NULL)").alias(name) for at, name in numbers]
+    counts = f"dump.op = 'r' AND {is_numbered('dump')}"
+    return [F.expr(f"IF({counts}, {quoted_part('dump.source.sequence', at)}, NULL)").alias(name) for at, name in numbers]
 
 
 def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) -> None:

@@ -21,6 +21,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own idiom
 from pyspark.sql import types as t
 
+from dblog_sink.records import lsn_positions
+from dblog_sink.records.lsn_positions import quoted_part
 from dblog_sink.records.unavailable import is_unavailable
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.types import Columns, quote
@@ -301,11 +303,10 @@ def _age(v: str, envelope: Envelope) -> str | None:
 
 
 def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
-    """SQL of D7's two numbers; without ``source.sequence`` they are derived from Debezium's own fields.
+    """SQL of D7's two numbers; of a record that does not have them they are derived from Debezium's own fields.
 
     MySQL and MariaDB: (epoch and file index, offset and row); the index is a number, never compared as text, and the epoch distinguishes logs
-    (``source_epochs.py``). PostgreSQL: (0, LSN), which sorts rightly for one key's log rows because row locks order them; a row of an incremental snapshot has
-    no LSN and never beats a log row.
+    (``source_epochs.py``). PostgreSQL: ``lsn_positions.py``.
     """
     source = f"{v}.source"
     if envelope.derived:
@@ -318,8 +319,8 @@ def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
             seq1 = f"coalesce({quoted_part(given, 1)}, IF({given} IS NULL, {seq1}, NULL))"
             seq2 = f"coalesce({quoted_part(given, 3)}, IF({given} IS NULL, {seq2}, NULL))"
         return seq1, seq2
-    if "lsn" in envelope.source_fields:
-        return "0L", f"IF({v}.op IS NULL, NULL, coalesce({source}.lsn, 0L))"
+    if envelope.by_lsn:
+        return lsn_positions.position_sql(v, sequence="sequence" in envelope.source_fields, epoch=envelope.epoch)
     return "CAST(NULL AS BIGINT)", "CAST(NULL AS BIGINT)"
 
 
@@ -333,9 +334,9 @@ def derived_sql(v: str, envelope: Envelope) -> tuple[str, str]:
 def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *, op: str, position: tuple[str, str]) -> str:
     """SQL: the record is at or before its partition's log end, so the source sent it again. In one partition the log's rows come in order.
 
-    A position given by ``source.sequence`` is one row's alone: a record at the log end was sent before. Positions derived from file and offset are
-    shared by the rows of a compressed transaction: only a record before the log end was. An LSN proves nothing, for transactions interleave, nor does
-    a dump row's position.
+    A position of D7 is one row's alone: a record at the log end was sent before. Positions derived from file and offset are
+    shared by the rows of a compressed transaction: only a record before the log end was. One derived from an LSN proves nothing, for a restart may
+    lower it, nor does a dump row's position.
     """
     if not decoding.log_ends or decoding.topic_order:
         return "false"
@@ -346,25 +347,24 @@ def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *,
     )
     branches = []
     for schema_id, v, envelope in envelopes:
-        if not envelope.derived:
+        if not envelope.derived and not envelope.may_be_numbered:
             branches.append((schema_id, "false"))
             continue
-        branches.append((schema_id, f"CASE partition {behind.format(own=_own(v, envelope))} ELSE false END"))
+        own = _own(v, envelope)
+        found = f"CASE partition {behind.format(own=own)} ELSE false END"
+        branches.append((schema_id, found if envelope.derived else f"({own} AND {found})"))
     return f"coalesce({op} IN ('c', 'u', 'd', 't') AND {by_schema_id('value_schema_id', branches, t.BooleanType())}, false)"
 
 
 def _own(v: str, envelope: Envelope) -> str:
-    given = envelope.derived and "sequence" in envelope.source_fields
-    return f"{v}.source.sequence IS NOT NULL" if given else "false"
+    """SQL: the record's position is D7's, which no other record has."""
+    if not envelope.may_be_numbered:
+        return "false"
+    return lsn_positions.is_numbered(v) if envelope.by_lsn else f"{v}.source.sequence IS NOT NULL"
 
 
 def _up_to(op: str, end: LogEnd) -> str:
     return "" if end[2] else f" AND {op} <> 'c'"
-
-
-def quoted_part(path: str, quotes: int) -> str:
-    """SQL of the number between the nth quote and the next: ``["<high>","<low>"]`` without a JSON parser a row."""
-    return f"try_cast(get(split({path}, '\"'), {quotes}) AS BIGINT)"
 
 
 def bad_reason(

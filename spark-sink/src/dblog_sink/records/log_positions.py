@@ -7,18 +7,22 @@ reading a row costs. A record that is no readable row has no position: its colum
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
+from dblog_sink.records import lsn_positions
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, by_schema_id, derived_sql, position_sql
-from dblog_sink.records.source_epochs import LoggedRange, LoggedRecord
+from dblog_sink.records.source_epochs import EPOCH_SHIFT, LoggedRange, LoggedRecord
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.writer_schemas import Envelope
 
 TX, ORDER = "_dblog_tx", "_dblog_order"
 FILE, POS, LSN = "_dblog_file", "_dblog_pos", "_dblog_lsn"
+INTERLEAVED = "_dblog_interleaved"
+"""The record's position is one of a log in which transactions interleave: PostgreSQL's, as Debezium writes it. dblog's are positions of commits."""
 
 _POSTGRES_ID = "^([0-9]+):[0-9]+$"
 """The same rule as ``snapshots/rule.transaction_id``."""
@@ -70,6 +74,18 @@ def unsequenced(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> DataFram
     return structs.select(
         "partition", "offset", F.explode(F.expr(by_schema_id("value_schema_id", branches, t.ArrayType(_LOGGED)))).alias("s")
     )
+
+
+def writers(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> list[Row]:
+    """By ``partition`` and ``epoch``, of PostgreSQL's records: their ``first`` and ``last`` offset, and the greatest first number of D7's (``high``). Records
+    that do not carry D7's numbers, which Debezium has written, have NULL for an epoch; those that are no readable rows are left out.
+    """
+    frames = positions_by_schema(raw, envelopes, ("partition", "offset"))
+    epoch = F.when(~F.col(INTERLEAVED), F.shiftright(SEQ1, EPOCH_SHIFT)).alias("epoch")
+    # Grouped, not filtered: a filter would be pushed through, and decode twice.
+    found = reduce(DataFrame.unionByName, frames).groupBy("partition", epoch, F.col(OP).isNotNull().alias("readable"))
+    rows = found.agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.max(SEQ1).alias("high")).collect()
+    return sorted((row for row in rows if row["readable"]), key=lambda row: (row["partition"], row["first"]))
 
 
 def logged_records(found: DataFrame) -> Iterator[tuple[int, LoggedRecord]]:
@@ -234,6 +250,7 @@ def _projection(envelopes: Mapping[bytes, Envelope], values: Mapping[bytes, str]
         FILE: ([], t.StringType()),
         POS: ([], t.LongType()),
         LSN: ([], t.LongType()),
+        INTERLEAVED: ([], t.BooleanType()),
     }
     for schema_id, envelope in envelopes.items():
         v = values[schema_id]
@@ -247,7 +264,10 @@ def _projection(envelopes: Mapping[bytes, Envelope], values: Mapping[bytes, str]
             ORDER: f"{v}.transaction.total_order" if tx else "CAST(NULL AS BIGINT)",
             FILE: f"{v}.source.file" if "file" in has else "CAST(NULL AS STRING)",
             POS: f"CAST({v}.source.pos AS BIGINT)" if "pos" in has else "CAST(NULL AS BIGINT)",
-            LSN: f"CAST({v}.source.lsn AS BIGINT)" if "lsn" in has else "CAST(NULL AS BIGINT)",
+            LSN: f"IF({v}.op IS NULL, NULL, {lsn_positions.lsn_sql(v, sequence='sequence' in has)})"
+            if envelope.by_lsn
+            else "CAST(NULL AS BIGINT)",
+            INTERLEAVED: f"NOT {lsn_positions.is_numbered(v)}" if envelope.by_lsn and envelope.may_be_numbered else str(envelope.by_lsn),
         }
         for name, sql in parts.items():
             named[name][0].append((schema_id, f"CAST({sql} AS {named[name][1].simpleString()})"))

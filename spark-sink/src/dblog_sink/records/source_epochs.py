@@ -14,6 +14,11 @@ Time alone is no proof, so the table is parked: a connector that reads replicas 
 missed meanwhile. Rows of Debezium's first snapshot (server id 0) are judged by their time. Rows of an incremental snapshot are judged by their server alone:
 they are read again after a restart, and their position is that of the log then. What the former log's server sends late keeps the former epoch.
 
+PostgreSQL's LSNs mean the same whoever writes, and go on when a standby takes over. But dblog's numbers have an epoch, from the clock at its first start, and
+Debezium's records have none: if Debezium goes on where dblog has written, its records would look older. So what follows a record of dblog in its
+partition and does not carry D7's numbers is of the next epoch (``hand_over``), behind everything that dblog has sent: a change that dblog had sent already
+comes again there, and a transaction that it had sent in part comes whole. When dblog goes on, its own epoch rises (schemas/README.md).
+
 Pure. The outcome is recorded by Kafka offset (``PartitionLogs.epoch_runs``) before anything is written, so a repeated batch, a merge and a replay find the
 same epochs.
 """
@@ -213,6 +218,25 @@ def _take_snapshot_row(known: PartitionLogs, one: LoggedRecord) -> LogSwitch | N
 def _source_and_number(gtid: str | None) -> tuple[str, int] | None:
     match = None if gtid is None else _GTID.fullmatch(gtid)
     return None if match is None else (match[1], int(match[2]))
+
+
+def hand_over(known: PartitionLogs, *, epoch: int, offset: int) -> bool:
+    """Take in that dblog wrote at this offset, in this epoch; whether later records of Debezium are of another epoch now."""
+    if epoch + 1 <= known.epoch:
+        return False
+    _begin(known, epoch + 1, offset)
+    return True
+
+
+def seeded(known: PartitionLogs, epoch: int) -> None:
+    """Have all records of a partition of which nothing is known be of this epoch."""
+    if epoch:
+        _begin(known, epoch, 0)
+
+
+def _begin(known: PartitionLogs, epoch: int, offset: int) -> None:
+    known.logs.append(Log(epoch, (0, 0)))
+    known.epoch_runs.append((offset, epoch))
 
 
 def epoch_sql(partitions: Mapping[int, PartitionLogs]) -> str:

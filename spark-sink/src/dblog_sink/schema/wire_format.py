@@ -9,6 +9,8 @@ records are known by their form, and share one schema id of their own: they are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -49,11 +51,18 @@ def maybe_dumped() -> Column:
     return F.coalesce(F.contains(F.col("value"), F.lit(b"incremental")), F.lit(False))
 
 
-def maybe_derived() -> Column:
-    """Whether a record may have no ``source.sequence``: its bytes hold no beginning of one. Other texts may begin so too. JSON may always have none."""
-    return ~F.coalesce(F.contains(F.col("value"), F.lit(b'["')), F.lit(False)) | F.coalesce(
-        F.substring("value", 1, 1) == F.lit(b"{"), F.lit(False)
-    )
+def maybe_derived(highs: Mapping[str, int]) -> Column:
+    """Whether a record may have no ``source.sequence``: its bytes hold no beginning of one. Other texts may begin so too. JSON may always have none.
+
+    Of a topic in ``highs``: whether it may not carry D7's numbers with this one as the first. Debezium writes two LSNs where they would be, and
+    there too only the text shows it.
+    """
+    start = F.lit(b'["')
+    if highs:
+        pairs = [part for topic, high in sorted(dict(highs).items()) for part in (F.lit(topic), F.lit(f'["{high}","'.encode()))]
+        start = F.coalesce(F.try_element_at(F.create_map(*pairs), F.col("topic")), start)
+    json = F.coalesce(F.substring("value", 1, 1) == F.lit(b"{"), F.lit(False))
+    return ~F.coalesce(F.contains(F.col("value"), start), F.lit(False)) | json
 
 
 def _of_a_history() -> Column:

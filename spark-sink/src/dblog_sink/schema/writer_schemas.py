@@ -116,12 +116,22 @@ class Envelope:
     partial: bool = False
     """Its rows have some columns only; the others are not NULL, and not dropped."""
     epoch: str = ""
-    """SQL of the epoch of the log that a record without a sequence comes from; empty: the first (``source_epochs.py``)."""
+    """SQL of the epoch of the log that a record without D7's numbers comes from; empty: the first (``source_epochs.py``)."""
 
     @property
     def derived(self) -> bool:
         """Whether a record may have no position but its file and offset."""
         return {"file", "pos"} <= self.source_fields
+
+    @property
+    def by_lsn(self) -> bool:
+        """Whether its records are of PostgreSQL's log."""
+        return "lsn" in self.source_fields
+
+    @property
+    def may_be_numbered(self) -> bool:
+        """Whether a record may carry D7's numbers, as dblog writes them."""
+        return "sequence" in self.source_fields and (self.derived or self.by_lsn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

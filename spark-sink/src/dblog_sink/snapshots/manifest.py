@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.errors import DefiniteError
+from dblog_sink.records.lsn_positions import lsn_text
 from dblog_sink.state.new_table import new_table
 from dblog_sink.state.snapshot import Snapshot
 
@@ -209,7 +210,7 @@ def lines_of(snapshot: PublishedSnapshot, *, tables: bool) -> list[str]:
     position_text = (
         f", {snapshot.source_file}:{snapshot.source_pos}"
         if snapshot.source_file
-        else f", lsn {snapshot.lsn}"
+        else f", lsn {lsn_text(snapshot.lsn)}"
         if snapshot.lsn is not None
         else ""
     )

@@ -18,7 +18,7 @@ from dblog_sink.batches.landing import SEQUENCE, Landing, looked_up
 from dblog_sink.batches.schedule import LandedBatch
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, LogEnd
-from dblog_sink.records.log_positions import FILE, LSN, ORDER, POS, TX, positions_by_schema, transactions, with_positions
+from dblog_sink.records.log_positions import FILE, INTERLEAVED, LSN, ORDER, POS, TX, positions_by_schema, transactions, with_positions
 from dblog_sink.schema.writer_schemas import Envelope
 from dblog_sink.snapshots.conditions import at_or_before, at_or_below, before, landed_after, merged_before
 from dblog_sink.snapshots.rule import Extent, Facts, Incomplete, LastTransaction, Leftover, prefix_of
@@ -81,7 +81,7 @@ class SnapshotMeasure:
         rows = sum(one.rows for some in waiting.values() for one in some if one.sequence <= to)
         raw = self._landing.window(after=min(first.values(), default=to) - 1, to=to, rows=rows)
         raw = raw.where(F.col(SEQUENCE) >= looked_up(first)) if first else raw.where("false")
-        stats = {one.topic: one for one in profile(raw)}
+        stats = {one.topic: one for one in profile(raw, self._applier.logs.highs)}
         own = stats.get(self._topic)
         if own is not None and set(own.last) != {0}:
             msg = f"topic {self._topic} has several partitions, so the order of its transactions is lost; recreate it with one partition"
@@ -271,18 +271,18 @@ class Transactions:
             self._landed.rows.where(F.col(TX).isNotNull())
             .join(ended.select(TX, "end", "ts_ms", "kafka_ms"), TX)
             .groupBy(TX, "end", "ts_ms", "kafka_ms")
-            .agg(F.max(at).alias("at"), F.max_by(F.struct(FILE, POS, LSN), at).alias("source"))
-            # In PostgreSQL's log the rows of transactions interleave: there the order is that of the ENDs.
+            .agg(F.max(at).alias("at"), F.max_by(F.struct(FILE, POS, LSN, INTERLEAVED), at).alias("source"))
+            # Where the rows of transactions interleave, the order is that of the ENDs.
             .withColumn(
                 "order",
-                F.when(F.col("source")[LSN].isNull(), F.col("at")).otherwise(
+                F.when(~F.col("source")[INTERLEAVED], F.col("at")).otherwise(
                     F.struct(F.col("end")[SEQUENCE].alias(SEQ1), F.col("end")["offset"].alias(SEQ2))
                 ),
             )
             .agg(
                 F.max("at").alias("at"),
-                F.max_by(F.struct(TX, "ts_ms", "kafka_ms", "source"), "order").alias("last"),
-                F.max(F.col("source")[LSN].isNotNull()).alias("interleaved"),
+                F.max_by(F.struct(TX, "ts_ms", "kafka_ms", "source"), F.struct(~F.col("source")[INTERLEAVED], "order")).alias("last"),
+                F.max(F.col("source")[INTERLEAVED]).alias("interleaved"),
             )
             .collect()[0]
         )
@@ -295,9 +295,9 @@ class Transactions:
         )
 
     def interleaved(self, snapshot: Snapshot, barrier: LandedOffset | None) -> tuple[str, ...]:
-        """Transactions with rows below the snapshot's position that are not in it; PostgreSQL's only."""
+        """Transactions with rows below the snapshot's position that are not in it; only of Debezium's records of PostgreSQL."""
         below = self._landed.rows.where(
-            F.col(LSN).isNotNull() & F.col(TX).isNotNull() & at_or_below(snapshot.frontier) & ~merged_before(snapshot)
+            F.col(INTERLEAVED) & F.col(TX).isNotNull() & at_or_below(snapshot.frontier) & ~merged_before(snapshot)
         )
         others = below.select(TX).distinct().join(self._complete(barrier).select(TX), TX, "left_anti")
         if others.isEmpty():

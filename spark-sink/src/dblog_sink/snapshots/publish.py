@@ -370,12 +370,12 @@ class SnapshotPublisher:
         if counts.left or landed.first[topic] <= before.sequences.get(topic, -1) or sequence < landed.sequences[topic]:
             positions = with_positions(raw, landed.schemas[topic], (SEQUENCE, *WITH_SCHEMA_IDS))
             raw = positions.where(at_or_below(snapshot.frontier) & ~merged(before, topic)).select(SEQUENCE, *WITH_SCHEMA_IDS)
-            profiled = profile(raw)
+            profiled = profile(raw, self._applier.logs.highs)
         applied = None
         with self._book.alone(topic):
             if snapshot.before == BEFORE_ALL and (recovered := self._by_batches.recover(topic)) >= landed.first[topic]:
                 raw = raw.where(F.col(SEQUENCE) > recovered)
-                profiled = profile(raw)
+                profiled = profile(raw, self._applier.logs.highs)
             for stats in profiled:
                 applied = self._applier.apply(stats, raw, txn, log_ends=self._control.log_ends(topic), repeated=repeated)
         return applied

@@ -5,8 +5,9 @@ complete ones: a transaction is complete when its END has landed and, for each t
 END counts. An incomplete transaction blocks the snapshot. It is waived, with a reason that is logged, only where its records cannot come: before the sink's
 own beginning, of a table that is parked, or where ``manifest.pass`` names it.
 
-A record belongs to a snapshot by its log position: MySQL and MariaDB write one transaction after the other, so all positions up to the snapshot's are those
-of its transactions. In PostgreSQL's log they interleave; the few that begin below the snapshot's position and are not in it are named
+A record belongs to a snapshot by its log position: MySQL and MariaDB write one transaction after the other, and dblog's positions in PostgreSQL's log are
+those of commits, so all positions up to the snapshot's are those of its transactions. Debezium's records of PostgreSQL do not show their commit, and
+transactions interleave; the few that begin below the snapshot's position and are not in it are named
 (``Frontier.open``). Each record is merged for one snapshot only: the frontier of the one before shows what was merged (``Frontier.sequences``).
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from dblog_sink.records.lsn_positions import lsn_of
 from dblog_sink.state.snapshot import BEFORE_ALL, Frontier, LandedOffset, Position, Snapshot
 
 _POSTGRES_ID = re.compile(r"(\d+):\d+")
@@ -174,9 +176,9 @@ def behind(extent: Extent, previous: Previous, *, sequences: Mapping[str, int], 
         ended_ms=extent.ended_ms,
     )
     last = extent.last
-    if last is None or (last.lsn is None and extent.position <= before.position):
+    if last is None or (not extent.interleaved and extent.position <= before.position):
         return named_as_before(snapshot, previous)
-    lsn = None if last.lsn is None else position[1]  # of all rows, so that it rises from snapshot to snapshot
+    lsn = None if last.lsn is None else lsn_of(position)  # of all rows, so that it rises from snapshot to snapshot
     return replace(snapshot, transaction=last.id, ts_ms=last.ts_ms, kafka_ms=last.kafka_ms, file=last.file, pos=last.pos, lsn=lsn)
 
 

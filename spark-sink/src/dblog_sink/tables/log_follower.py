@@ -1,4 +1,4 @@
-"""Follows the logs of the source, topic partition by topic partition, through records that carry no ``source.sequence``.
+"""Follows the logs of the source, topic partition by topic partition, through records that do not carry D7's numbers.
 
 The rule is ``records/source_epochs.py``. Here Spark finds the records that it needs, few of them one by one and many of them counted, and the outcome is
 recorded before anything is written by it.
@@ -20,7 +20,7 @@ from dblog_sink.delta.session import MANY_ROWS
 from dblog_sink.errors import DefiniteError, ParkError
 from dblog_sink.records import source_epochs
 from dblog_sink.records.decode import SEQ1
-from dblog_sink.records.log_positions import logged_ranges, logged_records, snapshot_positions, unsequenced
+from dblog_sink.records.log_positions import logged_ranges, logged_records, snapshot_positions, unsequenced, writers
 from dblog_sink.records.source_epochs import LoggedRecord, LogSwitch, PartitionLogs
 from dblog_sink.state.notes import Note, Parked, SourceLogs, State
 from dblog_sink.tables.open_tables import OpenTable
@@ -51,6 +51,12 @@ class LogFollower:
         self._record = record
         self._sequenced: set[str] = set()
         """Topics whose records all have ``source.sequence``, as far as they were looked at."""
+        self.highs: dict[str, int] = {}
+        """Topics of PostgreSQL whose last batch was all dblog's, and the greatest first number in it: a record that has it is dblog's, too, and of an epoch
+        that is known (``profile``).
+        """
+        self._foreign: set[str] = set()
+        """Topics of PostgreSQL whose last batch had records of Debezium."""
 
     def follow(self, stats: TopicStats, spec: TableSpec, read: ReadRecords, session: SparkSession) -> list[str]:
         """Record which logs the records come from; returns the messages about logs that begin. ParkError where a person must judge."""
@@ -79,7 +85,12 @@ class LogFollower:
     ) -> tuple[dict[int, PartitionLogs], list[tuple[int, LogSwitch]]] | None:
         """The logs of the topic's partitions with these records taken in, and which logs begin in them; None where every record has its own position."""
         topic = stats.topic
-        if read.unwrapped or self._settings["position"] == "topic" or not any(one.derived for one in read.known.envelopes.values()):
+        if read.unwrapped or self._settings["position"] == "topic":
+            return None
+        if any(one.by_lsn for one in read.known.envelopes.values()):
+            partitions = self._handed_over(stats, read, session)
+            return None if partitions is None else (partitions, [])
+        if not any(one.derived for one in read.known.envelopes.values()):
             return None
         if not stats.maybe_derived and (topic in self._sequenced or self._begins_sequenced(stats, read)):
             self._sequenced.add(topic)
@@ -127,6 +138,43 @@ class LogFollower:
         ]
         return partitions, switches
 
+    def _handed_over(self, stats: TopicStats, read: ReadRecords, session: SparkSession) -> dict[int, PartitionLogs] | None:
+        """The partitions of a topic of PostgreSQL in which records without D7's numbers are of another epoch than was known; None where nothing changes."""
+        topic = stats.topic
+        if topic in self.highs and not stats.maybe_derived:
+            return None
+        rows = writers(read.records, read.known.envelopes)
+        foreign = [row for row in rows if row["epoch"] is None]
+        known = {partition: deepcopy(logs) for partition, logs in self._state.source_logs.get(topic, {}).items()}
+        changed: set[int] = set()
+        if foreign:
+            self._foreign.add(topic)
+            self.highs.pop(topic, None)
+            # In case the control table is lost: what Debezium writes now is not older than the table's newest row.
+            epoch = (
+                max((logs.epoch for logs in known.values()), default=0) if known or read.opened is None else _epoch_of(session, read.opened)
+            )
+            for row in foreign:
+                if row["partition"] not in known:
+                    changed.add(row["partition"])
+                    source_epochs.seeded(known.setdefault(row["partition"], PartitionLogs()), epoch)
+        elif rows:
+            self._foreign.discard(topic)
+            self.highs[topic] = max(row["high"] for row in rows)
+        for row in rows:
+            if row["epoch"] is not None:
+                logs = known.setdefault(row["partition"], PartitionLogs())
+                if source_epochs.hand_over(logs, epoch=row["epoch"], offset=row["first"]):
+                    changed.add(row["partition"])
+        behind = [row for row in foreign if any(row["last"] >= offset and epoch for offset, epoch in known[row["partition"]].epoch_runs)]
+        if behind and self._settings.snapshots:
+            msg = (
+                f"topic {topic}, partition {behind[0]['partition']}: records of Debezium's connector follow those of dblog's (up to offset "
+                f"{behind[0]['last']}), and a manifest is of one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
+            )
+            raise DefiniteError(msg)
+        return {partition: known[partition] for partition in changed} or None
+
     def truncate_order(self, stats: TopicStats, spec: TableSpec, read: ReadRecords, tombstones_path: str) -> TruncateOrder:
         """Whether a truncate among the records can be ordered. ``tombstones_path``: of the table of its tombstones."""
         way_out = f"table.<rule>.truncate=ignore and resume it, or move {spec.path} and {tombstones_path} away, resume it and dump it again"
@@ -139,6 +187,8 @@ class LogFollower:
                 f"which rows are older is unknown; set {way_out}"
             )
         epochs = {logs.epoch for logs in self._state.source_logs.get(stats.topic, {}).values()}
+        if any(one.by_lsn for one in read.known.envelopes.values()) and stats.topic not in self._foreign:
+            return TruncateOrder()  # dblog's numbers are of one order, whatever partition they are in
         if len(epochs) > 1:
             reason = (
                 f"{spec.name} was truncated in the source while its partitions were at different logs of the source: which rows are older is unknown; "

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.schema.wire_format import is_json, maybe_derived, maybe_dumped, schema_text
+
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -27,15 +30,17 @@ class TopicStats:
     maybe_dumped: int = 0
     """Records that contain ``incremental``, as every row of a dump does in ``source.snapshot``."""
     maybe_derived: int = 0
-    """Records that may have no ``source.sequence``."""
+    """Records that may have no ``source.sequence``, or of PostgreSQL, that Debezium may have written."""
     first: dict[int, int] = field(default_factory=dict)
     """The least offset by partition."""
     last: dict[int, int] = field(default_factory=dict)
     """The greatest offset by partition."""
 
 
-def profile(raw: DataFrame) -> list[TopicStats]:
+def profile(raw: DataFrame, highs: Mapping[str, int] = _NONE) -> list[TopicStats]:
     """Count the records by topic, in the one job that reads them from their source (and into the cache, where there is one).
+
+    ``highs``: of topics of PostgreSQL, the first of D7's numbers that dblog's records had last.
 
     Counts and offsets only, for Spark sorts what it aggregates into texts; a second job fetches the schemas of records in JSON, where there are any.
     """
@@ -43,7 +48,7 @@ def profile(raw: DataFrame) -> list[TopicStats]:
     found = raw.groupBy("topic", "partition", "key_schema_id", "value_schema_id").agg(
         F.count("*").alias("n"),
         F.count_if(maybe_dumped()).alias("dumped"),
-        F.count_if(maybe_derived()).alias("derived"),
+        F.count_if(maybe_derived(highs)).alias("derived"),
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.sum(F.length("value")).alias("bytes"),
