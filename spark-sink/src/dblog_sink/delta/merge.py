@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 from typing import Any
 
@@ -59,7 +60,7 @@ def written(session: SparkSession, path: str, txn: Txn) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Least and greatest value of each key column that file statistics can prune by."""
+    """Least and greatest value of each key column that file statistics can prune by; None: there is no such bound."""
 
     low: Mapping[str, Any]
     high: Mapping[str, Any]
@@ -80,19 +81,37 @@ def bounded(keys: Columns) -> Columns:
 
 
 def in_ranges(ranges: Sequence[KeyRange], keys: Columns, alias: str = "") -> Column | None:
-    """The condition that a key lies in one of the ranges, in literals only; None if no key column can be bounded."""
-    names = bounded(keys)
-    if not names or not ranges:
-        return None
-
-    def inside(span: KeyRange) -> Column:
+    """The condition that a key lies in one of the ranges, in literals only; None if it may lie anywhere."""
+    spans = []
+    for span in ranges:
         parts = []
-        for name, kind in names:
-            column = F.col(f"{alias}{quote(name)}")
-            parts.append((column >= F.lit(span.low[name]).cast(kind)) & (column <= F.lit(span.high[name]).cast(kind)))
-        return reduce(lambda a, b: a & b, parts)
+        for name, kind in bounded(keys):
+            column, low, high = F.col(f"{alias}{quote(name)}"), span.low[name], span.high[name]
+            parts += [] if low is None else [column >= F.lit(low).cast(kind)]
+            parts += [] if high is None else [column <= F.lit(high).cast(kind)]
+        if not parts:
+            return None
+        spans.append(reduce(lambda a, b: a & b, parts))
+    return reduce(lambda a, b: a | b, spans) if spans else None
 
-    return reduce(lambda a, b: a | b, (inside(span) for span in ranges))
+
+def bound_of(value: Any, kind: t.DataType) -> Any:
+    """The least or greatest value of a key column, as an aggregate of ``to_aggregate`` gives it.
+
+    A date comes as its number: Python has none outside of the years 1 to 9999, and PostgreSQL does; there is no bound then.
+    """
+    if value is None or not isinstance(kind, t.DateType):
+        return value
+    day = value + _EPOCH
+    return date.fromordinal(day) if date.min.toordinal() <= day <= date.max.toordinal() else None
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def to_aggregate(name: str, kind: t.DataType) -> Column:
+    """What the bounds of a key column are aggregated of (``bound_of``)."""
+    return F.unix_date(quote(name)) if isinstance(kind, t.DateType) else F.col(quote(name))
 
 
 _BITS: Mapping[type[t.DataType], int] = {t.ByteType: 8, t.ShortType: 16, t.IntegerType: 32, t.LongType: 64}
@@ -105,7 +124,8 @@ def one_range(ranges: Sequence[KeyRange], keys: Columns) -> list[KeyRange]:
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     for name, kind in bounded(keys):
-        low[name], high[name] = min(one.low[name] for one in ranges), max(one.high[name] for one in ranges)
+        lows, highs = [one.low[name] for one in ranges], [one.high[name] for one in ranges]
+        low[name], high[name] = None if None in lows else min(lows), None if None in highs else max(highs)
         if (bits := _BITS.get(type(kind))) is not None:
             grid = 1 << max(0, (high[name] - low[name]).bit_length() - 3)
             low[name] = max(low[name] // grid * grid, -(1 << bits - 1))

@@ -10,6 +10,7 @@ name in Python; what is called is public in the JVM (DMLWithDeletionVectorsHelpe
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from decimal import Decimal
@@ -19,6 +20,7 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
 
 from dblog_sink.delta.file_skipping import option, scala_seq
 from dblog_sink.delta.merge import KeyRange, Merged, Txn, bounded, in_ranges
@@ -26,6 +28,8 @@ from dblog_sink.delta.transaction import Transaction, begun
 from dblog_sink.records.decode import SEQ1, SEQ2, Columns
 from dblog_sink.schema.types import quote
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+"""A date in statistics whose text sorts as it does: of the years 1 to 9999. Others begin with a sign, which sorts before all digits."""
 _FILE, _INDEX, _DELETES, _WINS = "_dblog_file", "_dblog_index", "_dblog_deletes", "_dblog_wins"
 
 
@@ -136,7 +140,8 @@ def _apart(transaction: Transaction, found: Sequence[Mapping[str, Any]], keys: C
     """Whether no file of the table can hold a key of the files with these statistics."""
     names = [name for name, _ in bounded(keys)]
     low, high = _least(found, names), _greatest(found, names)
-    if low is None or high is None:
+    dates = [name for name, kind in keys if isinstance(kind, t.DateType)]
+    if low is None or high is None or not all(_DATE.fullmatch(str(one[name])) for one in (low, high) for name in dates):
         return not transaction.files(None).nonEmpty()
     return not transaction.files(transaction.predicate(in_ranges([KeyRange(low, high)], keys))).nonEmpty()
 

@@ -16,7 +16,16 @@ from typing import Any
 from pyspark.sql import types as t
 
 from dblog_sink.schema.evolve import wider
-from dblog_sink.schema.types import Conversion, conversion, quote
+from dblog_sink.schema.types import (
+    INFINITE_DATE,
+    INFINITE_MICROS,
+    LAST_DATE,
+    LONG_MAX,
+    MINUS_INFINITE_MICROS,
+    Conversion,
+    conversion,
+    quote,
+)
 
 FRACTION = "io.dblog.fraction"
 """Parameter of a TIMESTAMP in the schemas of a verify marker: how many digits of a second its text has."""
@@ -51,13 +60,18 @@ def _value(schema: Any, definitions: Mapping[str, Any], held: t.DataType, path: 
     if isinstance(schema, str) and schema in definitions:
         schema = definitions[schema]
     made = conversion(schema, definitions, where=where)
-    if made.bounded is not None and isinstance(held, t.DecimalType):
+    if made.bounded is not None and isinstance(held, type(made.bounded.type)):
         made = made.bounded
     kind = schema if isinstance(schema, str) else schema["type"]
+    if kind == "record" and isinstance(made.type, t.StringType) and held == made.type:
+        return _variable_decimal(path)
     if kind == "record":
         return _record(schema, definitions, held, path, where)
+    if kind == "array" and isinstance(held, t.ArrayType):
+        return _array(schema["items"], definitions, held.elementType, path, where)
     if kind in ("array", "map", "enum", "fixed"):
-        return _plain_array(schema, made, held, path, kind)
+        msg = f"its type is {kind}"
+        raise NoWayBackError(msg)
     if held != made.type:
         if wider(held, made.type) != held:
             msg = f"it is {held.simpleString()} in Delta, and a value of the source is {made.type.simpleString()}"
@@ -79,7 +93,7 @@ def _scalar(schema: Any, kind: str, made: Conversion, path: str) -> str:
         case "boolean", _:
             return f"IF({path}, X'01', X'00')"
         case "int" | "long", t.DateType():
-            return _number(f"unix_date({path})")
+            return _number(f"IF(unix_date({path}) = {LAST_DATE}, {INFINITE_DATE}, unix_date({path}))")
         case "int" | "long", t.TimestampNTZType() | t.TimestampType():
             return _number(_instant(name, logical, f"unix_micros(CAST({path} AS TIMESTAMP))"))
         case "int" | "long", _:
@@ -101,7 +115,8 @@ def _scalar(schema: Any, kind: str, made: Conversion, path: str) -> str:
 def _instant(name: str, logical: str | None, micros: str) -> str:
     """Of microseconds since 1970."""
     if name.endswith(".NanoTimestamp"):
-        return f"try_multiply({micros}, 1000L)"
+        ends = f"CASE {micros} WHEN {INFINITE_MICROS}L THEN {LONG_MAX}L WHEN {MINUS_INFINITE_MICROS}L THEN {-LONG_MAX}L - 1L"
+        return f"{ends} ELSE try_multiply({micros}, 1000L) END"
     if name.endswith(".Timestamp") or (logical or "").endswith("timestamp-millis"):
         return _exact(micros, 1000)
     return micros
@@ -125,8 +140,12 @@ def _zoned(path: str, schema: Mapping[str, Any]) -> str:
         msg = f"how many digits of a second its TIMESTAMP has is not known (the marker's schema has no {FRACTION})"
         raise NoWayBackError(msg)
     digits = int(given)
-    pattern = "yyyy-MM-dd\\'T\\'HH:mm:ss" + ("." + "S" * digits if digits else "")
-    return f"IF(pmod(unix_micros({path}), {10 ** (6 - digits)}L) = 0, concat(date_format({path}, '{pattern}'), 'Z'), NULL)"
+    # A cast writes years behind 9999 and before 1 as the source's connector does; a pattern of date_format has no such years.
+    second = f"replace(substring_index(CAST({path} AS STRING), '.', 1), ' ', 'T')"
+    micros, unit = f"unix_micros({path})", 10 ** (6 - digits)
+    part = f", '.', lpad(CAST(pmod({micros}, 1000000L) div {unit}L AS STRING), {digits}, '0')" if digits else ""
+    text = f"IF(pmod({micros}, {unit}L) = 0, concat({second}{part}, 'Z'), NULL)"
+    return f"CASE {micros} WHEN {INFINITE_MICROS}L THEN 'infinity' WHEN {MINUS_INFINITE_MICROS}L THEN '-infinity' ELSE {text} END"
 
 
 def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], held: t.DataType, path: str, where: str) -> str:
@@ -140,30 +159,52 @@ def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], held: t.D
     )
 
 
-def _plain_array(schema: Any, made: Conversion, held: t.DataType, path: str, kind: str) -> str:
-    """An array of what Avro and Spark both have."""
-    items = schema["items"] if kind == "array" else None
-    may_be_null = isinstance(items, list)
+def _array(items: Any, definitions: Mapping[str, Any], held: t.DataType, path: str, where: str) -> str:
+    """One block: how many there are, and each of them; then the end."""
     bare = next((one for one in items if one != "null"), None) if isinstance(items, list) else items
-    if made.sql is not None or held != made.type or bare not in ("float", "double", "int", "long", "string"):
-        msg = f"its type is {kind}"
-        raise NoWayBackError(msg)
-    array = _avro(path, {"type": "array", "items": items})
-    return array if may_be_null else f"IF(exists({path}, x -> x IS NULL), NULL, {array})"
+    if (
+        bare in _BOTH and conversion(bare, definitions, where=where).type == held
+    ):  # what Avro and Spark both have is written by Spark at once
+        array = _avro(path, {"type": "array", "items": items})
+        return array if isinstance(items, list) else f"IF(exists({path}, x -> x IS NULL), NULL, {array})"
+    variable = f"e{where.count('[')}"
+    each = field_bytes(items, definitions, held=held, path=variable, where=f"{where}[]")
+    whole = f"aggregate(transform({path}, {variable} -> {each}), {_NOTHING}, (done, one) -> concat(done, one))"
+    return f"IF(size({path}) = 0, X'00', concat({_number(f'size({path})')}, {whole}, X'00'))"
+
+
+_BOTH = ("float", "double", "int", "long", "string")
 
 
 _LIMBS, _LIMB = 12, 24
 """Limbs of a long decimal, and bits of one: 288 bits hold more than 76 digits, and a limb times a billion is still a BIGINT."""
 _GROUP = 9
 """Digits that are taken in at once."""
+_DIGITS_OF_LIMB = 7.2
+"""A limb holds more."""
+_VARIABLE = "-?(0|[1-9][0-9]*)([.][0-9]*[1-9])?"
+"""How a number of any scale is written, which has no zeros to spare."""
 
 
 def _long_decimal(path: str, scale: int) -> str:
-    """SQL of Avro's bytes of the decimal whose text is at ``path``, with ``scale`` digits behind the point: two's complement, big-endian, as short as it gets.
+    """SQL of Avro's bytes of the decimal whose text is at ``path``, with ``scale`` digits behind the point."""
+    shape = f"-?[0-9]{{1,76}}[.][0-9]{{{scale}}}" if scale else "-?[0-9]{1,76}"
+    zero = "array(" + ", ".join(["0L"] * _LIMBS) + ")"
+    return f"IF(regexp_like({path}, '^({shape})$'), {_unscaled(path, zero)}, NULL)"
+
+
+def _variable_decimal(path: str) -> str:
+    """SQL of Avro's bytes of a VariableScaleDecimal whose text is at ``path``: how many digits are behind the point, and all of them as one number."""
+    scale = f"IF(contains({path}, '.'), length(substring_index({path}, '.', -1)), 0)"
+    zero = f"array_repeat(0L, CAST(length({path}) / {_DIGITS_OF_LIMB}D AS INT) + 2)"
+    return f"IF(regexp_like({path}, '^({_VARIABLE})$') AND {path} <> '-0', concat({_number(scale)}, {_unscaled(path, zero)}), NULL)"
+
+
+def _unscaled(path: str, zero: str) -> str:
+    """SQL of Avro's bytes of the number of all digits of a text: two's complement, big-endian, as short as it gets. ``zero``: SQL of as many limbs as it needs.
 
     The digits are taken in nine at a time. Of a negative number one less is computed and its bits are turned.
     """
-    shape = f"-?[0-9]{{1,76}}[.][0-9]{{{scale}}}" if scale else "-?[0-9]{1,76}"
     negative = f"startswith({path}, '-')"
     digits = f"translate({path}, '-.', '')"
     count = f"CAST(ceil(length({digits}) / {_GROUP}) AS INT)"
@@ -175,7 +216,6 @@ def _long_decimal(path: str, scale: int) -> str:
         f" (s, x) -> named_struct('done', concat(s.done, array(pmod(x * {{times}} + s.carry, {size}))),"
         f" 'carry', (x * {{times}} + s.carry - pmod(x * {{times}} + s.carry, {size})) div {size}), s -> s.done)"
     )
-    zero = "array(" + ", ".join(["0L"] * _LIMBS) + ")"
     taken = step.format(add="g", times=f"{10**_GROUP}L")
     limbs = f"aggregate({groups}, {zero}, (a, g) -> {taken})"
     less = step.format(add=f"IF({negative}, -1L, 0L)", times="1L")
@@ -185,7 +225,7 @@ def _long_decimal(path: str, scale: int) -> str:
     signed = f"transform(array({whole}), h -> IF(h = '' OR h >= '8', concat('00', h), h))[0]"
     digits = "".join(f"{n:X}" for n in range(16))
     turned = f"IF({negative}, translate({signed}, '{digits}', '{digits[::-1]}'), {signed})"
-    return f"IF(regexp_like({path}, '^({shape})$'), {_avro(f'unhex({turned})', 'bytes')}, NULL)"
+    return _avro(f"unhex({turned})", "bytes")
 
 
 def concatenated(parts: Any) -> str:

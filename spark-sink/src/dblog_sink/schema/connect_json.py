@@ -71,6 +71,9 @@ def _avro(schema: Mapping[str, Any], name: str) -> Any:
         made = {"type": "record", "name": short, "namespace": space, "fields": fields}
     elif kind == "array":
         made = {"type": "array", "items": _avro(schema["items"], f"{name}.item")}
+    elif kind == "map" and schema["keys"]["type"] != "string":
+        msg = f"{name}: a map whose keys are no texts, which JSON has as pairs; use Avro, or leave the column out in the connector"
+        raise DefiniteError(msg)
     elif kind == "map":
         made = {"type": "map", "values": _avro(schema["values"], f"{name}.value")}
     elif kind in _KINDS:
@@ -115,7 +118,8 @@ def as_read(conversion: Conversion, schema: Any, definitions: Mapping[str, Any],
         return conversion.convert(lift(path))
 
     bounded = None if conversion.bounded is None else as_read(conversion.bounded, schema, definitions, where=where)
-    return Conversion(conversion.type, conversion.avro, sql, lambda path: f"({path} IS NOT NULL AND {sql(path)} IS NULL)", bounded)
+    failed = lambda path: f"({path} IS NOT NULL AND {sql(path)} IS NULL)"  # noqa: E731
+    return Conversion(conversion.type, conversion.avro, sql, failed, bounded, in_json=True)
 
 
 def _lift(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int) -> Sql | None:

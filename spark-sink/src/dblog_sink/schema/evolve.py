@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
 from dblog_sink.errors import DefiniteError
-from dblog_sink.schema.types import DECIMAL_DIGITS_MAX, Columns, Conversion, quote
+from dblog_sink.schema.types import DECIMAL_DIGITS_MAX, Columns, Conversion, orderable, quote
 from dblog_sink.schema.writer_schemas import Field
 
 _INTEGERS: tuple[type[t.DataType], ...] = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
@@ -189,6 +189,12 @@ def _assign_column(
 ) -> Field | None:
     """The field under the column that takes it, which is made or widened for it; None where it is left out."""
     kind = field.conversion.type
+    if is_key and not orderable(kind):
+        msg = (
+            f"{table}, column {field.name}: it is a key column of type {kind.simpleString()}, whose values cannot be compared; set "
+            "hstore.handling.mode=json in the connector (table.<rule>.json.type=string for JSON), or choose other columns with message.key.columns"
+        )
+        raise DefiniteError(msg)
     present = columns.get(field.name.lower())
     if present is None:
         if not fresh and policy.evolution == "ignore":
@@ -248,9 +254,9 @@ def swapped(target: Columns, versions: Mapping[int, Sequence[Field]], plan: Plan
 
 
 def of_column(field: Field, held: t.DataType) -> Field:
-    """The field as its column takes it: a decimal that is text by default stays a decimal where the table has one."""
+    """The field as its column takes it: a decimal that is text by default stays a decimal, or a struct, where the table has one."""
     bounded = field.conversion.bounded
-    return replace(field, conversion=bounded) if bounded is not None and isinstance(held, t.DecimalType) else field
+    return replace(field, conversion=bounded) if bounded is not None and isinstance(held, type(bounded.type)) else field
 
 
 _ALLOW = "to let the change through, set it to evolve, lenient or ignore"

@@ -8,13 +8,15 @@ guessing. Conversions use integer arithmetic on proleptic Gregorian values and n
 |--------------------------------------------|-------------------------------------------------------------|
 | int8, int16, int32, int64                  | TINYINT, SMALLINT, INT, BIGINT                              |
 | Decimal (precise)                          | DECIMAL(p, s); declared with over 38 digits STRING          |
-| time.Date, IsoDate, connect Date           | DATE                                                        |
+| VariableScaleDecimal                       | STRING: a number of any length, written out                 |
+| time.Date, IsoDate, connect Date           | DATE; PostgreSQL's infinity is the last one that Spark has  |
 | time.Timestamp, MicroTimestamp, NanoTimestamp, IsoTimestamp, connect Timestamp | TIMESTAMP_NTZ: a wall clock |
-| time.ZonedTimestamp                        | TIMESTAMP: an instant                                       |
+| time.ZonedTimestamp                        | TIMESTAMP: an instant; infinity as PostgreSQL's driver has it |
 | time.Time, MicroTime, NanoTime, connect Time | BIGINT microseconds (TIME may be negative or beyond 24 h) |
 | time.Year                                  | INT                                                         |
 | Bits, bytes                                | BINARY (Bits little-endian, as Debezium writes them)        |
-| Enum, EnumSet, Json, Uuid, Xml, other text | STRING                                                      |
+| Enum, EnumSet, Json, Uuid, Xml, ZonedTime, Interval, other text | STRING                                 |
+| MicroDuration                              | BIGINT microseconds                                         |
 | geometry.*, other structs                  | STRUCT                                                      |
 | arrays, maps                               | ARRAY, MAP                                                  |
 """
@@ -51,15 +53,28 @@ class Conversion:
     failed: Sql | None = None
     """None: cannot fail."""
     bounded: Conversion | None = None
-    """Of a decimal that is kept as text: its conversion where a table has it as a decimal."""
+    """Of a decimal that is kept as text: its conversion where a table has it as a decimal, or one of any scale as a struct."""
+    in_json: bool = False
+    """Bytes in it are read as base64."""
 
     def convert(self, path: str) -> str:
         """SQL of the converted value at ``path``."""
         return path if self.sql is None else self.sql(path)
 
 
+INFINITE_DATE = -2_147_472_692
+"""Debezium's number of PostgreSQL's date ``infinity``, which lies before all dates; that of ``-infinity``, one more, does so rightly."""
+LAST_DATE = (1 << 31) - 1
+"""The days since 1970 of Spark's last date."""
+INFINITE_MICROS, MINUS_INFINITE_MICROS = 9_223_372_036_825_200_000, -9_223_372_036_832_400_000
+"""The microseconds of PostgreSQL's timestamps ``infinity`` and ``-infinity`` (its JDBC driver's PGStatement). Debezium has the text where it writes texts, and
+in nanoseconds the ends of a BIGINT.
+"""
+LONG_MAX = (1 << 63) - 1
+
+
 def _days(path: str) -> str:
-    return f"date_from_unix_date({path})"
+    return f"date_from_unix_date(IF({path} = {INFINITE_DATE}, {LAST_DATE}, {path}))"
 
 
 def _from_millis(path: str) -> str:
@@ -71,11 +86,13 @@ def _from_micros(path: str) -> str:
 
 
 def _from_nanos(path: str) -> str:
-    return f"CAST(timestamp_micros(({path} - pmod({path}, 1000L)) div 1000L) AS TIMESTAMP_NTZ)"
+    low, high = f"({-LONG_MAX}L - 1L)", f"{LONG_MAX}L"
+    micros = f"CASE {path} WHEN {high} THEN {INFINITE_MICROS}L WHEN {low} THEN {MINUS_INFINITE_MICROS}L ELSE {_nanos_to_micros(path)} END"
+    return f"CAST(timestamp_micros({micros}) AS TIMESTAMP_NTZ)"
 
 
 def _nanos_to_micros(path: str) -> str:
-    return f"(({path} - pmod({path}, 1000L)) div 1000L)"
+    return f"({path} div 1000L - IF({path} % 1000L < 0L, 1L, 0L))"
 
 
 def _millis_to_micros(path: str) -> str:
@@ -83,7 +100,8 @@ def _millis_to_micros(path: str) -> str:
 
 
 def _zoned(path: str) -> str:
-    return f"try_cast({path} AS TIMESTAMP)"
+    infinite = f"CASE {path} WHEN 'infinity' THEN {INFINITE_MICROS}L WHEN '-infinity' THEN {MINUS_INFINITE_MICROS}L END"
+    return f"coalesce(try_cast({path} AS TIMESTAMP), timestamp_micros({infinite}))"
 
 
 def _iso_timestamp(path: str) -> str:
@@ -273,7 +291,22 @@ def decimal_sql(path: str, precision: int, scale: int) -> str:
 
 
 def _decimal_text(path: str, scale: int) -> str:
-    """SQL of the decimal text of big-endian two's complement bytes of any length: five limbs of fourteen digits, a byte at a time.
+    """SQL of the decimal text of big-endian two's complement bytes of at most 70 digits."""
+    return f"IF({path} IS NULL, NULL, {_pointed(_whole_text(path, 'array(0L, 0L, 0L, 0L, 0L)'), str(scale))})"
+
+
+def variable_decimal_text(path: str) -> str:
+    """SQL of the text of a number of any length; ``path``: a struct of ``scale`` and ``value``. Zeros behind the point are not written, so equal numbers are
+    equal texts.
+    """
+    value, digits = f"{path}.value", 2.41  # of a byte: log10(256) is 2.408
+    short = f"CAST({decimal_sql(value, DECIMAL_DIGITS_MAX, 0)} AS STRING)"
+    limbs = f"array_repeat(0L, CAST(ceil(length({value}) * {digits}D / 14) AS INT) + 1)"
+    return f"IF({path} IS NULL, NULL, {_pointed(f'coalesce({short}, {_whole_text(value, limbs)})', f'{path}.scale')})"
+
+
+def _whole_text(path: str, zeros: str) -> str:
+    """SQL of the whole number of big-endian two's complement bytes, in limbs of fourteen digits, a byte at a time; ``zeros``: SQL of as many limbs as it needs.
 
     A negative number is read as the inverse of its bytes, plus one.
     """
@@ -288,17 +321,19 @@ def _decimal_text(path: str, scale: int) -> str:
         " s -> s.done)"
     )
     times = step.format(add=digit, times="256L")
-    zero = "array(0L, 0L, 0L, 0L, 0L)"
-    limbs = f"aggregate(sequence(1, {count}), {zero}, (a, i) -> {times})"
-    one_more = f"aggregate(array({limbs}), {zero}, (z, a) -> {step.format(add=f'IF({negative}, 1L, 0L)', times='1L')})"
-    digits = f"array_join(transform(reverse({one_more}), x -> lpad(CAST(x AS STRING), 14, '0')), '')"
-    bare = f"ltrim('0', {digits})"
-    if scale == 0:
-        text = f"IF({bare} = '', '0', {bare})"
-    else:
-        wide = f"lpad({bare}, greatest(length({bare}), {scale + 1}), '0')"
-        text = f"concat(left({wide}, length({wide}) - {scale}), '.', right({wide}, {scale}))"
-    return f"IF({path} IS NULL, NULL, concat(IF({negative}, '-', ''), {text}))"
+    limbs = f"aggregate(sequence(1, {count}), {zeros}, (a, i) -> {times})"
+    one_more = f"aggregate(array({limbs}), {zeros}, (z, a) -> {step.format(add=f'IF({negative}, 1L, 0L)', times='1L')})"
+    digits = f"ltrim('0', array_join(transform(reverse({one_more}), x -> lpad(CAST(x AS STRING), 14, '0')), ''))"
+    return f"concat(IF({negative}, '-', ''), IF({digits} = '', '0', {digits}))"
+
+
+def _pointed(whole: str, scale: str) -> str:
+    """SQL of the text of a whole number with the point before its last ``scale`` digits."""
+    point = (
+        f"transform(array({whole}), w -> transform(array(lpad(ltrim('-', w), greatest(length(ltrim('-', w)), {scale} + 1), '0')), d ->"
+        f" concat(IF(startswith(w, '-'), '-', ''), left(d, length(d) - {scale}), '.', right(d, {scale})))[0])[0]"
+    )
+    return whole if scale == "0" else point if scale.isdigit() else f"IF({scale} = 0, {whole}, {point})"
 
 
 def sql_literal(default: Any, schema: Any, made: Conversion) -> str | None:
@@ -331,6 +366,17 @@ def _shifted(unscaled: int, scale: int) -> str:
 
 
 def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int, choices: TypeChoices) -> Conversion:
+    made = _struct(schema, definitions, where=where, depth=depth, choices=choices)
+    if schema.get("connect.name") == VARIABLE_SCALE and [field["name"] for field in schema["fields"]] == ["scale", "value"]:
+        return Conversion(t.StringType(), made.avro, variable_decimal_text, bounded=made)
+    return made
+
+
+VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
+"""A PostgreSQL NUMERIC without precision: its unscaled value, and its own scale."""
+
+
+def _struct(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int, choices: TypeChoices) -> Conversion:
     members = [
         (field["name"], conversion(field["type"], definitions, where=f"{where}.{field['name']}", depth=depth, choices=choices))
         for field in schema["fields"]

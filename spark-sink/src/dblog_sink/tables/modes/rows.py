@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
-from dblog_sink.delta.merge import KeyRange, bounded
+from dblog_sink.delta.merge import KeyRange, bound_of, bounded, to_aggregate
 from dblog_sink.delta.target import CURRENT, HISTORY
 from dblog_sink.delta.tombstones import NULL_AT
 from dblog_sink.errors import ParkError
@@ -32,8 +32,8 @@ def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
     """
     spans = [
         aggregate
-        for n, (name, _) in enumerate(bounded(work.target.keys))
-        for aggregate in (F.min(quote(name)).alias(f"low{n}"), F.max(quote(name)).alias(f"high{n}"))
+        for n, one in enumerate(bounded(work.target.keys))
+        for aggregate in (F.min(to_aggregate(*one)).alias(f"low{n}"), F.max(to_aggregate(*one)).alias(f"high{n}"))
     ]
     kind = F.when(F.col(BAD).isNotNull(), "bad").otherwise(F.col(OP)).alias("kind")
     found: dict[str, Group] = {}
@@ -194,9 +194,9 @@ def park_on_truncate(work: Work) -> ParkError:
 
 def span(group: Group, work: Work) -> KeyRange:
     """Where a group's keys lie."""
-    names = [name for name, _ in bounded(work.target.keys)]
-    low: dict[str, Any] = {name: group[f"low{n}"] for n, name in enumerate(names)}
-    high: dict[str, Any] = {name: group[f"high{n}"] for n, name in enumerate(names)}
+    columns = bounded(work.target.keys)
+    low: dict[str, Any] = {name: bound_of(group[f"low{n}"], kind) for n, (name, kind) in enumerate(columns)}
+    high: dict[str, Any] = {name: bound_of(group[f"high{n}"], kind) for n, (name, kind) in enumerate(columns)}
     return KeyRange(low, high)
 
 
