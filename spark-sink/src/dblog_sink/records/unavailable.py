@@ -1,10 +1,13 @@
 """How a record shows that it does not have a value: PostgreSQL leaves unchanged values that are stored apart (TOAST) out of its log.
 
-Debezium then writes ``unavailable.value.placeholder`` instead, in the form of the column (PostgresValueConverter, UnavailableValue; Debezium's
+The connector then writes ``unavailable.value.placeholder`` instead, in the form of the column (Debezium's PostgresValueConverter, UnavailableValue; its
 manual, "PostgreSQL connector", Toasted values unchanged): a text as it is, bytes as its UTF-8 bytes (or those in base64 or hex, by
 ``binary.handling.mode``), an array of texts as one element, an array of numbers as the values of the bytes, an array of UUIDs as the name-based UUID of
 the bytes, hstore as a pair of it with itself. What a row of a dump or of a table with REPLICA IDENTITY FULL has is always a value. MySQL's and MariaDB's
 log has whole rows.
+
+Where Debezium has no form for a type it writes NULL, which nobody can tell from a NULL of the source; dblog has one for them too (``values/unavailable.py``
+of the worker): the bytes of a geometry or of a decimal, the bits of the placeholder for booleans, its bytes as numbers for whatever else an array holds.
 
 Pure: SQL by type. Where the value comes from instead is decided by ``tables/modes/kept.py``.
 """
@@ -15,40 +18,77 @@ import base64
 import hashlib
 import json
 import uuid
-
-from pyspark.sql import types as t
+from typing import Any
 
 from dblog_sink.schema.types import Conversion
 
 _HEX = "hex:"
+_NUMBERS = {"int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE"}
 
 
 def is_unavailable(conversion: Conversion, path: str, placeholder: str) -> str | None:
     """SQL that is true where the value at ``path``, as the record has it, is the placeholder; None for a type that has none."""
-    data = _bytes(placeholder)
+    return _is(conversion.avro, path, _bytes(placeholder), in_json=conversion.in_json)
+
+
+def _is(avro: Any, path: str, data: bytes, *, in_json: bool) -> str | None:
     text = data.decode("utf-8", errors="replace")
-    if conversion.avro == "string":
-        forms = (
-            text,
-            base64.b64encode(data).decode(),
-            base64.urlsafe_b64encode(data).decode(),
-            data.hex(),
-            json.dumps({text: text}, separators=(",", ":")),
-        )
-        return f"{path} IN ({', '.join(dict.fromkeys(map(_text, forms)))})"
-    value = conversion.convert(path)
-    match conversion.type:
-        case t.BinaryType():
-            return f"{value} = X'{data.hex()}'"
-        case t.ArrayType(elementType=t.StringType()):
-            named = uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3)  # java.util.UUID.nameUUIDFromBytes
-            return f"({value} = array({_text(text)}) OR {value} = array('{named}'))"
-        case t.ArrayType(elementType=(t.NumericType()) as kind) if not isinstance(kind, t.DecimalType):
-            numbers = ", ".join(f"CAST({byte} AS {kind.simpleString()})" for byte in data)
-            return f"{value} = array({numbers})"
-        case t.MapType(valueType=t.StringType()):
-            return f"(size({value}) = 1 AND {value}[{_text(text)}] = {_text(text)})"
+    match avro:
+        case "string":
+            pair = json.dumps({text: text}, separators=(",", ":"), ensure_ascii=False)
+            forms = (text, base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode(), data.hex(), pair)
+            return f"{path} IN ({', '.join(dict.fromkeys(map(_text, forms)))})"
+        case "bytes":
+            return f"{path} = {_binary(data, in_json=in_json)}"
+        case {"type": "array", "items": ["null", items]}:
+            return _is_array(items, path, data, in_json=in_json)
+        case {"type": "map", "values": ["null", "string"]}:
+            return f"(size({path}) = 1 AND {path}[{_text(text)}] = {_text(text)})"
+        case {"type": "record", "fields": fields}:
+            return _is_record({field["name"]: field["type"] for field in fields}, path, data, in_json=in_json)
     return None
+
+
+def _is_array(items: Any, path: str, data: bytes, *, in_json: bool) -> str | None:
+    match items:
+        case "string":
+            named = uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3)  # java.util.UUID.nameUUIDFromBytes
+            return f"(size({path}) = 1 AND ({_is('string', f'{path}[0]', data, in_json=in_json)} OR {path}[0] = '{named}'))"
+        case "int" | "long" | "float" | "double":
+            return f"{path} = array({', '.join(f'CAST({number} AS {_NUMBERS[items]})' for number in _signed(data))})"
+        case "boolean":
+            return f"{path} = array({', '.join(str(bool(byte >> bit & 1)) for byte in data for bit in range(7, -1, -1))})"
+        case {"logicalType": "decimal", "precision": digits, "scale": scale} if not in_json:
+            numbers = (f"CAST('{number}E-{scale}' AS DECIMAL({digits},{scale}))" for number in _signed(data))
+            return f"{path} = array({', '.join(numbers)})"
+        case "bytes" | {"logicalType": "decimal"}:
+            # Decimals of more digits than Spark's have their bytes.
+            numbers = (_binary(bytes([byte]), in_json=in_json) for byte in data)
+            return f"({path} = array({_binary(data, in_json=in_json)}) OR {path} = array({', '.join(numbers)}))"
+    one = _is(items, f"{path}[0]", data, in_json=in_json)
+    return None if one is None else f"(size({path}) = 1 AND {one})"
+
+
+def _is_record(members: dict[str, Any], path: str, data: bytes, *, in_json: bool) -> str | None:
+    if members.keys() == {"dimensions", "vector"}:  # a sparse vector: of its pairs the order is not fixed
+        numbers = f"array({', '.join(f'CAST({number} AS DOUBLE)' for number in _signed(data))})"
+        return (
+            f"({path}.dimensions = {len(data)} AND size({path}.vector) = {len(data)}"
+            f" AND forall({path}.vector, p -> coalesce(get({numbers}, p.key - 1) = p.value, false)))"
+        )
+    for name in ("wkb", "value"):  # of a geometry, of a decimal
+        if members.get(name) == ["null", "bytes"]:
+            return f"{path}.{name} = {_binary(data, in_json=in_json)}"
+    return None
+
+
+def _signed(data: bytes) -> list[int]:
+    """As numbers, as Java has them."""
+    return list(memoryview(data).cast("b"))
+
+
+def _binary(data: bytes, *, in_json: bool) -> str:
+    return _text(base64.b64encode(data).decode()) if in_json else f"X'{data.hex()}'"
 
 
 def _bytes(placeholder: str) -> bytes:

@@ -89,9 +89,22 @@ class Quarantine:
         kept = (reader if version is None else reader.option("versionAsOf", version)).load(self.path)
         return {row[0] for row in kept.select("topic").distinct().collect()}
 
-    def check(self, *, topic: str, bad: int, records: int, reasons: list[str], replayed: bool) -> None:
-        """Log what was kept; raise DefiniteError when too much of a batch is bad. A replay meets bad records only, so many of them need no alarm."""
+    def check(self, *, topic: str, bad: int, records: int, reasons: list[str], replayed: bool, lacking: int = 0) -> None:
+        """Log what was kept; raise DefiniteError when too much of a batch is bad. A replay meets bad records only, so many of them need no alarm.
+
+        ``lacking``: more records, of which nothing is bad but that values are missing and the table has no row to keep them from.
+        """
         if replayed:
+            return
+        if lacking:
+            log.warning(
+                "%d of %d records of topic %s do not have all values of their rows, which the table does not have either: they are kept in quarantine. A dump "
+                "of the table brings the rows; `dblog-sink replay` then takes the records out",
+                lacking,
+                records,
+                topic,
+            )
+        if not bad:
             return
         if bad > self._rows_max and bad > self._fraction_max * records:
             msg = (

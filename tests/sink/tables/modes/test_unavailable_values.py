@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from dblog.dialects.postgres.values.fields import unavailable
+from dblog.dialects.postgres.values.modes import TypeModes
 from dblog_sink.records.unavailable import is_unavailable
 from dblog_sink.schema.types import conversion
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from sink.harness import Record, Sink, change
+from sink.postgres import ID, PostgresTopic, column
+from sink.tables.test_quarantine import replayed
 from support.envelopes import TableSchema, logical
+from support.pgoutput_tables import UNSENT
+from support.postgres_type_cases import CASES
 from support.registry_server import RegistryServer
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -135,3 +144,132 @@ def test_every_form_of_the_placeholder_is_known(spark: SparkSession) -> None:
 
     assert list(spark.range(1).selectExpr(*(str(test) for test in tests)).collect()[0]) == [True] * len(forms)
     assert is_unavailable(conversion("long", {}, where="t"), "v", "gone") is None
+
+
+# -- the worker's own records of PostgreSQL ---------------------------------------------------------------------------------------------------
+
+TEXTS = json.loads((Path(__file__).parents[3] / "support" / "debezium" / "postgres_types.json").read_text())["texts"]
+NEVER_APART = {
+    *(
+        "bool",
+        "int2",
+        "int4",
+        "int8",
+        "oid",
+        "float4",
+        "float8",
+        "money",
+        "date",
+        "time",
+        "timestamp",
+        "interval",
+        "point",
+        "bit",
+        "varbit",
+    ),
+    "numeric",  # of at most 38 digits, or as a double: fewer than 25 bytes but for a handful of digits
+}
+"""Types whose values are not stored apart, as far as they have no placeholder (PostgreSQL manual, 73.2 "TOAST")."""
+MODES = [
+    pytest.param({}, id="defaults"),
+    pytest.param({"unavailable.value.placeholder": "hex:80ff41", "decimal.handling.mode": "double", "binary.handling.mode": "hex",
+                  "time.precision.mode": "nanoseconds", "hstore.handling.mode": "map"}, id="hex", marks=pytest.mark.long),
+    pytest.param({"decimal.handling.mode": "string", "binary.handling.mode": "base64-url-safe", "time.precision.mode": "isostring"},
+                 id="texts", marks=pytest.mark.long),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("properties", MODES)
+def test_a_value_of_any_type_that_is_not_in_the_log_stays_what_it_was(
+    sink: Sink, registry: RegistryServer, properties: dict[str, str]
+) -> None:
+    if "unavailable.value.placeholder" in properties:
+        sink.settings |= {"table.t.match": ".*", "table.t.unavailable.value.placeholder": properties["unavailable.value.placeholder"]}
+    modes = TypeModes.from_settings(properties)
+    given = {f"c{n}": (case.column, TEXTS[case.ddl]) for n, case in enumerate(CASES) if TEXTS[case.ddl]}
+    table = PostgresTopic(registry, [ID, *(replace(one, name=name, nullable=True) for name, (one, _) in given.items())], modes=modes)
+    apart = {plan.name for plan in table.plan.columns if plan.schema is not None and unavailable(plan, modes) is not None}
+    others = {plan.name for plan in table.plan.columns if plan.schema is not None} - apart - {"id"}
+    assert {given[name][0].type for name in others} <= NEVER_APART
+    whole = {name: texts[0] for name, (_, texts) in given.items()}
+    empty: dict[str, Any] = dict.fromkeys(given)
+    sink.batch(*(table.inserted({"id": key, **row}, commit=0x100 + 8 * key) for key, row in enumerate((whole, empty))))
+    before = shown(sink, table, apart | others)
+
+    unsent = dict.fromkeys(apart, UNSENT)
+    sink.batch(
+        *(one for key, row in enumerate((whole, empty)) for one in table.updated({"id": key, **row, **unsent}, commit=0x200 + 8 * key))
+    )
+
+    assert sink.quarantined() == []
+    assert shown(sink, table, apart | others) == before
+    assert [row["at"] for row in frame(sink, table).selectExpr("_dblog_seq2 >> 37 AS at").orderBy("at").collect()] == [
+        0x200 >> 6,
+        0x208 >> 6,
+    ]
+
+
+def frame(sink: Sink, table: PostgresTopic) -> DataFrame:
+    return sink.spark.read.format("delta").load(f"{sink.base}/{'/'.join(table.topic.split('.')[1:])}")
+
+
+def shown(sink: Sink, table: PostgresTopic, names: set[str]) -> list[Any]:
+    return frame(sink, table).orderBy("id").selectExpr(*(f"to_json(struct({name})) AS {name}" for name in sorted(names))).collect()
+
+
+def test_changes_that_show_less_than_a_row_leave_the_others_columns_alone(sink: Sink, registry: RegistryServer) -> None:
+    """With the default replica identity an update has no old row, and a delete only the key: its other columns are NULL, or zero where NULL is not allowed."""
+    sink.settings |= {"table.t.match": ".*", "table.t.soft.delete": "gone"}
+    columns = [ID, column("v", "text", nullable=False), column("n", "int4", nullable=False), column("doc", "jsonb")]
+    table = PostgresTopic(registry, columns)
+    row = {"v": "large", "n": 1, "doc": '{"k": 1}'}
+    sink.batch(*(table.inserted({"id": key, **row}, commit=0x100 + 8 * key) for key in (1, 2, 3)))
+
+    sink.batch(
+        *table.updated({"id": 1, "v": UNSENT, "n": 2, "doc": None}, commit=0x200),
+        table.deleted({"id": 2}, commit=0x208),
+        # A changed key shows the old one.
+        *table.updated({"id": 4, "v": "large", "n": 3, "doc": '{"k": 2}'}, commit=0x210, before={"id": 3}, key_only=True),
+    )
+
+    found = frame(sink, table).orderBy("id").select("id", "v", "n", "doc", "gone").collect()
+    assert [tuple(one) for one in found] == [
+        (1, "large", 2, None, False),
+        (2, "large", 1, '{"k": 1}', True),
+        (3, "large", 1, '{"k": 1}', True),
+        (4, "large", 3, '{"k": 2}', False),
+    ]
+    assert sink.quarantined() == []
+
+
+@pytest.mark.long
+def test_a_list_of_changes_has_nothing_to_complete_a_row_from(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.mode": "append"}
+    table = PostgresTopic(registry, [ID, column("v", "text", nullable=False), column("n", "int4", nullable=False)])
+    sink.batch(
+        table.inserted({"id": 1, "v": "large", "n": 1}, commit=0x100),
+        *table.updated({"id": 1, "v": UNSENT, "n": 2}, commit=0x108),
+        table.deleted({"id": 1}, commit=0x110),
+    )
+
+    found = frame(sink, table).orderBy("_dblog_seq2").select("_dblog_op", "v", "n").collect()
+    assert [tuple(one) for one in found] == [("c", "large", 1), ("u", UNAVAILABLE, 2), ("d", "", 0)]
+
+
+def test_updates_ahead_of_the_dump_that_brings_their_rows_stop_nothing_and_leave_no_trace(sink: Sink, registry: RegistryServer) -> None:
+    """While a first dump runs, rows that it has not read yet are changed, and the log does not have their large values."""
+    table = PostgresTopic(registry, [ID, column("v", "text", nullable=False), column("n", "int4", nullable=False)])
+    keys = range(150)
+    sink.batch(*(one for key in keys for one in table.updated({"id": key, "v": UNSENT, "n": 1}, commit=0x1000 + 8 * key)))
+    assert len(sink.quarantined()) == len(keys)
+
+    sink.batch(
+        *(table.dumped({"id": key, "v": f"v{key}", "n": 1}, low=0x2000) for key in keys),
+        *table.updated({"id": 7, "v": UNSENT, "n": 2}, commit=0x2008),
+    )
+    outcome = replayed(sink)
+
+    assert (outcome.records, outcome.still_bad) == (len(keys), 0)
+    assert sink.quarantined() == []
+    found = frame(sink, table).orderBy("id").select("id", "v", "n").collect()
+    assert [tuple(row) for row in found] == [(key, f"v{key}", 2 if key == 7 else 1) for key in keys]

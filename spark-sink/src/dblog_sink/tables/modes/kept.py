@@ -27,10 +27,11 @@ from dblog_sink.schema.types import quote
 _RANK, _DELETES_BEFORE, _LATER = "_dblog_rank", "_dblog_deletes_before", "_dblog_later"
 _ALONE, _BEFORE, _FOLLOWED = "_dblog_alone", "_dblog_before", "_dblog_followed"
 _ENDED, _STORED, _BATCH = 0, 1, 2
-_NO_VALUE = (
+NO_VALUE = (
     ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
     "replay the record, and set REPLICA IDENTITY FULL in the source"
 )
+"""Behind the columns' names. While a first dump runs such records are no alarm: the dump brings the row whole, behind them."""
 
 
 def completed(
@@ -87,7 +88,7 @@ def completed(
         if tombstones is not None and tombstones.floor is not None:
             later |= (F.col(SEQ1) < tombstones.floor[0]) | ((F.col(SEQ1) == tombstones.floor[0]) & (F.col(SEQ2) < tombstones.floor[1]))
         line = line.where(~(open_ & later) | F.col(_ALONE))
-    reason = F.concat(F.lit("column "), F.array_join(UNAVAILABLE, ", "), F.lit(_NO_VALUE))
+    reason = F.concat(F.lit("column "), F.array_join(UNAVAILABLE, ", "), F.lit(NO_VALUE))
     line = line.withColumns(
         {
             BAD_AT: F.when(open_, F.concat_ws(":", PARTITION, OFFSET)).otherwise(F.col(BAD_AT)),

@@ -16,6 +16,7 @@ from dblog_sink.delta.tombstones import NULL_AT
 from dblog_sink.errors import ParkError
 from dblog_sink.records.decode import BAD, BAD_AT, NULL, OFFSET, OP, OWN, PARTITION, SEQ1, SEQ2, TS_MS
 from dblog_sink.schema.types import quote
+from dblog_sink.tables.modes.kept import NO_VALUE
 from dblog_sink.tables.modes.work import Applied, Work
 
 BROADCAST_BYTES_MAX = 768 << 20
@@ -165,7 +166,10 @@ def keep_bad(work: Work, rows: DataFrame, count: int, applied: Applied) -> None:
     work.quarantine.keep(work.raw.join(F.broadcast(reasons), is_bad), topic=work.topic, txn=work.txn, replayed=work.replayed)
     work.reached("quarantined")
     names = [row[0] for row in reasons.select("reason").distinct().limit(3).collect()]
-    work.quarantine.check(topic=work.topic, bad=applied.bad, records=work.records, reasons=names, replayed=work.replayed)
+    lacking = rows.where(F.col(BAD).endswith(NO_VALUE)).count() if work.decoding.unavailable else 0
+    work.quarantine.check(
+        topic=work.topic, bad=applied.bad - lacking, lacking=lacking, records=work.records, reasons=names, replayed=work.replayed
+    )
 
 
 def truncated(work: Work, found: dict[str, Group]) -> Group | None:
