@@ -134,18 +134,20 @@ def test_what_was_not_changed_is_the_placeholder_in_the_form_of_its_column(postg
         "numbers": list(BYTES),
         "uuids": [str(uuid.UUID(bytes=hashlib.md5(BYTES, usedforsecurity=False).digest(), version=3))],
         "an_hstore": f'{{"{text}":"{text}"}}',
-        "a_numeric": None,
-        "a_geometry": None,
+        "a_numeric": {"scale": 0, "value": in_base64},
+        "a_geometry": {"wkb": in_base64, "srid": None},
         "bits": in_base64,
-        "moments": None,
+        "moments": list(BYTES),
     }
 
 
 def test_where_a_column_that_takes_no_null_has_no_placeholder_the_record_is_refused_with_what_helps(
     postgres: Postgres, database: str
 ) -> None:
-    follower = FillingFollower(postgres, database, **{"decimal.handling.mode": "precise"})
+    """A number of thousands of digits, which records have as a double."""
+    follower = FillingFollower(postgres, database, **{"decimal.handling.mode": "double"})
     make_table(follower, required=True)
+    follower.sql(f"UPDATE t SET a_numeric = ('0.' || translate({large(9)}, 'abcdef', '123456'))::numeric")
     follower.start()
     follower.until_dumped()
 
@@ -156,15 +158,20 @@ def test_where_a_column_that_takes_no_null_has_no_placeholder_the_record_is_refu
     follower.task.stop()
 
 
-def test_a_check_warns_of_columns_that_an_update_leaves_null(postgres: Postgres, database: str) -> None:
-    follower = PostgresFollower(postgres, database)
+def test_a_check_warns_of_columns_in_which_no_placeholder_can_be_told_from_a_value(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(
+        postgres,
+        database,
+        **{"column.truncate.to.20.chars": "public.*[.]a_text", "column.mask.hash.v2.SHA-256.with.salt.x": "public.*[.]a_varchar"},
+        **{"column.mask.with.3.chars": "public.*[.]a_json"},
+    )
     make_table(follower)
-    follower.sql("CREATE TABLE whole (id INT PRIMARY KEY, place geometry)", "ALTER TABLE whole REPLICA IDENTITY FULL")
+    follower.sql("CREATE TABLE whole (id INT PRIMARY KEY, a_text text)", "ALTER TABLE whole REPLICA IDENTITY FULL")
     settings = parse_connector(follower.options, follower.config)
 
     (warning,) = PostgresKind().check(settings, limit_s=60.0, abort=Abort())
 
-    assert "public.t (a_geometry, moments)" in warning
+    assert "public.t (a_text, a_varchar)" in warning
     assert 'ALTER TABLE "public"."t" REPLICA IDENTITY FULL;' in warning
     assert "whole" not in warning
 

@@ -296,8 +296,25 @@ def test_a_uuid_of_the_placeholder_is_java_s_name_uuid():
     assert placeholder("_uuid") == ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]
 
 
-@pytest.mark.parametrize(
-    "name", ["numeric", "geometry", "geography", "sparsevec", "_numeric", "_bool", "_timestamp", "_geometry", "int4", "point"]
-)
-def test_a_schema_without_room_for_a_placeholder_has_none(name):
+def test_types_for_which_debezium_has_no_placeholder_have_its_bytes():
+    text = b"__debezium_unavailable_value"
+    bits = [True] + [False] * 7 + [True] * 8 + [False, True] + [False] * 5 + [True]
+    assert placeholder("geometry") == placeholder("geography") == {"wkb": text, "srid": None}
+    assert placeholder("_geometry") == placeholder("_geography") == [{"wkb": text, "srid": None}]
+    assert placeholder("numeric") == {"scale": 0, "value": text}
+    assert placeholder("_numeric") == [{"scale": 0, "value": text}]
+    assert placeholder("_numeric", decimal_handling_mode="double", **HEX) == [-128.0, -1.0, 65.0]
+    assert placeholder("_bool", **HEX) == bits
+    assert placeholder("_timestamp", **HEX) == placeholder("_time", **HEX) == [-128, -1, 65]
+    assert placeholder("sparsevec", **HEX) == {"dimensions": 3, "vector": {1: -128.0, 2: -1.0, 3: 65.0}}
+
+
+def test_a_decimal_has_the_placeholder_where_it_is_wide_enough_to_be_stored_apart():
+    assert placeholder("numeric", length=38, scale=2, **HEX) is None
+    assert placeholder("numeric", length=39, scale=2, **HEX) == b"\x80\xffA"
+    assert placeholder("_numeric", length=10, scale=2, **HEX) == [b"\x80", b"\xff", b"A"]
+
+
+@pytest.mark.parametrize("name", ["int4", "float8", "bool", "date", "timestamp", "interval", "money", "point"])
+def test_a_type_that_is_never_stored_apart_has_none(name):
     assert placeholder(name) is None

@@ -62,7 +62,7 @@ class PostgresPlans:
         return column_plan(column, self._modes, table, included=included)
 
     def cannot_show(self, table: Table) -> list[str]:
-        """The table's columns whose large values no record has after an update that left them alone."""
+        """The table's columns in which no placeholder can be told from a value."""
         plans = (self.column_plan(column, table.id, included=True) for column in table.columns)
         return [plan.name for plan in plans if cannot_show(plan, self._modes)]
 

@@ -1,7 +1,9 @@
 """What stands in a record for a TOAST value that an UPDATE did not change, and which the log therefore does not have.
 
 Rule source: Debezium 3.6.1 (UnchangedToastedPlaceholder, UnchangedToastedReplicationMessageColumn, PostgresValueConverter). Where Debezium has a placeholder
-that does not fit the column's schema, its field stays empty; here a text, bytes or numbers of the placeholder stand there, so that a consumer sees it.
+that does not fit the column's schema, or none, its field stays empty, and nobody can tell that from NULL. Here every type that may be stored apart has one:
+the placeholder's bytes as those of a geometry or of a number, an element of an array for each byte, or for each bit. So a consumer sees it, and the sink
+keeps the value that it has. What is at most 24 bytes wide is never stored apart (PostgreSQL manual, 73.2 "TOAST").
 """
 
 from __future__ import annotations
@@ -11,16 +13,17 @@ import uuid
 from typing import Any
 
 from dblog.codecs.plan import ColumnPlan
+from dblog.codecs.rewrites import Hash, Truncate
 from dblog.codecs.schema import Kind, Schema
 from dblog.dialects.postgres.values.hstore import json_object
 from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.dialects.postgres.values.plans import declared_of
 
-_BYTE_ELEMENTS = frozenset({"int2", "int4", "int8", "oid", "date"})
-"""Elements that take the placeholder's bytes as numbers, where the schema has integers for them."""
-_FLOAT_ELEMENTS = frozenset({"float4", "float8", "vector", "halfvec"})
-_LARGE = frozenset({"geometry", "geography", "sparsevec"})
 _INTEGERS = frozenset({Kind.INT16, Kind.INT32, Kind.INT64})
+_FLOATS = frozenset({Kind.FLOAT32, Kind.FLOAT64})
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DECIMAL_DIGITS_MAX = 38
+"""A decimal of as many digits is at most 28 bytes wide; one that is declared with more may have room for the placeholder."""
 
 
 def unavailable(plan: ColumnPlan, modes: TypeModes) -> Any:
@@ -37,12 +40,9 @@ def unavailable(plan: ColumnPlan, modes: TypeModes) -> Any:
 
 
 def cannot_show(plan: ColumnPlan, modes: TypeModes) -> bool:
-    """Whether a record has NULL, or cannot be written, where a large value of the column was not changed. Types whose values are always small are none of
-    them, nor is numeric, whose values are small but for thousands of digits.
-    """
-    column = declared_of(plan)
-    large = column.type.startswith("_") or column.type in _LARGE
-    return large and plan.included and plan.schema is not None and unavailable(plan, modes) is None
+    """Whether a hash or a cut makes another value of the placeholder, which nobody can tell from a row's then. A mask hides all values alike."""
+    value = unavailable(plan, modes)
+    return value is not None and isinstance(plan.rewrite, Hash | Truncate) and plan.rewrite(value) != value
 
 
 def _placeholder(schema: Schema, name: str, placeholder: bytes) -> Any:
@@ -52,12 +52,31 @@ def _placeholder(schema: Schema, name: str, placeholder: bytes) -> Any:
             return json_object({text: text})
         case Kind.STRING:
             return text
-        case Kind.BYTES if schema.name != "org.apache.kafka.connect.data.Decimal":
-            return placeholder
+        case Kind.BYTES:
+            return placeholder if schema.name != _DECIMAL or _precision(schema) > DECIMAL_DIGITS_MAX else None
         case Kind.MAP:
             return {text: text}
         case Kind.ARRAY if schema.items is not None:
             return _elements(schema.items, name.removeprefix("_"), placeholder)
+        case Kind.STRUCT:
+            return _members(schema, placeholder)
+        case _:
+            return None
+
+
+def _precision(schema: Schema) -> int:
+    return int(dict(schema.parameters).get("connect.decimal.precision", "0"))
+
+
+def _members(schema: Schema, placeholder: bytes) -> dict[str, Any] | None:
+    match schema.name:
+        case "io.debezium.data.VariableScaleDecimal":
+            return {"scale": 0, "value": placeholder}
+        case "io.debezium.data.geometry.Geometry" | "io.debezium.data.geometry.Geography":
+            return {"wkb": placeholder, "srid": None}
+        case "io.debezium.data.SparseDoubleVector":
+            numbers = memoryview(placeholder).cast("b")
+            return {"dimensions": len(numbers), "vector": {at: float(number) for at, number in enumerate(numbers, 1)}}
         case _:
             return None
 
@@ -65,12 +84,15 @@ def _placeholder(schema: Schema, name: str, placeholder: bytes) -> Any:
 def _elements(items: Schema, name: str, placeholder: bytes) -> list[Any] | None:
     if name == "uuid":
         return [name_uuid(placeholder)]
-    if name in _BYTE_ELEMENTS and items.kind in _INTEGERS:
-        return list(memoryview(placeholder).cast("b"))
-    if name in _FLOAT_ELEMENTS:
-        if items.kind is Kind.ARRAY:
-            return [[float(byte) for byte in memoryview(placeholder).cast("b")]]
-        return [float(byte) for byte in memoryview(placeholder).cast("b")]
+    numbers = list(memoryview(placeholder).cast("b"))  # Java's bytes have a sign
+    if items.kind in _INTEGERS:
+        return numbers
+    if items.kind in _FLOATS:
+        return list(map(float, numbers))
+    if items.kind is Kind.BOOLEAN:
+        return [bool(number >> bit & 1) for number in numbers for bit in range(7, -1, -1)]
+    if items.kind is Kind.BYTES and items.name == _DECIMAL:
+        return [number.to_bytes(1, "big", signed=True) for number in numbers]
     one = _placeholder(items, name, placeholder)
     return None if one is None else [one]
 

@@ -223,7 +223,7 @@ def _some_rows(session: Session, publication: str, tables: Container[TableId]) -
 def without_values(
     tables: Mapping[TableId, Table], identities: Mapping[TableId, str], cannot_show: Callable[[Table], Sequence[str]]
 ) -> list[str]:
-    """The sentence about columns that an update leaves NULL in records, for the log has no large value that was not changed, and no text can stand for it."""
+    """The sentence about columns whose records have another value after an update that left a large one alone: a hash or a cut of the placeholder."""
     found = [
         (table, columns)
         for table, kind in sorted(identities.items())
@@ -235,8 +235,8 @@ def without_values(
     example = f"ALTER TABLE {sql.quote_table(found[0][0])} REPLICA IDENTITY FULL;"
     return [
         (
-            f"the log leaves out large values that an update has not changed, and records have NULL for them in {names}, as nothing else can stand there, or "
-            f"cannot be written where a column takes no NULL; "
+            f"the log leaves out large values that an update has not changed, and records have a hash or a cut of the placeholder for them in {names}, which "
+            "nobody can tell from a value; "
             f"if such values can have more than 2000 bytes, run there, for each: {example}"
         )
     ]
