@@ -21,7 +21,7 @@ help:
 	@echo 'dblog: change data capture from MySQL and MariaDB through Kafka into Delta Lake'
 	@echo
 	@echo 'Try it'
-	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
+	@echo '  make demo [SOURCE=mariadb|mysql|postgres]   a database under writes into Delta, with kills on the way and a proof at the end'
 	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
 	@echo '  make servers-stop                  stop them and remove their data'
 	@echo '  make sink CONFIG=sink.yaml [ARGS="--set trigger.once=true"]   the sink by spark-submit on this machine; ARGS=--print shows the line'

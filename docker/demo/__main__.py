@@ -1,4 +1,4 @@
-"""``python -m demo [mariadb|mysql]``: the whole pipeline on this machine, exit status 0 when both ends are identical."""
+"""``python -m demo [mariadb|mysql|postgres]``: the whole pipeline on this machine, exit status 0 when both ends are identical."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import FrameType
 
 from rich.console import Console
 from rich.table import Table
-from stack import Kafka, MariaDb, MySql, StackError, Unavailable
+from stack import Kafka, MariaDb, MySql, Postgres, StackError, Unavailable
 
 from demo.destination import DeltaLake, RunFailedError
 from demo.flow import Kill, Outcome, Run, Scenario
@@ -27,7 +27,7 @@ from demo.shop import DEMO
 
 FOLDER = ROOT / "build" / "demo"
 LOCK = ROOT / "build" / "demo.lock"
-SOURCES = {"mariadb": MariaDb, "mysql": MySql}
+SOURCES: dict[str, type[MariaDb | MySql | Postgres]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
 
 SCENARIO = Scenario(
     name="demo",

@@ -1,6 +1,6 @@
 """One comparable Python value for a cell, whichever end it was read from: a source column's type decides how.
 
-The rules are Debezium's type mapping (section "Data types" of its MySQL and MariaDB documentation) read backwards: a MicroTime number, a
+The rules are Debezium's type mapping (section "Data types" of the documentation of its connectors) read backwards: a MicroTime number, a
 ``TIMESTAMP`` text or a Spark timestamp all become microseconds, a little-endian BIT array becomes a number. A lake value of a kind that
 the type cannot have becomes ``Unreadable``, which equals nothing, so it is counted as a difference and not excused.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -27,7 +27,7 @@ MILLISECONDS_DIGITS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column of the source as information_schema.COLUMNS describes it."""
+    """A column of the source as information_schema.COLUMNS describes it. ``type`` of PostgreSQL is the name that pg_type has."""
 
     name: str
     type: str
@@ -43,47 +43,55 @@ class Unreadable:
 
 
 def of_source(column: SourceColumn) -> Reader | None:
-    """How a value that PyMySQL selected becomes canonical; None when it already is."""
+    """How a value that the driver selected becomes canonical; None when it already is."""
     if column.type == "date":
         return _nullable(_days)
-    if column.type == "time":
+    if column.type in {"time", "interval"}:
         return _nullable(_duration_us)
-    if column.type in {"datetime", "timestamp"}:
+    if column.type in {"datetime", "timestamp", "timestamptz"}:
         return _nullable(_instant_us)
-    if column.type == "bit":
+    if column.type in {"bit", "varbit"}:
         return _nullable(_big_endian)
-    if column.type == "float":
+    if column.type in {"float", "float4"}:
         return _nullable(_float32)
-    if column.type == "json":
+    if column.type in {"json", "jsonb"}:
         return _nullable(_json_text)
+    if column.type in {"bytea", "bool", "point"} or column.type.startswith("_"):
+        return of_lake(column)
     return None
 
 
 def of_lake(column: SourceColumn) -> Reader | None:
     """How a value that was read from the Delta table becomes canonical; None when it already is."""
     match column.type:
-        case "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year":
+        case "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year" | "int2" | "int4" | "int8":
             return _nullable(_integer)
-        case "decimal":
+        case "decimal" | "numeric" | "money":
             return _nullable(_decimal)
-        case "float":
+        case "float" | "float4":
             return _nullable(_float32)
-        case "double":
+        case "double" | "float8":
             return _nullable(_float64)
-        case "bit":
+        case "bool":
+            return _nullable(_boolean)
+        case "bit" | "varbit":
             return _nullable(_little_endian)
         case "date":
             return _nullable(_days)
-        case "time":
+        case "time" | "interval":
             return _nullable(_duration_us)
         case "datetime":
             scale = 1000 if column.fraction_digits <= MILLISECONDS_DIGITS_MAX else 1
             return _nullable(lambda value: value * scale if type(value) is int else _instant_us(value))
-        case "timestamp":
+        case "timestamp" | "timestamptz":
             return _nullable(_instant_us)
-        case "json":
+        case "json" | "jsonb":
             return _nullable(_json_text)
-        case "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob":
+        case "point":
+            return _nullable(_point)
+        case "_int4" | "_text":
+            return _nullable(_list)
+        case "bytea" | "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob":
             return _nullable(_bytes)
         case _:
             return _nullable(_text)
@@ -120,12 +128,19 @@ def _float64(value: object) -> object:
     return value if isinstance(value, float) else _unreadable(value)
 
 
+def _boolean(value: object) -> object:
+    return value if isinstance(value, bool) else _unreadable(value)
+
+
 def _big_endian(value: object) -> object:
+    """A number for the bits: MySQL's bytes, or PostgreSQL's digits, which are none for an empty one of BIT VARYING."""
+    if isinstance(value, str):
+        return int(value or "0", 2)
     return int.from_bytes(value, "big") if isinstance(value, bytes) else _unreadable(value)
 
 
 def _little_endian(value: object) -> object:
-    """BIT(1) is a boolean, BIT(n) a little-endian array (io.debezium.data.Bits)."""
+    """BIT(1) is a boolean, others a little-endian array (io.debezium.data.Bits)."""
     if isinstance(value, bool):
         return int(value)
     return int.from_bytes(value, "little") if isinstance(value, bytes) else _unreadable(value)
@@ -165,6 +180,20 @@ def _instant_us(value: object) -> object:
         return _unreadable(value)
     aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
     return (aware - EPOCH) // MICROSECOND
+
+
+def _point(value: object) -> object:
+    """``(x,y)`` as the server prints it, or the struct that the record has (io.debezium.data.geometry.Point)."""
+    if isinstance(value, Mapping):
+        return f"({value.get('x')!r},{value.get('y')!r})"
+    if not isinstance(value, str):
+        return _unreadable(value)
+    return f"({','.join(repr(float(part)) for part in value.strip('()').split(','))})"
+
+
+def _list(value: object) -> object:
+    """The list's text: a key of the comparison's rows must have a hash."""
+    return json.dumps(value) if isinstance(value, list) else _unreadable(value)
 
 
 def _json_text(value: object) -> object:

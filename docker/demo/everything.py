@@ -1,4 +1,4 @@
-"""A table with a column of every common type of MySQL and MariaDB, and rows that reach the ends of each type.
+"""A table with a column of every common type of its server, and rows that reach the ends of each type. Those of MySQL and MariaDB are here.
 
 Nullable and NOT NULL, signed and unsigned, with and without a default, text in three character sets, fractions of 0, 3 and 6 digits.
 The first rows are the extremes, the others come from a seeded generator, so a difference can be looked at again. Decimals stay within
@@ -8,101 +8,33 @@ the 38 digits that Spark and Delta have.
 from __future__ import annotations
 
 import datetime as dt
-import json
 import random
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 
 from demo.connection import Connect
+from demo.kinds import (
+    LATIN1,
+    NULL_CHANCE,
+    TABLE,
+    UNICODE,
+    Kind,
+    between,
+    bytes_kind,
+    coin,
+    datetime_kind,
+    decimal_kind,
+    integer_kind,
+    json_text,
+    round_us,
+    text_kind,
+)
+from demo.postgres import everything as postgres
+from demo.statements import statements_of
 
-Make = Callable[[random.Random], object]
-TABLE = "everything"
 ROWS_PER_INSERT = 250
-NULL_CHANCE = 0.15
-
 DAY_US = 86_400 * 1_000_000
 TIME_MAX_US = ((838 * 60 + 59) * 60 + 59) * 1_000_000
-UNICODE = "aZ09 äöüß éèñ Ωж 漢字かな 🚀👩‍👩‍👧 \t\n'\"\\%_ \u200b\u00ad"
-LATIN1 = "aZ09 äöüßéèñ£¥©÷ÿ'\"\\%_"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A column: its type, values at the ends of it, and a generator for those between."""
-
-    name: str
-    type_text: str
-    ends: tuple[object, ...]
-    make: Make
-    nullable: bool = True
-    default: str | None = None
-
-    @property
-    def definition(self) -> str:
-        """The column in CREATE TABLE."""
-        null = "NULL" if self.nullable else "NOT NULL"
-        return f"{self.name} {self.type_text} {null}{'' if self.default is None else f' DEFAULT {self.default}'}"
-
-    def value(self, dice: random.Random) -> object:
-        """A value for one row."""
-        if self.nullable and dice.random() < NULL_CHANCE:
-            return None
-        return dice.choice(self.ends) if dice.random() < NULL_CHANCE else self.make(dice)
-
-
-def coin(dice: random.Random) -> bool:
-    """Yes one time in two."""
-    return dice.getrandbits(1) == 1
-
-
-def _between(low: int, high: int) -> Make:
-    return lambda dice: dice.randint(low, high)
-
-
-def _integer(name: str, type_text: str, bits: int, *, unsigned: bool = False) -> Kind:
-    low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return Kind(name=name, type_text=f"{type_text} unsigned" if unsigned else type_text, ends=(low, high, 0, 1), make=_between(low, high))
-
-
-def _decimal(name: str, digits: int, scale: int) -> Kind:
-    high = 10**digits - 1
-
-    def exact(units: int) -> Decimal:
-        return Decimal(f"{units}E-{scale}")  # arithmetic would round to the context's 28 digits
-
-    ends = tuple(exact(units) for units in (high, -high, 1, -1, 0))
-    return Kind(name=name, type_text=f"decimal({digits},{scale})", ends=ends, make=lambda dice: exact(dice.randint(-high, high)))
-
-
-def _text(name: str, type_text: str, alphabet: str, length_max: int, *ends: str) -> Kind:
-    def make(dice: random.Random) -> str:
-        return "".join(dice.choices(alphabet, k=dice.randint(0, min(length_max, 40)))).rstrip(
-            " "
-        )  # CHAR loses trailing spaces on the way in
-
-    return Kind(name=name, type_text=type_text, ends=("", *ends), make=make)
-
-
-def _bytes(name: str, type_text: str, length_max: int, *ends: bytes) -> Kind:
-    return Kind(name=name, type_text=type_text, ends=(b"", *ends), make=lambda dice: dice.randbytes(dice.randint(0, min(length_max, 40))))
-
-
-def _round_us(microseconds: int, digits: int) -> int:
-    """Round down to the column's precision, so that what is written is what is stored."""
-    step = int(10 ** (6 - digits))
-    return microseconds // step * step
-
-
-def _datetime(name: str, type_text: str, digits: int, low: dt.datetime, high: dt.datetime) -> Kind:
-    span = int((high - low).total_seconds()) - 1
-
-    def make(dice: random.Random) -> dt.datetime:
-        return low + dt.timedelta(seconds=dice.randint(0, span), microseconds=_round_us(dice.randint(0, 999_999), digits))
-
-    top = high.replace(microsecond=_round_us(999_999, digits))
-    return Kind(name=name, type_text=type_text if digits == 0 else f"{type_text}({digits})", ends=(low, top), make=make)
 
 
 def _time_text(microseconds: int) -> str:
@@ -113,23 +45,11 @@ def _time_text(microseconds: int) -> str:
 
 def _time(name: str, digits: int) -> Kind:
     def make(dice: random.Random) -> str:
-        return _time_text(_round_us(dice.randint(-TIME_MAX_US, TIME_MAX_US), digits))
+        return _time_text(round_us(dice.randint(-TIME_MAX_US, TIME_MAX_US), digits))
 
     tick = 10 ** (6 - digits)
     ends = tuple(_time_text(us) for us in (TIME_MAX_US, -TIME_MAX_US, 0, -tick, tick, -DAY_US))
     return Kind(name=name, type_text="time" if digits == 0 else f"time({digits})", ends=ends, make=make)
-
-
-def _json(dice: random.Random) -> str:
-    return json.dumps(
-        {
-            "n": dice.randint(-(2**53), 2**53),
-            "text": "".join(dice.choices(UNICODE, k=8)),
-            "list": [coin(dice), None, dice.randint(0, 9) / 8],
-            "deep": {"a": {"b": [1, [2, []]]}},
-        },
-        ensure_ascii=coin(dice),
-    )
 
 
 _MIDNIGHT = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a DATETIME has no zone
@@ -139,17 +59,17 @@ _LONG_TEXT = "長い文 and long text. " * 3000
 
 KINDS: tuple[Kind, ...] = (
     *(
-        _integer(f"{name}_s", name, bits)
+        integer_kind(f"{name}_s", name, bits)
         for name, bits in (("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32), ("bigint", 64))
     ),
     *(
-        _integer(f"{name}_u", name, bits, unsigned=True)
+        integer_kind(f"{name}_u", name, bits, unsigned=True)
         for name, bits in (("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32), ("bigint", 64))
     ),
-    Kind(name="flag", type_text="tinyint(1)", ends=(0, 1), make=_between(0, 1), nullable=False, default="1"),
-    _decimal("decimal_18_4", 18, 4),
-    _decimal("decimal_38_10", 38, 10),
-    _decimal("decimal_9_0", 9, 0),
+    Kind(name="flag", type_text="tinyint(1)", ends=(0, 1), make=between(0, 1), nullable=False, default="1"),
+    decimal_kind("decimal_18_4", 18, 4),
+    decimal_kind("decimal_38_10", 38, 10),
+    decimal_kind("decimal_9_0", 9, 0),
     Kind(
         name="float_c",
         type_text="float",
@@ -157,10 +77,10 @@ KINDS: tuple[Kind, ...] = (
         make=lambda dice: dice.uniform(-1e6, 1e6),
     ),
     Kind(name="double_c", type_text="double", ends=(0.0, 0.1, -1.7e308, 2.3e-308, 1 / 3), make=lambda dice: dice.uniform(-1e15, 1e15)),
-    Kind(name="bit_1", type_text="bit(1)", ends=(0, 1), make=_between(0, 1)),
-    Kind(name="bit_12", type_text="bit(12)", ends=(0, 1, 256, 4095), make=_between(0, 4095)),
-    Kind(name="bit_64", type_text="bit(64)", ends=(0, 1, 2**63, 2**64 - 1), make=_between(0, 2**64 - 1)),
-    Kind(name="year_c", type_text="year", ends=(1901, 2155, 1970), make=_between(1901, 2155)),
+    Kind(name="bit_1", type_text="bit(1)", ends=(0, 1), make=between(0, 1)),
+    Kind(name="bit_12", type_text="bit(12)", ends=(0, 1, 256, 4095), make=between(0, 4095)),
+    Kind(name="bit_64", type_text="bit(64)", ends=(0, 1, 2**63, 2**64 - 1), make=between(0, 2**64 - 1)),
+    Kind(name="year_c", type_text="year", ends=(1901, 2155, 1970), make=between(1901, 2155)),
     Kind(
         name="date_c",
         type_text="date",
@@ -174,19 +94,19 @@ KINDS: tuple[Kind, ...] = (
         make=lambda dice: dt.date(1000, 1, 1) + dt.timedelta(days=dice.randint(0, 3_000_000)),
     ),
     *(_time(f"time_{digits}", digits) for digits in (0, 3, 6)),
-    *(_datetime(f"datetime_{digits}", "datetime", digits, *_DATETIMES) for digits in (0, 3, 6)),
-    *(_datetime(f"timestamp_{digits}", "timestamp", digits, *_TIMESTAMPS) for digits in (0, 3, 6)),
-    _text("char_c", "char(10) CHARACTER SET utf8mb4", "aé漢🚀 b", 10, "🚀" * 10, "x"),
-    _text("varchar_c", "varchar(300) CHARACTER SET utf8mb4", UNICODE, 300, "ü" * 300, "NULL"),
-    _text("latin1_c", "varchar(50) CHARACTER SET latin1", LATIN1, 50, "ÿ" * 50),
-    _text("ascii_c", "varchar(50) CHARACTER SET ascii", "abc XYZ 019", 50, "~" * 50),
-    _text("tinytext_c", "tinytext CHARACTER SET utf8mb4", UNICODE, 60),
-    _text("text_c", "text CHARACTER SET utf8mb4", UNICODE, 1000, "é" * 20_000),
-    _text("longtext_c", "longtext CHARACTER SET utf8mb4", UNICODE, 1000, _LONG_TEXT),
+    *(datetime_kind(f"datetime_{digits}", "datetime", digits, *_DATETIMES) for digits in (0, 3, 6)),
+    *(datetime_kind(f"timestamp_{digits}", "timestamp", digits, *_TIMESTAMPS) for digits in (0, 3, 6)),
+    text_kind("char_c", "char(10) CHARACTER SET utf8mb4", "aé漢🚀 b", 10, "🚀" * 10, "x"),
+    text_kind("varchar_c", "varchar(300) CHARACTER SET utf8mb4", UNICODE, 300, "ü" * 300, "NULL"),
+    text_kind("latin1_c", "varchar(50) CHARACTER SET latin1", LATIN1, 50, "ÿ" * 50),
+    text_kind("ascii_c", "varchar(50) CHARACTER SET ascii", "abc XYZ 019", 50, "~" * 50),
+    text_kind("tinytext_c", "tinytext CHARACTER SET utf8mb4", UNICODE, 60),
+    text_kind("text_c", "text CHARACTER SET utf8mb4", UNICODE, 1000, "é" * 20_000),
+    text_kind("longtext_c", "longtext CHARACTER SET utf8mb4", UNICODE, 1000, _LONG_TEXT),
     Kind(name="binary_c", type_text="binary(8)", ends=(b"", b"\x00" * 8, b"\xff" * 8, b"ab\x00"), make=lambda dice: dice.randbytes(8)),
-    _bytes("varbinary_c", "varbinary(300)", 300, bytes(range(256)), b"\x00", b"a \x00"),
-    _bytes("blob_c", "blob", 1000, bytes(range(256)) * 80),
-    _bytes("mediumblob_c", "mediumblob", 1000, b"\x00\xff" * 40_000),
+    bytes_kind("varbinary_c", "varbinary(300)", 300, bytes(range(256)), b"\x00", b"a \x00"),
+    bytes_kind("blob_c", "blob", 1000, bytes(range(256)) * 80),
+    bytes_kind("mediumblob_c", "mediumblob", 1000, b"\x00\xff" * 40_000),
     Kind(
         name="enum_c",
         type_text="enum('small','medium','größer','with,comma','it''s')",
@@ -199,8 +119,8 @@ KINDS: tuple[Kind, ...] = (
         ends=("", "a,b,c d,é"),
         make=lambda dice: ",".join(member for member in ("a", "b", "c d", "é") if coin(dice)),
     ),
-    Kind(name="json_c", type_text="json", ends=("null", "[]", "{}", '"text"', "-12.5", "true"), make=_json),
-    Kind(name="int_d", type_text="int", ends=(-7,), make=_between(-1000, 1000), nullable=False, default="7"),
+    Kind(name="json_c", type_text="json", ends=("null", "[]", "{}", '"text"', "-12.5", "true"), make=json_text),
+    Kind(name="int_d", type_text="int", ends=(-7,), make=between(-1000, 1000), nullable=False, default="7"),
     Kind(
         name="decimal_d",
         type_text="decimal(10,2)",
@@ -217,7 +137,7 @@ KINDS: tuple[Kind, ...] = (
         nullable=False,
         default="'dé''fault'",
     ),
-    Kind(name="nullable_d", type_text="int", ends=(0,), make=_between(-5, 5), default="42"),
+    Kind(name="nullable_d", type_text="int", ends=(0,), make=between(-5, 5), default="42"),
     Kind(name="enum_d", type_text="enum('x','y')", ends=("x",), make=lambda dice: dice.choice("xy"), nullable=False, default="'y'"),
     Kind(
         name="timestamp_d",
@@ -250,11 +170,15 @@ MARIADB_KINDS: tuple[Kind, ...] = (
 
 def kinds(flavor: str) -> tuple[Kind, ...]:
     """The columns of the table on that server."""
+    if flavor == "postgres":
+        return postgres.KINDS
     return KINDS + MARIADB_KINDS if flavor == "mariadb" else KINDS
 
 
 def create_everything(database: str, *, flavor: str) -> str:
     """CREATE TABLE, with a generated column at the end: its values are in the log like any other."""
+    if flavor == "postgres":
+        return postgres.create(database)
     columns = ", ".join(kind.definition for kind in kinds(flavor))
     generated = "twice bigint GENERATED ALWAYS AS (int_d * 2) STORED"
     return f"CREATE TABLE {database}.{TABLE} (id bigint NOT NULL AUTO_INCREMENT, {columns}, {generated}, PRIMARY KEY (id)) ENGINE=InnoDB"
@@ -271,7 +195,7 @@ def extreme_rows(*, flavor: str) -> list[dict[str, object]]:
     depth = max(len(kind.ends) for kind in all_kinds)
     rows: list[dict[str, object]] = [{kind.name: kind.ends[at % len(kind.ends)] for kind in all_kinds} for at in range(depth)]
     rows.append({kind.name: None for kind in all_kinds if kind.nullable})
-    rows.append({"int_s": 0})
+    rows.append({all_kinds[0].name: 0})
     return rows
 
 
@@ -285,7 +209,7 @@ def fill_everything(connect: Connect, *, rows: int, database: str, flavor: str, 
     """Insert the extremes and then random rows, many to a statement."""
     dice = random.Random(seed)
     with connect() as connection, connection.cursor() as cursor:
-        cursor.execute("SET SESSION time_zone = '+00:00'")
+        cursor.execute(statements_of(flavor).in_utc)
         for row in extreme_rows(flavor=flavor):
             cursor.execute(insert_text(database, list(row), 1), list(row.values()))
         names = [kind.name for kind in kinds(flavor)]

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import pymysql
 from stack import Kafka
 from stack.database import Database
 from stack.process import wait_until
 
 from demo.compare import TableResult
+from demo.connection import Connect, connect_to
 from demo.destination import DeltaLake, Destination, RunFailedError
 from demo.load import Load
 from demo.pipeline import Connector, Worker, create_connector_user
@@ -105,9 +105,10 @@ class Run:
     sink_kills: int = 0
     commits_looked_s: float = 0.0
 
-    def connect(self) -> Any:
-        """A session at the source."""
-        return pymysql.connect(**self.source.login, charset="utf8mb4")
+    @property
+    def connect(self) -> Connect:
+        """Sessions at the source."""
+        return connect_to(self.source)
 
     def run(self) -> Outcome:
         """All steps; raises RunFailedError, or what a program of the run failed with."""

@@ -16,31 +16,26 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import pymysql
-
 from demo.connection import Connect
-from demo.everything import TABLE as EVERYTHING
-from demo.everything import coin, insert_text, random_row
+from demo.everything import insert_text, random_row
+from demo.kinds import TABLE as EVERYTHING
+from demo.kinds import coin
 from demo.shop import DATABASE, Sizes
+from demo.statements import ADDED_COLUMN, is_lost_race, statements_of
 
 Cursor = Any
-"""PyMySQL has no types of its own."""
-
-NOW = "UTC_TIMESTAMP()"
-ADDED_COLUMN = "gift_note"
-ADD_COLUMN = f"ALTER TABLE {{db}}.orders ADD COLUMN {ADDED_COLUMN} varchar(60) CHARACTER SET utf8mb4 NULL AFTER status"
-"""In the middle of the table, while it is dumped and written to."""
+"""The drivers have no type in common."""
 
 SENTINELS = {
     "countries": ("INSERT INTO {db}.countries (code, name) VALUES ('99', 'sentinel')", "code = '99'"),
     "customers": (
-        "INSERT INTO {db}.customers (email, name, country, created) VALUES ('sentinel', 's', 'AA', UTC_TIMESTAMP(6))",
+        "INSERT INTO {db}.customers (email, name, country, created) VALUES ('sentinel', 's', 'AA', {now})",
         "email = 'sentinel'",
     ),
     "everything": ("INSERT INTO {db}.everything (varchar_d) VALUES ('sentinel')", "varchar_d = 'sentinel'"),
     "order_items": ("INSERT INTO {db}.order_items VALUES (9000000000000, 1, 'sentinel', 1, 1, NULL)", "order_id = 9000000000000"),
     "orders": (
-        "INSERT INTO {db}.orders (customer_id, total, placed, comment) VALUES (1, 0, UTC_TIMESTAMP(), 'sentinel')",
+        "INSERT INTO {db}.orders (customer_id, total, placed, comment) VALUES (1, 0, {now}, 'sentinel')",
         "comment = 'sentinel'",
     ),
     "products": ("INSERT INTO {db}.products (code, title, price) VALUES ('sentinel', 's', 1)", "code = 'sentinel'"),
@@ -56,6 +51,7 @@ class Load:
     ) -> None:
         self._connect = connect
         self._flavor = flavor
+        self._statements = statements_of(flavor)
         self._sizes = sizes
         self._rate_per_s = rate_per_s
         self._changes_max = changes_max
@@ -93,20 +89,21 @@ class Load:
     def add_column(self) -> None:
         """ALTER TABLE while the writer and the dump use the table; rows written from now on fill the new column."""
         with self._connect() as connection, connection.cursor() as cursor:
-            cursor.execute(ADD_COLUMN.format(db=self._db))
+            cursor.execute(self._statements.add_column.format(db=self._db))
+            connection.commit()
         self._column_added = True
 
     def write_sentinels(self) -> None:
         """One last row in every table; when they have arrived, so has everything before them."""
         with self._connect() as connection, connection.cursor() as cursor:
             for statement, _ in SENTINELS.values():
-                cursor.execute(statement.format(db=self._db))
+                cursor.execute(statement.format(db=self._db, now=self._statements.now))
                 connection.commit()
 
     def _run(self) -> None:
         try:
             with self._connect() as connection, connection.cursor() as cursor:
-                cursor.execute("SET SESSION time_zone = '+00:00'")
+                cursor.execute(self._statements.in_utc)
                 cursor.execute(f"SELECT code FROM {self._db}.products ORDER BY code LIMIT 5000")
                 self._codes = [code for (code,) in cursor.fetchall()]
                 connection.commit()
@@ -157,8 +154,9 @@ class Load:
         if self._column_added:
             names, added = f"{names}, {ADDED_COLUMN}", ", %s"
             values.append(f"🎁 {self._dice.randint(0, 999)}" if coin(self._dice) else None)
-        cursor.execute(f"INSERT INTO {self._db}.orders ({names}) VALUES (%s, %s, {NOW}, %s{added})", values)
-        order = cursor.lastrowid
+        now, returning = self._statements.now, self._statements.returning_id
+        cursor.execute(f"INSERT INTO {self._db}.orders ({names}) VALUES (%s, %s, {now}, %s{added}){returning}", values)
+        order = cursor.fetchone()[0] if returning else cursor.lastrowid
         lines = self._dice.randint(1, 4)
         items = [
             part
@@ -178,20 +176,20 @@ class Load:
 
     def _change_products(self, cursor: Cursor) -> int:
         cursor.execute(
-            f"UPDATE {self._db}.products SET stock = stock - 1, price = price + 0.01, tags = %s, changed = NOW(3) WHERE code IN (%s, %s)",
+            f"UPDATE {self._db}.products SET stock = stock - 1, price = price + 0.01, tags = %s, changed = CURRENT_TIMESTAMP(3) WHERE code IN (%s, %s)",
             (self._dice.choice(("", "new", "sale,heavy", "new,sale,heavy,fragile")), self._code(), self._code()),
         )
         return int(cursor.rowcount)
 
     def _change_customer(self, cursor: Cursor) -> int:
         cursor.execute(
-            f"UPDATE {self._db}.customers SET credit = credit - 1.25, vip = 1 - vip, born = NULL WHERE id = %s", (self._customer(),)
+            f"UPDATE {self._db}.customers SET credit = credit - 1.25, vip = NOT vip, born = NULL WHERE id = %s", (self._customer(),)
         )
         return int(cursor.rowcount)
 
     def _new_customer(self, cursor: Cursor) -> int:
         cursor.execute(
-            f"INSERT INTO {self._db}.customers (email, name, country, created) VALUES (%s, %s, 'FR', UTC_TIMESTAMP(6))",
+            f"INSERT INTO {self._db}.customers (email, name, country, created) VALUES (%s, %s, 'FR', {self._statements.now})",
             (f"new{self._dice.getrandbits(40)}@example.com", "Nouvelle 客户 🙂"),
         )
         return 1
@@ -235,10 +233,7 @@ class Load:
 
     def _move_item(self, cursor: Cursor) -> int:
         """Part of a composite key changes."""
-        cursor.execute(
-            f"UPDATE {self._db}.order_items SET line = line + 100 WHERE order_id = %s AND line < 100 ORDER BY line DESC LIMIT 1",
-            (self._order(),),
-        )
+        cursor.execute(self._statements.move_item.format(db=self._db), (self._order(),))
         self.key_changes += cursor.rowcount
         return int(cursor.rowcount)
 
@@ -291,17 +286,12 @@ class Load:
         return None if self._dice.random() < 0.3 else f"changed {self._dice.getrandbits(50)} – ж"  # noqa: PLR2004 - a share
 
 
-DEADLOCK, LOCK_WAIT, TABLE_CHANGED = 1213, 1205, 1412
-
-
 @contextlib.contextmanager
 def _again_after_a_lost_race(connection: Any) -> Iterator[None]:
-    """The server may refuse a transaction that meets the ALTER or another writer; it is then dropped, as an application would retry."""
+    """The transaction is dropped, as an application would retry."""
     try:
         yield
-    except pymysql.err.OperationalError as e:
-        if e.args[0] not in {DEADLOCK, LOCK_WAIT, TABLE_CHANGED}:
+    except Exception as e:
+        if not is_lost_race(e):
             raise
-        connection.rollback()
-    except pymysql.err.IntegrityError:  # a moved key met another one
         connection.rollback()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,10 +20,16 @@ from stack import BRIEF_JVM, Kafka, Server, spark_jars
 from stack.database import Database
 from stack.process import free_port
 
+from demo.connection import connect_to
+from demo.postgres import shop as postgres
 from demo.rest import Rest
 
 ROOT = Path(__file__).resolve().parents[2]
-CONNECTOR_CLASSES = {"mariadb": "io.debezium.connector.mariadb.MariaDbConnector", "mysql": "io.debezium.connector.mysql.MySqlConnector"}
+CONNECTOR_CLASSES = {
+    "mariadb": "io.debezium.connector.mariadb.MariaDbConnector",
+    "mysql": "io.debezium.connector.mysql.MySqlConnector",
+    "postgres": "io.debezium.connector.postgresql.PostgresConnector",
+}
 CONNECTOR_USER = "dblog"
 CONNECTOR_PASSWORD = "dblog-demo"  # noqa: S105 - of a server that runs for minutes on the loopback interface
 AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
@@ -189,24 +196,42 @@ class Connector:
             "database.port": str(self.source.port),
             "database.user": CONNECTOR_USER,
             "database.password": CONNECTOR_PASSWORD,
-            "database.server.id": "184054",
             "topic.prefix": self.prefix,
+            **(self._of_postgres if self.source.flavor == "postgres" else self._of_mysql),
+            **self.options,
+        }
+
+    @property
+    def _of_mysql(self) -> dict[str, str]:
+        return {
+            "database.server.id": "184054",
             "database.include.list": self.database,
             "schema.history.internal.kafka.bootstrap.servers": self.kafka.bootstrap,
             "schema.history.internal.kafka.topic": f"{self.prefix}.schema-history",
             # The whole range of BIGINT UNSIGNED, and not Debezium's wrapped default.
             "bigint.unsigned.handling.mode": "precise",
-            **self.options,
+        }
+
+    @property
+    def _of_postgres(self) -> dict[str, str]:
+        return {
+            "database.dbname": str(self.source.login["dbname"]),
+            "schema.include.list": self.database,
+            "plugin.name": "pgoutput",
+            "slot.name": re.sub(r"[^a-z0-9_]", "_", self.name.lower()),
+            "publication.name": postgres.PUBLICATION,
+            "publication.autocreate.mode": "disabled",
         }
 
 
 def create_connector_user(source: Database) -> None:
     """The account and the privileges that a connector needs; nothing more."""
-    import pymysql  # noqa: PLC0415 - the only statement here that talks to the source
-
+    if source.flavor == "postgres":
+        postgres.create_connector_user(connect_to(source), user=CONNECTOR_USER, password=CONNECTOR_PASSWORD)
+        return
     account = f"'{CONNECTOR_USER}'@'%'"
     monitor = "BINLOG MONITOR" if source.flavor == "mariadb" else "REPLICATION CLIENT"
-    with pymysql.connect(**source.login) as connection, connection.cursor() as cursor:
+    with connect_to(source)() as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{CONNECTOR_PASSWORD}'")
         cursor.execute(f"GRANT SELECT, REPLICATION SLAVE, {monitor} ON *.* TO {account}")
         cursor.execute(f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {account}")

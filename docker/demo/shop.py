@@ -1,7 +1,8 @@
 """The shop's tables and how they are filled before anything is captured: fast, by the server itself, and the same for every run.
 
 Keys come in every shape that a dump must walk: an auto-increment number, a composite key, a text with the server's own collation. The
-numbers table lives in a database that is not captured. ``everything`` is in ``everything.py``.
+numbers table lives in a database that is not captured. These are the tables of MySQL and MariaDB; those of PostgreSQL are in
+``postgres/shop.py``. ``everything`` is in ``everything.py``.
 """
 
 # ruff: noqa: RUF001 - letters that look alike are data here
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from demo.connection import Connect
 from demo.everything import create_everything, fill_everything
+from demo.postgres import shop as postgres
 
 DATABASE = "shop"
 NUMBERS_DATABASE = "demo_load"
@@ -40,6 +42,7 @@ DEMO = Sizes()
 """More than half a million rows."""
 
 COUNTRIES = tuple(f"{chr(65 + n // 26)}{chr(65 + n % 26)}" for n in range(0, 26 * 26, 3))
+_COUNTRY_ROWS = [(code, f"Country {code} – Ω", None if at % 5 == 0 else at / 4) for at, code in enumerate(COUNTRIES)]
 
 _CREATE = {
     "countries": """
@@ -100,7 +103,16 @@ _FILL = {
 
 
 def create_shop(connect: Connect, *, sizes: Sizes, flavor: str, database: str = DATABASE) -> None:
-    """Drop and make the database and fill it; a few seconds for half a million rows, as the rows never leave the server."""
+    """Drop and make the database (of PostgreSQL the schema) and fill it; a few seconds for half a million rows, as the rows never leave the server."""
+    if flavor == "postgres":
+        rows = {"customers": sizes.customers, "products": sizes.products, "orders": sizes.orders, "order_items": ITEMS_PER_ORDER}
+        postgres.create_shop(connect, rows=rows, countries=_COUNTRY_ROWS, database=database)
+    else:
+        _create_shop(connect, sizes=sizes, flavor=flavor, database=database)
+    fill_everything(connect, rows=sizes.everything, database=database, flavor=flavor)
+
+
+def _create_shop(connect: Connect, *, sizes: Sizes, flavor: str, database: str) -> None:
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION time_zone = '+00:00'")
         for name in (database, NUMBERS_DATABASE):
@@ -113,11 +125,10 @@ def create_shop(connect: Connect, *, sizes: Sizes, flavor: str, database: str = 
         cursor.execute(create_everything(database, flavor=flavor))
         cursor.executemany(
             f"INSERT INTO {database}.countries (code, name, vat) VALUES (%s, %s, %s)",
-            [(code, f"Country {code} – Ω", None if at % 5 == 0 else at / 4) for at, code in enumerate(COUNTRIES)],
+            _COUNTRY_ROWS,
         )
         connection.commit()
         cursor.execute(f"USE {database}")  # MySQL wants one for a derived table
         for table, rows in (("customers", sizes.customers), ("products", sizes.products), ("orders", sizes.orders), ("order_items", 0)):
             cursor.execute(_FILL[table].format(db=database, rows=rows, customers=sizes.customers))
             connection.commit()
-    fill_everything(connect, rows=sizes.everything, database=database, flavor=flavor)

@@ -1,7 +1,7 @@
 """Reads a table of the source for the comparison: its columns, its key, and every row, by plain SELECT.
 
 FLOAT is asked for as a double: the server's text of a FLOAT has six digits, less than what is stored. The session's time zone is UTC, so
-TIMESTAMP comes as the instant that the log carries.
+TIMESTAMP comes as the instant that the log carries. PostgreSQL is read in ``postgres/source.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pymysql.cursors
 
 from demo.canonical import SourceColumn
-from demo.connection import Connect
+from demo.connection import Connect, PostgresConnect
+from demo.postgres import source as postgres
 
 FETCH_ROWS = 2_000
 
@@ -27,6 +28,8 @@ class SourceTable:
 
 def describe(connect: Connect, database: str, table: str) -> SourceTable:
     """Columns in order, and the primary key's columns in key order."""
+    if isinstance(connect, PostgresConnect):
+        return SourceTable(*postgres.describe(connect, database, table))
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(DATETIME_PRECISION, 0) FROM information_schema.COLUMNS"
@@ -44,6 +47,9 @@ def describe(connect: Connect, database: str, table: str) -> SourceTable:
 
 def read_rows(connect: Connect, database: str, table: str, columns: tuple[SourceColumn, ...]) -> Iterator[tuple[object, ...]]:
     """Every row in the order of ``columns``, streamed."""
+    if isinstance(connect, PostgresConnect):
+        yield from postgres.read_rows(connect, database, table, columns)
+        return
     names = ", ".join(f"`{column.name}` + 0e0" if column.type == "float" else f"`{column.name}`" for column in columns)
     with connect() as connection, connection.cursor(pymysql.cursors.SSCursor) as cursor:
         cursor.execute("SET SESSION time_zone = '+00:00'")

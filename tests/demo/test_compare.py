@@ -125,6 +125,16 @@ MOMENT = dt.datetime(2024, 2, 29, 1, 2, 3, 456789)  # noqa: DTZ001 - a DATETIME 
         (SourceColumn("c", "bigint", "bigint unsigned"), 2**64 - 1, Decimal(2**64 - 1)),
         (SourceColumn("c", "blob", "blob"), b"\x00\xff", b"\x00\xff"),
         (SourceColumn("c", "text", "text"), None, None),
+        (SourceColumn("c", "timestamptz", "timestamp with time zone", 6), MOMENT.replace(tzinfo=UTC), "2024-02-29T01:02:03.456789Z"),
+        (SourceColumn("c", "interval", "interval", 6), dt.timedelta(days=-1, microseconds=1), -86_399_999_999),
+        (SourceColumn("c", "bit", "bit"), "000100001111", b"\x0f\x01"),
+        (SourceColumn("c", "varbit", "bit varying"), "", b""),
+        (SourceColumn("c", "numeric", "numeric"), Decimal("1E+20"), "100000000000000000000"),
+        (SourceColumn("c", "money", "money"), Decimal("-0.01"), Decimal("-0.01")),
+        (SourceColumn("c", "bytea", "bytea"), memoryview(b"\x00\xff"), b"\x00\xff"),
+        (SourceColumn("c", "bool", "boolean"), True, True),
+        (SourceColumn("c", "point", "point"), "(-180,0.1)", {"x": -180.0, "y": 0.1, "wkb": b"", "srid": None}),
+        (SourceColumn("c", "_text", "text[]"), [None, "NULL", ""], [None, "NULL", ""]),
     ],
 )
 def test_both_ends_of_a_type_meet_in_one_value(column, source, lake):
@@ -145,6 +155,10 @@ def test_both_ends_of_a_type_meet_in_one_value(column, source, lake):
         (SourceColumn("c", "text", "text"), "a", "a "),
         (SourceColumn("c", "blob", "blob"), b"a", "a"),
         (SourceColumn("c", "double", "double"), 0.1, 0.1 + 2**-56),
+        (SourceColumn("c", "bool", "boolean"), True, 1),
+        (SourceColumn("c", "varbit", "bit varying"), "1", b"\x02"),
+        (SourceColumn("c", "point", "point"), "(1,2)", {"x": 2.0, "y": 1.0}),
+        (SourceColumn("c", "_int4", "integer[]"), [1, 2], [2, 1]),
     ],
 )
 def test_values_that_differ_stay_different(column, source, lake):
