@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog_sink.config import job_options
 from dblog_sink.query.show import show
 from sink.harness import Record, Sink, change
+from sink.postgres import EPOCH, ID, PostgresTopic, column
 from support.chunk_markers import chunk_marker, in_avro
 from support.envelopes import TableSchema
+from support.pgoutput_tables import UNSENT
 from support.registry_server import RegistryServer
 
 MARKERS = "p.dblog.chunks"
@@ -255,6 +258,47 @@ def test_in_a_lake_of_snapshots_the_snapshot_after_the_removal_has_the_sources_r
     assert keys(sink, items) == [1, 2]
     old = sink.spark.read.format("delta").option("versionAsOf", version).load(sink.path(items))
     assert old.count() == 3
+
+
+@pytest.mark.long
+def test_changes_without_large_values_of_rows_that_were_not_there_keep_no_ghost_for_the_dump_brings_the_rows(
+    counting: Sink, registry: RegistryServer
+) -> None:
+    """Somebody has deleted rows of the lake. Updates that leave their large values alone go to quarantine, and the repair dump has the rows whole."""
+    sink = counting
+    one = PostgresTopic(registry, [ID, column("v", "text", nullable=False), column("n", "int4", nullable=False)])
+    unsent = {"id": 3, "v": UNSENT}
+    sink.batch(
+        *(one.inserted({"id": key, "v": "large", "n": 1}, commit=0x100 + 8 * key) for key in (1, 2, 4)),
+        *one.updated({**unsent, "n": 2}, commit=0x200),
+    )
+    low, next_low = (sequence_of(epoch=EPOCH, lsn=at) for at in (0x300, 0x400))
+    facts: dict[str, Any] = {"dump": "d1", "mode": "repair", "ts_ms": LOW_MS}
+    chunks = (
+        chunk_marker(one.topic, chunk_id="1", low=low, read=2, begins=True, upto="[2]", **facts),
+        chunk_marker(one.topic, chunk_id="2", low=next_low, read=1, after="[2]", final=True, **facts),
+    )
+    first, last = (Record(topic=MARKERS, key=None, value=in_avro(registry, made)) for made in chunks)
+    sink.batch(
+        *(one.dumped({"id": key, "v": "large", "n": 1}, low=0x300) for key in (1, 2)),
+        first,
+        # Inside the window of a chunk that was then read again.
+        *one.updated({**unsent, "n": 3}, commit=0x380),
+    )
+    sink.batch(
+        one.dumped({"id": 3, "v": "large", "n": 3}, low=0x400),
+        last,
+        *one.updated({**unsent, "n": 4}, commit=0x480),
+    )
+    sink.killed()
+    sink.pipeline.arrivals.look({one.topic: {0: 1000}})
+    sink.drain()
+
+    database, name = one.topic.split(".")[1:]
+    assert outcomes(sink) == [(f"{database}.{name}", "removed", 1, "")]
+    found = sink.spark.read.format("delta").load(f"{sink.base}/{database}/{name}").orderBy("id").select("id", "v", "n").collect()
+    assert [tuple(row) for row in found] == [(1, "large", 1), (2, "large", 1), (3, "large", 4)]
+    assert len(sink.quarantined()) == 2
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.delta.merge import Txn, append
@@ -23,6 +23,14 @@ from dblog_sink.schema.wire_format import RECORD
 log = logging.getLogger(__name__)
 
 COLUMNS = (*RECORD, "reason", "batch_id", "at")
+NO_VALUE = (
+    ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
+    "replay the record, and set REPLICA IDENTITY FULL in the source"
+)
+"""The end of a reason, behind the columns' names. Such records are no alarm, least of all while a first dump runs: the dump brings the row whole, behind them
+(the worker reads a chunk again in which a row has changed that way). So they make no dump doubtful, and need no tombstone, for they make no row where there is
+none.
+"""
 
 
 class Quarantine:
@@ -56,28 +64,31 @@ class Quarantine:
             append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"))
 
     def oldest_ms(self, session: SparkSession, topic: str) -> int | None:
-        """The time of the topic's oldest record here, in milliseconds: Kafka's time, which a replay that keeps it again does not change. None: no record."""
+        """The time of the topic's oldest record here that may make a row, in milliseconds: Kafka's time, which a replay that keeps it again does not change.
+
+        None: no record.
+        """
         if not DeltaTable.isDeltaTable(session, self.path):
             return None
-        kept = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
+        kept = session.read.format("delta").load(self.path).where((F.col("topic") == topic) & _in_doubt())
         found = kept.agg(F.min(F.unix_millis(F.least("timestamp", "at")))).collect()[0][0]
         return None if found is None else int(found)
 
     def count_since(self, session: SparkSession, topic: str, since_ms: int) -> int:
-        """How many records of the topic are here that Kafka got at this time or later, in milliseconds."""
+        """How many records of the topic are here that Kafka got at this time or later, in milliseconds, and that a dump does not make good."""
         if not DeltaTable.isDeltaTable(session, self.path):
             return 0
-        kept = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
+        kept = session.read.format("delta").load(self.path).where((F.col("topic") == topic) & _in_doubt())
         return kept.where(F.unix_millis("timestamp") >= F.lit(since_ms)).count()
 
     def topics_between(self, session: SparkSession, times: Mapping[str, tuple[int, int]]) -> set[str]:
-        """The topics of which a record is here that Kafka got between two times, in milliseconds. ``times``: both, by topic."""
+        """The topics of which a record is here that Kafka got between two times, and that a dump does not make good. ``times``: both, in ms, by topic."""
         if not DeltaTable.isDeltaTable(session, self.path):
             return set()
         text = json.dumps([{"topic": topic, "since": since, "until": until} for topic, (since, until) in times.items()])
         kind = "ARRAY<STRUCT<topic: STRING, since: BIGINT, until: BIGINT>>"
         asked = session.range(1).select(F.explode(F.from_json(F.lit(text), kind)).alias("one")).select("one.*")
-        kept = session.read.format("delta").load(self.path).select("topic", F.unix_millis("timestamp").alias("ms"))
+        kept = session.read.format("delta").load(self.path).where(_in_doubt()).select("topic", F.unix_millis("timestamp").alias("ms"))
         found = kept.join(F.broadcast(asked), "topic").where(F.col("ms").between(F.col("since"), F.col("until")))
         return {row[0] for row in found.select("topic").distinct().collect()}
 
@@ -119,3 +130,7 @@ class Quarantine:
             topic,
             "; ".join(reasons),
         )
+
+
+def _in_doubt() -> Column:
+    return ~F.col("reason").endswith(NO_VALUE)

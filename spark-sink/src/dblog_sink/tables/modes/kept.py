@@ -23,15 +23,11 @@ from dblog_sink.delta.tombstones import Tombstones
 from dblog_sink.records.decode import BAD, BAD_AT, OFFSET, OP, PARTIAL, PARTITION, SEQ1, SEQ2, UNAVAILABLE
 from dblog_sink.records.latest import with_keys
 from dblog_sink.schema.types import quote
+from dblog_sink.tables.quarantine import NO_VALUE
 
 _RANK, _DELETES_BEFORE, _LATER = "_dblog_rank", "_dblog_deletes_before", "_dblog_later"
 _ALONE, _BEFORE, _FOLLOWED = "_dblog_alone", "_dblog_before", "_dblog_followed"
 _ENDED, _STORED, _BATCH = 0, 1, 2
-NO_VALUE = (
-    ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
-    "replay the record, and set REPLICA IDENTITY FULL in the source"
-)
-"""Behind the columns' names. While a first dump runs such records are no alarm: the dump brings the row whole, behind them."""
 
 
 def completed(

@@ -16,8 +16,8 @@ from dblog_sink.delta.tombstones import NULL_AT
 from dblog_sink.errors import ParkError
 from dblog_sink.records.decode import BAD, BAD_AT, NULL, OFFSET, OP, OWN, PARTITION, SEQ1, SEQ2, TS_MS
 from dblog_sink.schema.types import quote
-from dblog_sink.tables.modes.kept import NO_VALUE
 from dblog_sink.tables.modes.work import Applied, Work
+from dblog_sink.tables.quarantine import NO_VALUE
 
 BROADCAST_BYTES_MAX = 768 << 20
 """Bytes of envelopes, which hold the row twice and its source: keys of text are a fraction of that, and the driver holds them too."""
