@@ -117,7 +117,7 @@ class Connections:
             if identified(wire) != session.identity:
                 message = f"the log connection has reached another server at {wire.settings.address}; the connector starts again"
                 raise ServerChangedError(message)
-            return LogConnection.open(
+            connection = LogConnection.open(
                 wire,
                 slot=self.slot,
                 options=options_of(self.publication, version=wire.version),
@@ -128,6 +128,13 @@ class Connections:
         except BaseException:
             wire.close()
             raise
+        try:
+            # Nobody else can read the slot on, or make another one, from here on: what happened between the first question and the opening shows now.
+            require_position(session, self.slot, at)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 class ConfirmedLsn:
