@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.errors import DefiniteError
-from stack import Postgres
+from stack import Postgres, Postgres18
 from support.in_windows import SourceWithWindows
-from support.postgres import execute
+from support.postgres import execute, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
+from support.servers import started
 
 ALL_OPERATIONS = {"skipped.operations": "none"}
 
@@ -418,3 +420,70 @@ def test_a_check_warns_of_a_publication_that_has_some_rows_of_a_table(postgres: 
 
     assert "a condition for rows of public.t:" in warning
     assert "snapshot.select.statement.overrides" in warning
+
+
+@pytest.mark.parametrize("listed_first", [True, False], ids=["from the begin", "while the connector runs"])
+def test_rows_of_dump_and_log_have_the_columns_that_the_publication_lists(postgres: Postgres, database: str, listed_first: bool) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
+    listed = "t (id, shown)"
+    follower.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, hidden TEXT, shown TEXT)",
+        "CREATE TABLE marks (id SERIAL PRIMARY KEY)",
+        f"CREATE PUBLICATION dbz_publication FOR TABLE {listed if listed_first else 't'}, marks",
+        "INSERT INTO t VALUES (1, 'no', 'yes')",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql(f"ALTER PUBLICATION dbz_publication SET TABLE {listed}, marks")
+
+    follower.sql("INSERT INTO t VALUES (2, 'no', 'yes')", "ALTER TABLE t ADD more TEXT, ADD hidden_too TEXT")
+    follower.sql("UPDATE t SET shown = 'and again' WHERE id = 1")
+    caught_up(follower)
+    follower.until(lambda: all(set(row) == {"id", "shown"} for row in follower.rows["t"].values()))
+    follower.restart()
+    follower.sql("INSERT INTO t VALUES (3, 'no', 'yes')")
+    caught_up(follower)
+    follower.sql("ALTER PUBLICATION dbz_publication SET TABLE t (id, shown, more), marks", "UPDATE t SET more = 'm' WHERE id = 3")
+    caught_up(follower)
+    follower.task.stop()
+
+    rows = sorted(follower.rows["t"].values(), key=lambda row: row["id"])
+    assert [(row["id"], row["shown"], row.get("more")) for row in rows] == [(1, "and again", None), (2, "yes", None), (3, "yes", "m")]
+    assert not any({"hidden", "hidden_too"} & set(row) for row in rows)
+    dumped = [record["after"] for table, record in follower.values if table == "t" and record is not None and record["op"] == "r"]
+    assert any("hidden" in row for row in dumped) is not listed_first
+
+
+@pytest.mark.long
+def test_of_version_18_rows_have_stored_generated_columns_where_the_publication_has_them(own_folder: Path) -> None:
+    with started(Postgres18(own_folder / "server", durable=False)) as server:
+        database = new_database(server, "computed")
+        follower = PostgresFollower(server, database, **{"publication.autocreate.mode": "disabled"})
+        follower.sql(
+            "CREATE TABLE t (id INT PRIMARY KEY, twice INT GENERATED ALWAYS AS (id * 2) STORED, seen INT GENERATED ALWAYS AS (id * 3) VIRTUAL)",
+            "CREATE TABLE listed (id INT PRIMARY KEY, n INT, twice INT GENERATED ALWAYS AS (id * 2) STORED)",
+            "CREATE PUBLICATION dbz_publication FOR TABLE t, listed (id, twice) WITH (publish_generated_columns = stored)",
+            "INSERT INTO t VALUES (1)",
+            "INSERT INTO listed VALUES (1, 1)",
+        )
+        follower.start()
+        follower.until_dumped()
+
+        follower.sql(
+            "INSERT INTO t VALUES (2)",
+            "INSERT INTO listed VALUES (2, 2)",
+            "ALTER TABLE t ADD fourfold INT GENERATED ALWAYS AS (id * 4) STORED",
+        )
+        follower.sql("INSERT INTO t VALUES (3)")
+        follower.until(
+            lambda: all(row.get("fourfold") == row["id"] * 4 for row in follower.rows["t"].values()) and len(follower.rows["t"]) == 3
+        )
+        follower.until(lambda: len(follower.rows["listed"]) == 2)
+        follower.task.stop()
+
+        assert sorted(follower.rows["listed"].values(), key=lambda row: row["id"]) == [{"id": 1, "twice": 2}, {"id": 2, "twice": 4}]
+        assert {(row["id"], row["twice"], "seen" in row) for row in follower.rows["t"].values()} == {
+            (1, 2, False),
+            (2, 4, False),
+            (3, 6, False),
+        }

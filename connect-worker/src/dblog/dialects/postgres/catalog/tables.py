@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dblog.dialects.postgres.catalog.sql import quote_text
 from dblog.dialects.postgres.catalog.types import Types
 from dblog.model import Column, Index, Table, TableId
 
@@ -33,14 +34,38 @@ def tables_sql(*, by_root: bool) -> str:
     )
 
 
-COLUMNS_SQL = (
+_COLUMNS_SQL = (
     "SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, pg_catalog.format_type(a.atttypid, a.atttypmod), "
-    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum) "
+    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '' "
     "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
-    "WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped{generated} ORDER BY a.attrelid, a.attnum"
+    "WHERE a.attrelid = ANY(%s::oid[]) AND {condition} ORDER BY a.attrelid, a.attnum"
 )
-NOT_GENERATED = " AND a.attgenerated = ''"
-"""Since version 12: the log has no generated columns, so no record has them."""
+_COLUMN_LISTS_SINCE, _GENERATED_SINCE = 150000, 180000
+
+
+def columns_sql(publication: str | None, *, version: int) -> str:
+    """What ``column_of`` reads, of the columns that ``of_rows`` chooses."""
+    return _COLUMNS_SQL.format(condition=of_rows(publication, version=version).replace("%", "%%"))
+
+
+def of_rows(publication: str | None, *, version: int) -> str:
+    """A condition on ``a``, a row of pg_attribute: whether rows of the log have the column. They have those that the publication lists for the table (since
+    version 15), else those that are not generated, and since 18 also the stored generated ones where publish_generated_columns=stored (PostgreSQL manual, 29.5
+    "Column Lists" and 29.6 "Generated Column Replication"). None: no publication is there, and none will have a list.
+    """
+    there = "a.attnum > 0 AND NOT a.attisdropped"
+    chosen = "a.attgenerated = ''"
+    if publication is None or version < _COLUMN_LISTS_SINCE:
+        return f"{there} AND {chosen}"
+    ours = f"pg_catalog.pg_publication p WHERE p.pubname = {quote_text(publication)}"
+    if version >= _GENERATED_SINCE:
+        chosen = f"({chosen} OR (a.attgenerated = 's' AND EXISTS (SELECT FROM {ours} AND p.pubgencols = 's')))"
+    listed = (
+        f"SELECT a.attnum = ANY(r.prattrs::int2[]) FROM pg_catalog.pg_publication_rel r, {ours} "
+        "AND r.prpubid = p.oid AND r.prrelid = a.attrelid AND r.prattrs IS NOT NULL"
+    )
+    return f"{there} AND COALESCE(({listed}), {chosen})"
+
 
 INDEXES_SQL = (
     "SELECT i.indrelid::bigint, c.relname, i.indisprimary, i.indisunique AND i.indimmediate AND i.indisvalid, i.indpred IS NOT NULL, "
@@ -73,9 +98,9 @@ def default_of(expression: str | None) -> tuple[bool, str | None, bool]:
 
 
 def column_of(row: Sequence[Any], types: Types) -> Column:
-    """A row of COLUMNS_SQL."""
-    _, name, type_, modifier, not_null, type_text, expression, identity, comment = row
-    has_default, default, is_expression = default_of(expression)
+    """A row of ``columns_sql``."""
+    _, name, type_, modifier, not_null, type_text, expression, identity, comment, generated = row
+    has_default, default, is_expression = (False, None, False) if generated else default_of(expression)
     column = Column(
         name=name,
         type="",
@@ -86,6 +111,7 @@ def column_of(row: Sequence[Any], types: Types) -> Column:
         default_is_expression=is_expression,
         auto_increment=bool(identity) or (is_expression and (default or "").startswith("nextval(")),
         comment=comment,
+        generated=generated,
     )
     return types.column(column, type_, modifier)
 

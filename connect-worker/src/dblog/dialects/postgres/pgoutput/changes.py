@@ -76,6 +76,8 @@ def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:
     if new and gone:
         return f"column {new[0].name} is new where others are gone, so it may be one of them under another name"
     for column in new:
+        if column.generated:
+            return f"column {column.name} is computed in every row"
         if column.has_default and not (column.default is None and not column.default_is_expression):
             return f"column {column.name} has its default in every row"
         if not column.nullable:

@@ -75,7 +75,9 @@ class Connections:
             self.session.query("SELECT 1")
         except TransientError:
             self.session.close()
-            self.session = connect(settings_of(self.settings), by_root=self.session.by_root, again=True)
+            self.session = connect(
+                settings_of(self.settings), by_root=self.session.by_root, publication=self.session.publication, again=True
+            )
             if self.session.identity != self.identity:
                 message = f"another server answers at {self.session.settings.address} now; the connector starts again"
                 raise ServerChangedError(message) from None
@@ -90,6 +92,7 @@ class Connections:
             identity=_identity_of(by_root=by_root(self.settings)),
             server=self.identity,
             read_only=self.read_only,
+            publication=self.publication,
             doubt=self.doubts.add,
         )
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.catalog.tables import of_rows
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
@@ -41,7 +42,7 @@ the rows come in, and rows between the two orders would be missed."""
 
 _DEFINITION_SQL = (
     "SELECT ARRAY(SELECT a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a "
-    "WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum), "
+    "WHERE a.attrelid = c.oid AND {of_rows} ORDER BY a.attnum), "
     "pg_catalog.pg_relation_filenode(c.oid) IS NOT DISTINCT FROM nullif(c.relfilenode, 0) AND NOT EXISTS ("
     "SELECT FROM pg_catalog.pg_partition_tree(c.oid) p LEFT JOIN pg_catalog.pg_class f ON f.oid = p.relid "
     "WHERE pg_catalog.pg_relation_filenode(p.relid) IS DISTINCT FROM nullif(f.relfilenode, 0)), "
@@ -68,7 +69,10 @@ class _Written:
 class DumpConnection:
     """Watermarks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
 
-    def __init__(self, snapshot: Wire, log_server: Wire, *, read_only: bool, doubt: Callable[[TableId], None]) -> None:
+    def __init__(
+        self, snapshot: Wire, log_server: Wire, *, read_only: bool, publication: str | None, doubt: Callable[[TableId], None]
+    ) -> None:
+        self._definition_sql = _DEFINITION_SQL.format(of_rows=of_rows(publication, version=snapshot.version).replace("%", "%%"))
         self._doubt = doubt
         self._snapshot = snapshot
         self._log_server = log_server
@@ -88,10 +92,11 @@ class DumpConnection:
         identity: Callable[[Wire], str],
         server: str,
         read_only: bool,
+        publication: str | None = None,
         doubt: Callable[[TableId], None] = lambda _table: None,
     ) -> DumpConnection:
         """Open both connections. ``server``: whose log is read; ServerChangedError when another one answers. A standby of it may answer for chunks.
-        ``doubt`` hears of tables that are not as they are known.
+        ``publication``: may list the columns that the log has of a table. ``doubt`` hears of tables that are not as they are known.
         """
         snapshot = open_wire(settings, again=True, name="dblog chunks")
         try:
@@ -111,7 +116,7 @@ class DumpConnection:
             snapshot.close()
             log_server.close()
             raise
-        return cls(snapshot, log_server, read_only=read_only, doubt=doubt)
+        return cls(snapshot, log_server, read_only=read_only, publication=publication, doubt=doubt)
 
     # ---- watermarks
 
@@ -232,7 +237,7 @@ class DumpConnection:
         """Whether the snapshot has the table with these columns and in the files that were read. The SELECT has locked it."""
         name = sql.quote_table(table.id)
         rows = self._snapshot.query(
-            f"SAVEPOINT look; SET LOCAL search_path = ''; {_DEFINITION_SQL}",
+            f"SAVEPOINT look; SET LOCAL search_path = ''; {self._definition_sql}",
             (name, table.id.database, table.id.name),
             doing="looking at a table",
         )

@@ -16,7 +16,6 @@ from dblog.model import Table, TableId
 
 OLDEST_VERSION = 140000
 """Watermarks are logical messages, which pgoutput sends from 14 on."""
-_GENERATED_SINCE = 120000
 
 
 PAGE_HEADER_BYTES_MAX = 40
@@ -60,11 +59,12 @@ def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
 
 
 class Session:
-    """An open session. ``by_root``: rows of partitions come under the name of their partitioned table."""
+    """An open session. ``by_root``: rows of partitions come under the name of their partitioned table. ``publication``: may list the columns of a table."""
 
-    def __init__(self, wire: Wire, *, by_root: bool) -> None:
+    def __init__(self, wire: Wire, *, by_root: bool, publication: str | None = None) -> None:
         self.wire = wire
         self.by_root = by_root
+        self.publication = publication
         self.types = Types(self._ask_types)
         self.identity = self._identity()
         """``<system identifier>/<timeline>``: LSNs of another one mean nothing here."""
@@ -165,10 +165,8 @@ class Session:
             found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
             wanted = [row for row in found if include(TableId(row[1], row[2]))]
             numbers = [row[0] for row in wanted]
-            generated = catalog.NOT_GENERATED if self.version >= _GENERATED_SINCE else ""
-            columns = (
-                self.query(catalog.COLUMNS_SQL.format(generated=generated), (numbers,), doing="reading the columns") if numbers else []
-            )
+            columns_sql = catalog.columns_sql(self.publication, version=self.version)
+            columns = self.query(columns_sql, (numbers,), doing="reading the columns") if numbers else []
             indexes = self.query(catalog.INDEXES_SQL, (numbers,), doing="reading the indexes") if numbers else []
             return catalog.tables_of(wanted, columns, indexes, self._fresh_types({row[2] for row in columns}))
         finally:
@@ -225,7 +223,7 @@ class Session:
             raise type(e)(message) from e
 
 
-def connect(settings: ConnectSettings, *, by_root: bool, again: bool = False) -> Session:
+def connect(settings: ConnectSettings, *, by_root: bool, publication: str | None = None, again: bool = False) -> Session:
     """Open a session. DefiniteError for a server that is too old."""
     wire = open_wire(settings, again=again)
     try:
@@ -237,7 +235,7 @@ def connect(settings: ConnectSettings, *, by_root: bool, again: bool = False) ->
             raise DefiniteError(message)
         # Names of types in the catalog's texts are to say where they lie.
         wire.query("SELECT pg_catalog.set_config('search_path', '', false)", doing="setting up the session")
-        return Session(wire, by_root=by_root)
+        return Session(wire, by_root=by_root, publication=publication)
     except BaseException:
         wire.close()
         raise

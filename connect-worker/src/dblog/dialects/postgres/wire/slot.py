@@ -191,7 +191,8 @@ def find_publication(session: Session, name: str) -> Publication | None:
 
 
 def follow_publication(session: Session, name: str) -> None:
-    """Rows of partitions come as the publication has them, if it is there, whatever the configuration would make."""
+    """Tables have the columns that the publication lists, and rows of partitions come as it has them, if it is there, whatever the configuration would make."""
+    session.publication = name
     found = find_publication(session, name)
     if found is not None:
         session.by_root = found.by_root
