@@ -334,6 +334,13 @@ def test_another_plugin(postgres: Postgres, database: str) -> None:
     assert "pgoutput" in str(error.value.errors)
 
 
+def test_an_option_of_the_plugin_that_the_server_is_too_old_for(postgres: Postgres, database: str) -> None:
+    with pytest.raises(
+        DefiniteError, match=r"slot\.stream\.params has origin, which is of PostgreSQL 16, and the server at .* runs 15; remove the key"
+    ):
+        checked(follower_of(postgres, database, **{"slot.stream.params": "origin=none"}))
+
+
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 

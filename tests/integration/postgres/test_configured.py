@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.errors import DefiniteError
-from stack import Postgres
-from support.postgres import execute, log_end
+from stack import Postgres, Postgres17
+from support.postgres import execute, log_end, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
+from support.servers import started
 
 
 @pytest.fixture
@@ -150,3 +152,31 @@ def test_the_statement_of_a_heartbeat_is_run_with_each_and_one_that_fails_does_n
     finally:
         follower.task.stop()
         drop_slots(postgres, postgres_database)
+
+
+@pytest.mark.parametrize(("origin", "ids"), [("none", [1, 3]), ("any", [1, 2, 3])])
+def test_changes_that_the_database_got_by_replication_are_left_out_where_the_configuration_says_so(
+    own_folder: Path, origin: str, ids: list[int]
+) -> None:
+    with started(Postgres17(own_folder / "server", durable=False)) as server:
+        database = new_database(server, "origins")
+        follower = PostgresFollower(server, database, **{"slot.stream.params": f"origin={origin}"})
+        follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "SELECT pg_replication_origin_create('elsewhere')")
+        follower.start()
+        follower.until_dumped()
+
+        follower.sql(
+            "INSERT INTO t VALUES (1)",
+            "SELECT pg_replication_origin_session_setup('elsewhere')",
+            "INSERT INTO t VALUES (2)",
+            "SELECT pg_replication_origin_session_reset()",
+            "INSERT INTO t VALUES (3)",
+        )
+        follower.until(lambda: any(row["id"] == ids[-1] for row in follower.rows.get("t", {}).values()))
+        follower.task.stop()
+
+        assert sorted(row["id"] for row in follower.rows["t"].values()) == ids
+        named = {
+            record["after"]["id"]: record["source"]["origin"] for name, record in follower.values if name == "t" and record is not None
+        }
+        assert named == {number: "elsewhere" if number == ids[1] == 2 else None for number in ids}

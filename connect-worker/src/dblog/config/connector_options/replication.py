@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dblog.config.connector_options.forms import LOW, REPLICATION, bool_option, int_option, long_option, not_yet, option
 from dblog.config.options import Value, not_negative_long, only, positive
 from dblog.config.replica_identities import identity_rules
+from dblog.config.stream_params import stream_params
 from dblog.errors import ConfigError
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
@@ -50,6 +51,14 @@ def _slot_name(value: Value, _all: Mapping[str, Value]) -> str | None:
 def _identities(value: Value, _all: Mapping[str, Value]) -> str | None:
     try:
         identity_rules(value if isinstance(value, str) else None)
+    except ConfigError as e:
+        return "; ".join(text for texts in e.errors.values() for text in texts)
+    return None
+
+
+def _stream_params(value: Value, _all: Mapping[str, Value]) -> str | None:
+    try:
+        stream_params(value if isinstance(value, str) else None)
     except ConfigError as e:
         return "; ".join(text for texts in e.errors.values() for text in texts)
     return None
@@ -96,11 +105,12 @@ REPLICATION_OPTIONS = (
     ),
     option(
         name="slot.stream.params",
-        doc="Further options of the plugin, as name=value;name=value.",
+        doc="Further options of the plugin, as name=value;name=value: origin=none (PostgreSQL 16 and later) leaves out what this database "
+        "has got from another one by replication. Dumps have such rows too.",
         importance=LOW,
         group=REPLICATION,
         label="Plugin options",
-        refused=only(because="dblog sets the options of pgoutput by itself, and takes no others yet; remove the key"),
+        check=_stream_params,
     ),
     int_option(
         name="slot.max.retries",

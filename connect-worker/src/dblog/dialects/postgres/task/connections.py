@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from dblog.config.options import Settings
+from dblog.config.stream_params import STREAM_PARAMS, stream_params
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.task.doubts import Doubts
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
@@ -123,7 +124,7 @@ class Connections:
             connection = LogConnection.open(
                 wire,
                 slot=self.slot,
-                options=options_of(self.publication, version=wire.version),
+                options=options_of(self.publication, further=stream_params(self.settings.text_or_none(STREAM_PARAMS))),
                 lsn=at.at.lsn,
                 confirmed=confirmed,
                 status_interval_s=min(5.0, self.settings.integer("status.update.interval.ms") / 1000),

@@ -9,6 +9,7 @@ from typing import Any
 from dblog.abort import Abort
 from dblog.config.namespaces import Namespace
 from dblog.config.options import Settings
+from dblog.config.stream_params import STREAM_PARAMS, stream_params
 from dblog.core.selection import Selection
 from dblog.core.timeline import Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
@@ -53,6 +54,7 @@ class PostgresKind:
                 cannot_show=source.plans.cannot_show,
                 reader=reader_name(settings),
                 read_only=settings.boolean("read.only"),
+                further=stream_params(settings.text_or_none(STREAM_PARAMS)),
             )
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]

@@ -11,6 +11,7 @@ import structlog
 from dblog.abort import Abort
 from dblog.config.replica_identities import OPTION as IDENTITIES
 from dblog.config.replica_identities import identity_rules
+from dblog.config.stream_params import STREAM_PARAMS, stream_params
 from dblog.core.dumps import Key
 from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
@@ -89,6 +90,7 @@ class PostgresServer:
             cannot_show=self._plans.cannot_show,
             reader=self.connections.reader_name,
             read_only=self.connections.read_only,
+            further=stream_params(self.settings.text_or_none(STREAM_PARAMS)),
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))
         self._publish([table.id for table in tables])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
@@ -12,7 +12,7 @@ from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
 
 NAMED_MAX = 20
-_STANDBY_SINCE = 160000
+_STANDBY_SINCE = _ORIGIN_SINCE = 160000
 _NOTHING, _DEFAULT, _FULL = "n", "d", "f"
 
 
@@ -26,17 +26,23 @@ def check(
     cannot_show: Callable[[Table], Sequence[str]],
     reader: str,
     read_only: bool,
+    further: Collection[str] = (),
 ) -> list[str]:
     """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
     ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``reader``: what the connector's own log connection is called,
-    which may read the slot.
+    which may read the slot. ``further``: options of the plugin that are asked for (slot.stream.params).
     """
     missing: list[str] = []
     warnings: list[str] = []
     require_slot_name(slot)
     standby = session.is_standby
     missing += _settings(session, standby=standby, read_only=read_only)
+    if "origin" in further and session.version < _ORIGIN_SINCE:
+        missing.append(
+            f"slot.stream.params has origin, which is of PostgreSQL 16, and the server at {session.settings.address} runs {session.version // 10000}; "
+            "remove the key"
+        )
     missing += _role(session)
     missing += _slot(session, slot, reader, warnings)
     missing += _publication(session, publication, autocreate, tables, standby=standby)

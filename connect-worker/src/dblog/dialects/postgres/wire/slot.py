@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
 
 import psycopg2
 
-from dblog.dialects.postgres.catalog.sql import quote, quote_table
+from dblog.dialects.postgres.catalog.sql import quote, quote_table, quote_text
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, open_wire, translate
@@ -221,11 +221,8 @@ def add_tables(session: Session, publication: Publication, tables: Sequence[Tabl
         raise PrivilegeError(message) from e
 
 
-def options_of(publication: str, *, version: int, binary: bool = False) -> str:
-    """The options of START_REPLICATION for pgoutput (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters")."""
-    name = quote(publication).replace("'", "''")
-    options: dict[str, Any] = {"proto_version": "1", "publication_names": name, "messages": "true"}
-    if binary:
-        options["binary"] = "true"
-    del version
-    return ", ".join(f"{key} '{value}'" for key, value in options.items())
+def options_of(publication: str, *, further: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The options of START_REPLICATION for pgoutput (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters"). ``further``: the user's own."""
+    name = quote(publication)
+    options = {"proto_version": "1", "publication_names": name, "messages": "true", **further}
+    return ", ".join(f"{key} {quote_text(value)}" for key, value in options.items())
