@@ -567,6 +567,9 @@ class SimSql:
     def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[Any, Any]:
         return "scan", (table, rows_max, where)
 
+    def by_place(self, table: Table) -> Table:
+        return table
+
     def key_indexes(self, table: Table) -> tuple[int, ...]:
         return tuple(names_of(table).index(name) for name in table.key)
 

@@ -99,6 +99,9 @@ class FakeSql:
     def key_lookup(self, table: Table, key: Row, after: Row | None, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         return f"lookup {table.id}", (key, after)
 
+    def by_place(self, table: Table) -> Table:
+        return table
+
     def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         return f"scan {table.id}", (rows_max,)
 

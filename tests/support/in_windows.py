@@ -35,11 +35,12 @@ class _Server(_Instead):
 
 class _Chunks(_Instead):
     _last_key: tuple[Any, ...] | None = None
+    """() of a chunk that was read by the place of its rows."""
 
     def select(self, *parameters: Any, **options: Any) -> ChunkRows:
         found: ChunkRows = self._real.select(*parameters, **options)
         if found.row_count > 1:  # a single row is the greatest key, which is asked for in a chunk's snapshot
-            self._last_key = found.last_key
+            self._last_key = found.last_key or ()
         return found
 
     def end_snapshot(self) -> None:

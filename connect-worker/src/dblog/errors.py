@@ -48,6 +48,10 @@ class UnknownKeyError(DefiniteError):
     """A key that the table's definition, as it is known, does not hold: the table has another one by now, or had another one then."""
 
 
+class RowsMovedError(DblogError):
+    """Rows that are read by their place are in other places by now: what was read of the table bounds nothing any more."""
+
+
 class DamagedLogError(DefiniteError):
     """An event of the log that cannot be read: a wrong checksum, or a length that does not fit. Reading it again shows whether it is so at the source.
 

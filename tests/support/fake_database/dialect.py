@@ -371,6 +371,9 @@ class FakeSql:
     def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, Row]:
         return f"scan {table.id}", (rows_max,)
 
+    def by_place(self, table: Table) -> Table:
+        return table
+
     def key_indexes(self, table: Table) -> tuple[int, ...]:
         return key_indexes(table)
 

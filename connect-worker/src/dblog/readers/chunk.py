@@ -31,7 +31,7 @@ from dblog.core.dumps import Key, KeyRange, TableDump
 from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.surrogate import keyed_by
 from dblog.core.watermark import Ticket
-from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError, discreet
+from dblog.errors import DefiniteError, RowsMovedError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError, discreet
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.chunknotes import Trouble
@@ -225,6 +225,8 @@ class ChunkReader:
             extent = self._extent(table)
             try:
                 by = keyed_by(version, extent.surrogate_key)
+                if not by.key:
+                    by = self._sql.by_place(by)
             except DefiniteError as e:
                 self._interleaver.fail_dump(table, str(e))
                 return
@@ -272,6 +274,10 @@ class ChunkReader:
                 return
             except UnknownKeyError:
                 log.info("the table's definition does not hold the key that its dump has come to, it begins again", table=str(table))
+                self._interleaver.change_table(table, lambda d: d.restarted(table))
+                continue
+            except RowsMovedError as e:
+                log.info("the table's dump begins again", table=str(table), reason=str(e))
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
             except ServerChangedError:

@@ -370,6 +370,9 @@ class ChunkSql(Protocol):
     def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, Key]:
         """The whole of a table without a key."""
 
+    def by_place(self, table: Table) -> Table:
+        """A table without a key, with the place of its rows for one, by which it is read in chunks; as it is, where a server has no places."""
+
     def key_indexes(self, table: Table) -> tuple[int, ...]:
         """Where the key columns stand in the select list, in key order."""
 

@@ -58,6 +58,11 @@ def _selected(column: Column) -> str:
     return name
 
 
+def by_place(table: Table) -> Table:
+    """As it is: a statement cannot name the place of a row."""
+    return table
+
+
 def key_indexes(table: Table) -> tuple[int, ...]:
     """Where the key columns stand in the select list, in key order."""
     index_of = {column.name.lower(): i for i, column in enumerate(table.columns)}

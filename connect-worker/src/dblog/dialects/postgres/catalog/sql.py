@@ -1,5 +1,5 @@
 """Every statement about rows of tables. Values stand in the text, quoted, for COPY takes no parameters; in their place a statement says of each key column
-whether its values are whole numbers, which lines of COPY do not show. Implements ``readers.contract.ChunkSql`` as a module.
+whether its values are whole numbers, which lines of COPY do not show.
 
 Rule source: PostgreSQL manual, 4.1 "Lexical Structure", 9.24.5 "Row Constructor Comparison". Sessions run with standard_conforming_strings=on.
 """
@@ -81,7 +81,7 @@ def _chunk(
     table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, only: str | None, more: str = ""
 ) -> Statement:
     conditions = [_compared(table, operator, bound) for bound, operator in ((after, ">"), (upto, "<=")) if bound is not None]
-    conditions += [] if only is None else [_bracketed(only)]
+    conditions += [] if only is None else [bracketed(only)]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {wanted} FROM {rows_of(table)}{where} ORDER BY {_key_list(table)} LIMIT {int(rows_max)}{more}", whole_numbers(table)
 
@@ -123,7 +123,7 @@ def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *,
     """One row if the table has this key, and it is greater than ``after``."""
     conditions = [_compared(table, "=", key)]
     conditions += [] if after is None else [_compared(table, ">", after)]
-    conditions += [] if where is None else [_bracketed(where)]
+    conditions += [] if where is None else [bracketed(where)]
     return f"SELECT 1 FROM {rows_of(table)} WHERE {' AND '.join(conditions)} LIMIT 2", whole_numbers(table)
 
 
@@ -181,9 +181,9 @@ def type_name(column: Column) -> str:
 
 
 def _only(where: str | None) -> str:
-    return "" if where is None else f" WHERE {_bracketed(where)}"
+    return "" if where is None else f" WHERE {bracketed(where)}"
 
 
-def _bracketed(where: str) -> str:
+def bracketed(where: str) -> str:
     """On lines of its own: should it end with a comment, the bracket is outside of that."""
     return f"(\n{where}\n)"

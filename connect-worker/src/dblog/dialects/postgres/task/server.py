@@ -16,7 +16,7 @@ from dblog.core.dumps import Key
 from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
-from dblog.dialects.postgres.catalog import conditions, given_keys, sql
+from dblog.dialects.postgres.catalog import chunk_sql, conditions, given_keys, sql
 from dblog.dialects.postgres.catalog.overrides import Overrides
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
@@ -51,7 +51,7 @@ log = structlog.get_logger(__name__)
 class PostgresServer:
     """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
 
-    chunk_sql = sql
+    chunk_sql = chunk_sql
     log_has_statements = False
 
     def __init__(

@@ -1,0 +1,73 @@
+"""Statements for chunks of a table without a key: by the place of its rows, in ranges of pages.
+
+A bound is (files, page): a number that stands for the files that hold the table, and the last page of the range, of each file. A row that moves is in the log,
+and so are rows behind the greatest page of the first chunk; but a statement that writes the whole table anew (VACUUM FULL, CLUSTER) moves rows without any.
+Then the files are others, and a bound of before means nothing. Rule source: PostgreSQL manual, 5.6 "System Columns" (ctid), 9.28 "System Administration
+Functions"; a range of ctid reads its own pages alone from version 14 on (release notes, TID range scans).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dblog.dialects.postgres.catalog.sql import Statement, bracketed, quote_table, quote_text, rows_of, select_list
+from dblog.errors import RowsMovedError
+from dblog.model import Table
+
+KEY = ("ctid files", "ctid page")
+"""What bounds the chunks of a table without a key; no column is called so by Table.key of a table that has one."""
+
+_ROWS_OF_PAGE = 50
+"""Of a table that was never analysed."""
+
+
+def by_place(table: Table) -> Table:
+    """A table without a key, with the place of its rows for one."""
+    return replace(table, key=KEY, primary_key=False)
+
+
+def chunk_select(
+    table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, *, where: str | None = None
+) -> Statement:
+    """The rows of the pages behind ``after`` up to ``upto``, at most so many. RowsMovedError where the bounds are of other files."""
+    if after is not None and upto is not None and after[0] != upto[0]:
+        message = f"the rows of {table.id} have been written anew, so they are in other places"
+        raise RowsMovedError(message)
+    conditions = [] if after is None else [f"ctid >= '({int(after[1]) + 1},0)'::pg_catalog.tid"]
+    conditions += [] if upto is None else [f"ctid < '({int(upto[1]) + 1},0)'::pg_catalog.tid"]
+    conditions += [] if where is None else [bracketed(where)]
+    only = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {select_list(table)} FROM {rows_of(table)}{only} LIMIT {int(rows_max)}", ()
+
+
+def max_key(table: Table) -> Statement:
+    """The last page; no row for a table without any."""
+    return f"SELECT files, pages - 1 FROM ({_places(table)}) AS p WHERE pages > 0", (True, True)
+
+
+def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any], row_count: int) -> Statement:
+    """The page that about so many rows end with, by the statistics."""
+    begin = -1 if after is None else int(after[1])
+    return (
+        f"SELECT files, least({int(upto[1])}, {begin} + greatest(1, ({int(row_count)} / rows_of_page)::bigint)) FROM ({_places(table)}) AS p",
+        (True, True),
+    )
+
+
+def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None) -> Statement:
+    """One row if the table is in the files that the bound is of, and that is behind ``after``."""
+    behind = after is None or (key[0] == after[0] and key[1] > after[1])
+    return f"SELECT 1 FROM ({_places(table)}) AS p WHERE files = {int(key[0])} AND {str(behind).lower()}", ()
+
+
+def _places(table: Table) -> str:
+    """One row: (files, pages of the largest, rows of a page). Files as the snapshot has them; their size is that of now, and with it no row is missed."""
+    name = f"{quote_text(quote_table(table.id))}::pg_catalog.regclass"
+    return (
+        "SELECT pg_catalog.hashtextextended(pg_catalog.string_agg(c.relfilenode::text, ',' ORDER BY c.oid), 0) AS files, "
+        "max(pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::bigint) AS pages, "
+        f"coalesce(nullif(sum(greatest(c.reltuples, 0))::float8 / nullif(max(c.relpages), 0), 0), {_ROWS_OF_PAGE}) AS rows_of_page "
+        f"FROM pg_catalog.pg_class c WHERE c.relkind = 'r' AND (c.oid = {name} OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree({name})))"
+    )
