@@ -64,7 +64,7 @@ help:
 	@echo '  make bench-tables [ARGS="--tables 200"]   a dump of 1 000 small tables, topics and schemas included; writes build/bench/manytables.json'
 	@echo '  make bench-table [ARGS="--rows 300000"]   a dump of one large table by one reader and by four; writes build/bench/onetable.json'
 	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
-	@echo '  make bench-transaction [ARGS="--gib 2"]   memory of a task that reads one huge transaction, plain and compressed'
+	@echo '  make bench-transaction [ARGS="--gib 2 --source postgres"]   memory of a task that reads one huge transaction, plain and compressed'
 	@echo
 	@echo 'The rest'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
@@ -231,7 +231,7 @@ compare-signals: setup
 kubernetes-test: setup
 	@$(BIN)/python -m pytest --exitfirst $(or $(ONLY),$(addprefix tests/kubernetes/,node_for_real.py chart_for_real.py))
 
-# A minute or more, and some 10 GB of disk meanwhile.
+# A minute or more, and some 10 GB of disk meanwhile, of PostgreSQL three times the size.
 bench-transaction: setup
 	@$(BIN)/python tests/bench/transaction.py $(ARGS)
 
