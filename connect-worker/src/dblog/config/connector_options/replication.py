@@ -112,6 +112,14 @@ REPLICATION_OPTIONS = (
         label="Plugin options",
         check=_stream_params,
     ),
+    bool_option(
+        name="dblog.log.streaming",
+        doc="Whether the server sends large transactions (beyond its logical_decoding_work_mem) while they are under way: they are kept on the "
+        "worker's disk, in the directory for temporary files, until they commit. Else the server keeps them on its own.",
+        default="false",
+        group=REPLICATION,
+        label="Stream transactions under way",
+    ),
     int_option(
         name="slot.max.retries",
         doc="Tries to begin reading the slot.",

@@ -85,3 +85,16 @@ class LogDecoder:
     @property
     def held(self) -> bool:
         """Whether the last call stopped early and ``feed(b"")`` would go on."""
+
+def next_border(data: bytes, at: int) -> tuple[int, int, int]:
+    """(start, end, letter) of the next copy message from ``at`` on that begins or ends a piece of a transaction under way, or ends one (S, E, c, A); (the end,
+    the end, 0) where there is none.
+    """
+
+def of_transaction(data: bytes, aborted: frozenset[int], unshown: dict[int, bytes]) -> bytes:
+    """Copy messages of a piece as they would be of a transaction that is sent whole. Those of the subtransactions ``aborted`` are left out, but for their
+    Relation messages, which wait in ``unshown`` until a row needs them.
+    """
+
+def shown(unshown: dict[int, bytes]) -> bytes:
+    """The copy messages that waited to the end of their transaction: the server does not describe these tables again."""

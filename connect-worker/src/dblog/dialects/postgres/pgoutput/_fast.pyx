@@ -4,7 +4,7 @@
 It makes what the reference implementations make (rowplan.ReferencePlan with row_image.PostgresImage, decoder_reference.ReferenceLogDecoder), byte for byte;
 property tests compare them. Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. What is of every
 dialect is in ``codecs/_fast_bytes.pxi`` and ``codecs/_fast_record.pxi``; beside this file are ``_fast_text.pxi`` (the server's texts as values),
-``_fast_plan.pxi`` (FastPlan), ``_fast_logged.pxi`` (FastLogged) and ``_fast_log.pxi`` (LogDecoder).
+``_fast_plan.pxi`` (FastPlan), ``_fast_logged.pxi`` (FastLogged), ``_fast_log.pxi`` (LogDecoder) and ``_fast_stream.pxi`` (transactions under way).
 """
 
 import dataclasses
@@ -24,3 +24,4 @@ include "_fast_text.pxi"
 include "_fast_plan.pxi"
 include "_fast_logged.pxi"
 include "_fast_log.pxi"
+include "_fast_stream.pxi"

@@ -70,6 +70,11 @@ class Connections:
         """Whether nothing may be written."""
         return self.settings.boolean("read.only")
 
+    @property
+    def streams(self) -> bool:
+        """dblog.log.streaming."""
+        return self.settings.boolean("dblog.log.streaming")
+
     def live_session(self) -> Session:
         """The session for questions of the log thread; opened again when the server has dropped it."""
         try:
@@ -124,7 +129,9 @@ class Connections:
             connection = LogConnection.open(
                 wire,
                 slot=self.slot,
-                options=options_of(self.publication, further=stream_params(self.settings.text_or_none(STREAM_PARAMS))),
+                options=options_of(
+                    self.publication, streaming=self.streams, further=stream_params(self.settings.text_or_none(STREAM_PARAMS))
+                ),
                 lsn=at.at.lsn,
                 confirmed=confirmed,
                 status_interval_s=min(5.0, self.settings.integer("status.update.interval.ms") / 1000),

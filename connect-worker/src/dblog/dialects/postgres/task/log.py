@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -19,6 +20,7 @@ from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncat
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress, sequence_at
 from dblog.dialects.postgres.pgoutput.position import lsn_text, sequence_of, wal_file
 from dblog.dialects.postgres.pgoutput.source_block import PostgresContext
+from dblog.dialects.postgres.pgoutput.streamed import StreamedTransactions
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
@@ -90,6 +92,7 @@ class PostgresLog:
         self._reader = PostgresReader(
             connection,
             decoder,
+            StreamedTransactions(tempfile.TemporaryFile) if self._connections.streams else None,
             schemas=self._schemas,
             messages=self._messages,
             put_back=self._put_back,
@@ -133,6 +136,7 @@ class PostgresReader:
         self,
         connection: LogConnection,
         decoder: Any,
+        streamed: StreamedTransactions | None,
         *,
         schemas: PostgresSchemas,
         messages: LogicalMessages,
@@ -144,6 +148,7 @@ class PostgresReader:
     ) -> None:
         self._connection = connection
         self._decoder = decoder
+        self._streamed = streamed
         self._schemas = schemas
         self._messages = messages
         self._put_back = put_back
@@ -177,9 +182,10 @@ class PostgresReader:
     def items(self) -> Iterator[LogItem]:
         """What the bytes that arrived hold."""
         data, self._received = self._received, b""
-        yield from self._feed(data)
-        while self._decoder.held:  # it stops behind a message that may change how the next ones are read
-            yield from self._feed(b"")
+        for piece in (data,) if self._streamed is None else self._streamed.take(data):
+            yield from self._feed(piece)
+            while self._decoder.held:  # it stops behind a message that may change how the next ones are read
+                yield from self._feed(b"")
 
     def flush(self) -> Iterator[LogItem]:
         """The rows that were kept back."""
@@ -202,6 +208,8 @@ class PostgresReader:
     def close(self) -> None:
         """Tell the server how far all is stored, and close the connection."""
         self._connection.close()
+        if self._streamed is not None:
+            self._streamed.close()
 
     def _feed(self, data: bytes) -> Iterator[LogItem]:
         try:

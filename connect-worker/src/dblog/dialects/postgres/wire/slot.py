@@ -221,8 +221,11 @@ def add_tables(session: Session, publication: Publication, tables: Sequence[Tabl
         raise PrivilegeError(message) from e
 
 
-def options_of(publication: str, *, further: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The options of START_REPLICATION for pgoutput (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters"). ``further``: the user's own."""
-    name = quote(publication)
-    options = {"proto_version": "1", "publication_names": name, "messages": "true", **further}
+def options_of(publication: str, *, streaming: bool = False, further: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The options of START_REPLICATION for pgoutput (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters"). ``streaming``: large transactions
+    come while they are under way. ``further``: the user's own.
+    """
+    options = {"proto_version": "1", "publication_names": quote(publication), "messages": "true", **further}
+    if streaming:
+        options |= {"proto_version": "2", "streaming": "on"}
     return ", ".join(f"{key} {quote_text(value)}" for key, value in options.items())

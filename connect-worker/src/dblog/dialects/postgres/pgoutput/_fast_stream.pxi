@@ -1,0 +1,107 @@
+# The copy messages of transactions that are sent before they end: where they begin and end, and what they are without their transaction's number.
+# See ``streamed.py``.
+
+
+cdef inline uint8_t _letter(const uint8_t* p, Py_ssize_t n) noexcept:
+    """What a copy message holds of the log; 0: nothing."""
+    return p[XLOG_DATA] if n > XLOG_DATA and p[0] == 119 else 0
+
+
+def next_border(bytes data not None, Py_ssize_t at):
+    """(start, end, letter) of the next copy message from ``at`` on that begins or ends a piece of a transaction, or ends such a transaction (S, E, c, A);
+    (the end, the end, 0) where there is none. ``start`` is where its length stands.
+    """
+    cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), n
+    cdef uint8_t letter
+    while at < size:
+        if size - at < LENGTH or size - at - LENGTH < <Py_ssize_t>little(base + at, LENGTH):
+            raise DamagedLogError("a copy message is cut off")
+        n = <Py_ssize_t>little(base + at, LENGTH)
+        letter = _letter(base + at + LENGTH, n)
+        if letter == 83 or letter == 69 or letter == 99 or letter == 65:  # S, E, c, A
+            return at, at + LENGTH + n, letter
+        at += LENGTH + n
+    return size, size, 0
+
+
+def of_transaction(bytes data not None, frozenset aborted not None, dict unshown not None):
+    """Copy messages of a piece as they would be of a transaction that is sent whole: without the number in front of each, without those of the
+    subtransactions ``aborted``, and without keepalives.
+
+    The server describes a table once in a transaction, be it in a subtransaction that is taken back. So a Relation message of such a one waits in
+    ``unshown``, by the table's number, until a row needs it.
+    """
+    cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0, n
+    cdef const uint8_t* p
+    cdef uint8_t letter
+    cdef uint32_t number
+    cdef Buf out
+    memset(&out, 0, sizeof(Buf))
+    try:
+        while at < size:
+            n = <Py_ssize_t>little(base + at, LENGTH)
+            p = base + at + LENGTH
+            letter = _letter(p, n)
+            at += LENGTH + n
+            if letter == 0:
+                continue
+            if letter == 79:  # O has no number
+                _write(&out, p, n, 0)
+                continue
+            if n < XLOG_DATA + ROW:
+                raise DamagedLogError("a message of a transaction under way is cut off")
+            number = <uint32_t>big(p + XLOG_DATA + ROW, 4) if n >= XLOG_DATA + ROW + 4 else 0
+            if aborted and <uint32_t>big(p + XLOG_DATA + 1, 4) in aborted:
+                if letter == 82:  # R
+                    unshown[number] = PyBytes_FromStringAndSize(<char*>p, n)
+                continue
+            if unshown:
+                if letter == 82:
+                    unshown.pop(number, None)
+                elif letter == 84:  # T may be of several tables
+                    _show(&out, unshown, list(unshown))
+                elif (letter == 73 or letter == 85 or letter == 68) and number in unshown:
+                    _show(&out, unshown, [number])
+            _write(&out, p, n, 4)
+        return PyBytes_FromStringAndSize(<char*>out.data, out.len) if out.len else b""
+    finally:
+        free(out.data)
+
+
+cdef int _show(Buf* out, dict unshown, list numbers) except -1:
+    """The Relation messages that waited."""
+    cdef bytes message
+    for number in numbers:
+        message = unshown.pop(number)
+        _write(out, <const uint8_t*>PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), 4)
+    return 0
+
+
+cdef int _write(Buf* out, const uint8_t* p, Py_ssize_t n, Py_ssize_t left_out) except -1:
+    """A copy message behind its length, without so many bytes behind its letter."""
+    cdef uint32_t shorter = <uint32_t>(n - left_out)
+    cdef uint8_t* w
+    if not room(out, LENGTH + n):
+        raise MemoryError
+    w = out.data + out.len
+    w[0] = shorter & 0xFF
+    w[1] = shorter >> 8 & 0xFF
+    w[2] = shorter >> 16 & 0xFF
+    w[3] = shorter >> 24
+    memcpy(w + LENGTH, p, XLOG_DATA + 1)
+    memcpy(w + LENGTH + XLOG_DATA + 1, p + XLOG_DATA + 1 + left_out, n - XLOG_DATA - 1 - left_out)
+    out.len += LENGTH + n - left_out
+    return 0
+
+
+def shown(dict unshown not None):
+    """The copy messages that waited to the end of their transaction: the server does not describe these tables again."""
+    cdef Buf out
+    memset(&out, 0, sizeof(Buf))
+    try:
+        _show(&out, unshown, list(unshown))
+        return PyBytes_FromStringAndSize(<char*>out.data, out.len) if out.len else b""
+    finally:
+        free(out.data)
