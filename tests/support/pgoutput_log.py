@@ -69,8 +69,9 @@ class Stream:
     def relation(self, number: int, name: str, columns: list[str], *, schema: str = "shop", identity: str = "d") -> Self:
         return self.add(relation_body(number, name, columns, schema=schema, identity=identity), lsn=0)
 
-    def insert(self, number: int, row: Row) -> Self:
-        return self.add(struct.pack(">cI", b"I", number) + change_of(None, row))
+    def insert(self, number: int, row: Row, *, lsn: int | None = None) -> Self:
+        """``lsn``: where it was written, if not behind the message before."""
+        return self.add(struct.pack(">cI", b"I", number) + change_of(None, row), lsn=lsn)
 
     def update(self, number: int, before: Row | None, after: Row, *, letter: bytes = b"O") -> Self:
         return self.add(struct.pack(">cI", b"U", number) + change_of(before, after, letter=letter))

@@ -308,6 +308,32 @@ def test_a_truncate_of_several_tables_in_the_middle_of_a_transaction(postgres: P
     assert follower.ops("u") == ["r", "t"]
 
 
+def test_another_publication_in_the_middle_of_a_transaction_loses_no_row(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(
+        postgres, database, **{"publication.autocreate.mode": "disabled", "publication.name": "one", "max.batch.size": "100"}
+    )
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "CREATE TABLE u (id INT PRIMARY KEY)",
+        "CREATE PUBLICATION one FOR TABLE t, u, z",
+        "CREATE PUBLICATION two FOR TABLE u, z",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("BEGIN; INSERT INTO t SELECT generate_series(1, 1000); INSERT INTO u SELECT generate_series(1, 1000); COMMIT")
+    while len(follower.rows.get("t", {})) < 500:
+        follower.poll(records_max=100)
+    assert follower.offset is not None
+    assert follower.offset.get("dblog_event")
+    follower.config |= {"publication.name": "two", "table.include.list": "public.u,public.z"}
+    follower.restart()
+    sentinel(follower)
+    found = len(follower.rows.get("u", {}))
+    follower.task.stop()
+    assert found == 1000
+
+
 def test_a_slot_that_is_dropped_under_a_running_task_ends_the_task(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database)
     follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY)")

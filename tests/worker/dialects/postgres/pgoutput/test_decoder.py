@@ -299,6 +299,53 @@ def test_a_restart_inside_a_transaction_passes_over_what_was_taken(make: Callabl
         assert [one["after"]["id"] for one in envelopes(make().drain(raw, at=offset))] == [*left, 4]
 
 
+@pytest.mark.parametrize(("before", "after"), [("t$ t2", "t2"), ("t$ t2", "t$"), ("t2", "t$ t2"), ("t$", "t$ t2")])
+def test_a_restart_with_another_publication_goes_on_behind_the_last_change_that_was_taken(
+    make: Callable[..., Watched], before: str, after: str
+) -> None:
+    """Places of the log, each with rows of one table: a multi-row insert is one record of the log."""
+    places = [(100, "t$", [1, 2, 3]), (200, "t2", [4, 5]), (300, "t$", [6]), (400, "t2", [7, 8]), (500, "t$", [9])]
+
+    def log_of(published: str) -> bytes:
+        stream = Stream()
+        stream.begin(0x9000)
+        seen: set[str] = set()
+        for lsn, name, ids in places:
+            number = 5 if name == "t$" else 7
+            if name in published.split() and name not in seen:
+                table(stream, number, name)
+                seen.add(name)
+            for one in ids if name in published.split() else []:
+                stream.insert(number, [b"%d" % one, b"x"], lsn=lsn)
+        return stream.commit().bytes()
+
+    def rows_of(published: str) -> list[int]:
+        return [one for _, name, ids in places if name in published.split() for one in ids]
+
+    seen = make(records_max=1).drain(log_of(before))
+    offsets = [item[4] for item in seen if isinstance(item, tuple) and isinstance(item[0], list) if item[4].in_transaction]
+    numbers = [one["source"]["sequence"] for one in envelopes(seen)]
+
+    assert len(offsets) == len(rows_of(before))
+    for at, offset in enumerate(offsets):
+        last = rows_of(before)[at]
+        rest = envelopes(make().drain(log_of(after), at=offset))
+        assert sorted(one["after"]["id"] for one in rest) == [one for one in rows_of(after) if one > last]
+        assert all(one["source"]["sequence"] > numbers[at] for one in rest)
+
+
+def test_a_position_that_moves_on_in_front_of_a_transaction_that_comes_again_still_shows_how_far_it_was_taken(
+    make: Callable[..., Watched],
+) -> None:
+    stream = inserts(table(Stream().begin(0x1_0000_9000)), 1, 2).commit()
+    offset = next(item[4] for item in make(records_max=1).drain(stream.bytes()) if isinstance(item, tuple) and isinstance(item[0], list))
+    keepalive = Stream().keepalive(0x1_0000_0500).bytes()
+
+    (*_, moved, _) = make().drain(keepalive, at=offset)
+
+    assert (moved[4].lsn, moved[4].commit_lsn, moved[4].event) == (0x1_0000_0500, 0x1_0000_9000, 1)
+
+
 def test_a_relation_comes_out_when_it_differs_and_stops_the_decoder(make: Callable[..., Watched]) -> None:
     watched = make()
     watched.decoder.start(LogOffset(lsn=7), epoch=0, now_us=lambda: NOW)

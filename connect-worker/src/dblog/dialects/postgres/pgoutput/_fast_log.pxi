@@ -75,6 +75,8 @@ cdef class LogDecoder:
     cdef uint64_t lsn
     cdef uint64_t skip_commit
     cdef int64_t skip
+    cdef uint64_t skip_lsn   # where the last change that was taken was written, and which one of that place it was; 0: not known
+    cdef int64_t skip_change
     cdef object resumed      # TransactionCounts of the offset where reading began
     cdef uint64_t row_lsn
     cdef str kind
@@ -82,6 +84,8 @@ cdef class LogDecoder:
     cdef uint64_t commit_lsn    # 0: there is none
     cdef uint32_t xid
     cdef int64_t event          # its changes that were taken
+    cdef uint64_t change_lsn    # where the last of them was written
+    cdef int64_t change         # how many of that place have come
     cdef int64_t ts_us
     cdef int64_t low            # D7's second number in front of its first change
     cdef Ctx ctx
@@ -150,12 +154,16 @@ cdef class LogDecoder:
         self.now_us = now_us
         self.skip_commit = at.commit_lsn
         self.skip = at.event
+        self.skip_lsn = at.change_lsn
+        self.skip_change = at.change
         self.resumed = at.transaction
         self.row_lsn = 0
         self.kind = ""
         self.commit_lsn = 0
         self.xid = 0
         self.event = 0
+        self.change_lsn = 0
+        self.change = 0
         self.ts_us = 0
         self.origin = None
         self.origin_bytes = None
@@ -282,6 +290,8 @@ cdef class LogDecoder:
             if not self.commit_lsn and lsn > self.lsn:
                 self.lsn = lsn  # everything that ended in front of it has been sent
                 self.moved = 1
+                if lsn > self.skip_commit:
+                    self.skip = 0
         else:
             raise self.damaged("a copy message of an unknown kind")
         return 0
@@ -325,6 +335,8 @@ cdef class LogDecoder:
         self.xid = xid
         self.ts_us = ts_us
         self.event = 0
+        self.change_lsn = 0
+        self.change = 0
         self.low = <int64_t>((aligned & 0xFFFFFFFF) >> 3 << NUMBER_BITS)
         self.changed = NO_TABLES
         self.number += 1
@@ -407,7 +419,8 @@ cdef class LogDecoder:
 
     cdef int truncate(self, truncate, uint64_t lsn) except -1:
         self.changed = self.changed.union(truncate.relations)
-        if self.next_was_taken():
+        if self.was_taken(lsn):
+            self.take(lsn)
             return 0
         self.kind = "TRUNCATE"
         self.row_lsn = lsn
@@ -430,28 +443,58 @@ cdef class LogDecoder:
                 )
             )
             return 0
-        if self.next_was_taken():
+        if self.was_taken(lsn):
+            self.take(lsn)
             return 0
         self.kind = "MESSAGE"
         self.row_lsn = lsn
         return self.event_out(message, lsn, 1)
 
-    cdef bint next_was_taken(self):
-        """Count a change of the transaction; whether an earlier connection has taken it."""
+    cdef inline int64_t numbered(self, uint64_t lsn) noexcept:
+        """Which change of its place the next one is."""
+        return self.change + 1 if lsn == self.change_lsn else 1
+
+    cdef inline bint was_taken(self, uint64_t lsn) noexcept:
+        """Whether an earlier connection has taken the next change of the transaction, which was written there. Changes of a transaction come in that order."""
+        if not self.skip:
+            return 0
+        if self.skip_lsn:
+            if lsn < self.skip_lsn or (lsn == self.skip_lsn and self.numbered(lsn) <= self.skip_change):
+                return 1
+        elif self.event < self.skip:
+            return 1
+        # The last one that was taken is not published any more.
+        self.event = self.skip
+        self.change_lsn = self.skip_lsn
+        self.change = self.skip_change
+        self.skip = 0
+        return 0
+
+    cdef inline void take(self, uint64_t lsn) noexcept:
+        """Count a change of the transaction. Numbers go on behind those that were given, and none is given twice. # I2"""
+        self.change = self.numbered(lsn)
+        self.change_lsn = lsn
         self.event += 1
-        return self.event <= self.skip
+        if not self.skip:
+            return
+        if (lsn == self.skip_lsn and self.change == self.skip_change) or (not self.skip_lsn and self.event == self.skip):
+            self.event = self.skip
+            self.skip = 0
+        else:
+            self.event = min(self.event, self.skip - 1)
 
     cdef int event_out(self, message, uint64_t lsn, bint taken) except -1:
         """A message by itself, behind the rows in front of it. ``taken``: it counts as a change."""
-        self.event -= taken
+        cdef int64_t number = self.event + 1
         self.emit_batch(0)
-        self.event += taken
+        if taken:
+            self.take(lsn)
         self.items.append(
             LogEvent(
                 message=message,
                 lsn=lsn or self.commit_lsn,  # a Relation message has none
                 commit_lsn=self.commit_lsn or self.lsn,
-                number=self.event if taken else self.event + 1,
+                number=number,
                 xid=self.xid,
                 ts_us=self.ts_us,
                 position=self.offset(),
@@ -476,20 +519,21 @@ cdef class LogDecoder:
                 raise self.damaged(f"a row of table number {number} without its Relation message")
             self.slots[slot] = table
             self.slot_numbers[slot] = number
+        was_taken = self.was_taken(lsn)
         if not table.asked:
             self.ask(table)
-        was_taken = self.event < self.skip
         if table.changed_in != self.number:
             table.changed_in = self.number
             self.changed = self.changed | table.alone if self.changed else table.alone
         if was_taken or table.output is None or self.left_out:
             self.left_out = self.left_out and (was_taken or table.output is None)
-            self.event += 1
             if not was_taken and table.output is None:
                 self.passed_over(op, table, p, n, lsn)
+            else:
+                self.take(lsn)
             return 0
         self.encode(op, table.output, p, n, lsn)
-        self.event += 1
+        self.take(lsn)
         self.moved = 1
         if self.records >= self.records_max or self.bytes_ >= self.bytes_max:
             self.emit_batch(0)
@@ -521,6 +565,7 @@ cdef class LogDecoder:
         relation = table.relation
         if self.signal_tables and relation.schema and TableId(relation.schema, relation.name) in self.signal_tables:
             return self.signal(op, relation, PyBytes_FromStringAndSize(<char*>p, n), lsn)
+        self.take(lsn)
         if table.parked:
             self.parked += 1
         else:
@@ -531,6 +576,7 @@ cdef class LogDecoder:
     cdef int signal(self, uint8_t op, relation, bytes body, uint64_t lsn) except -1:
         _, after, _ = images(chr(op), body)
         if op != CREATE or after is None:
+            self.take(lsn)
             return 0
         fault = None
         texts = [None] * SIGNAL_COLUMNS
@@ -654,10 +700,25 @@ cdef class LogDecoder:
 
     cdef object offset(self):
         cdef bint open_ = self.commit_lsn and self.event
+        if self.skip:  # nothing that is new has come yet of the transaction that was taken in part
+            return LogOffset(
+                lsn=self.lsn,
+                commit_lsn=self.skip_commit,
+                event=self.skip,
+                change_lsn=self.skip_lsn,
+                change=self.skip_change,
+                row_lsn=self.row_lsn,
+                xid=self.xid,
+                ts_us=self.ts_us,
+                kind=self.kind,
+                transaction=None if self.resumed is None else self.resumed.copy(),
+            )
         return LogOffset(
             lsn=self.lsn,
             commit_lsn=self.commit_lsn if open_ else 0,
             event=self.event if open_ else 0,
+            change_lsn=self.change_lsn if open_ else 0,
+            change=self.change if open_ else 0,
             row_lsn=self.row_lsn,
             xid=self.xid,
             ts_us=self.ts_us,

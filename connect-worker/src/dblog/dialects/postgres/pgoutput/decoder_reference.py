@@ -2,7 +2,8 @@
 
 Pure: it never blocks and does no I/O. Rows gather in batches; a message that may change how the next ones are read (a Relation that differs from the last
 one of its number, a TRUNCATE) comes out by itself, in order, and the decoder stops behind it until it is fed again. A transaction that an earlier
-connection has taken in part comes again from its beginning, in the same order, and as many of its changes are passed over as were taken. # I1
+connection has taken in part comes again from its beginning, in the same order, and its changes are passed over up to the last one that was taken. That one is
+known by where it was written, for another publication gives more of them, or fewer. # I1
 """
 
 from __future__ import annotations
@@ -85,9 +86,10 @@ class ReferenceLogDecoder:
     def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
         """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""
         self._lsn, self._epoch, self._now_us = at.lsn, epoch, now_us
-        self._skip_commit, self._skip = at.commit_lsn, at.event
+        self._skip_commit, self._skip, self._skip_to = at.commit_lsn, at.event, (at.change_lsn, at.change)
         self._counted_before = at.transaction
         self._commit_lsn = self._event = self._xid = self._ts_us = 0
+        self._change = (0, 0)
         self._origin: messages.Origin | None = None
         self._changed: set[int] = set()
         self._counts: TransactionCounts | None = None
@@ -150,6 +152,7 @@ class ReferenceLogDecoder:
                 _, lsn, _, _ = messages.KEEPALIVE.unpack_from(data)
                 if not self._commit_lsn and lsn > self._lsn:
                     self._lsn, self._moved = lsn, True  # everything that ended in front of it has been sent
+                    self._skip = self._skip if lsn <= self._skip_commit else 0
             case _:
                 raise self._damaged("a copy message of an unknown kind")
 
@@ -186,7 +189,7 @@ class ReferenceLogDecoder:
 
     def _begin(self, begin: messages.Begin) -> None:
         self._commit_lsn, self._xid, self._ts_us = begin.commit_lsn, begin.xid, begin.ts_us
-        self._event, self._origin = 0, None
+        self._event, self._change, self._origin = 0, (0, 0), None
         self._changed = set()
         if begin.commit_lsn != self._skip_commit:
             self._skip = 0
@@ -219,7 +222,8 @@ class ReferenceLogDecoder:
 
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
         self._changed.update(truncate.relations)
-        if self._next_was_taken():
+        if self._was_taken(lsn):
+            self._take(lsn)
             return
         self._kind, self._row_lsn = "TRUNCATE", lsn
         self._event_out(truncate, lsn, taken=True)
@@ -233,23 +237,43 @@ class ReferenceLogDecoder:
                 LogEvent(message=message, lsn=lsn, commit_lsn=lsn, number=1, xid=0, ts_us=self._source_ts_us, position=position)
             )
             return
-        if self._next_was_taken():
+        if self._was_taken(lsn):
+            self._take(lsn)
             return
         self._kind, self._row_lsn = "MESSAGE", lsn
         self._event_out(message, lsn, taken=True)
 
-    def _next_was_taken(self) -> bool:
-        """Count a change of the transaction; whether an earlier connection has taken it."""
+    def _numbered(self, lsn: int) -> tuple[int, int]:
+        """A change of the transaction by where it was written: one record of the server's log may hold many rows."""
+        return lsn, self._change[1] + 1 if lsn == self._change[0] else 1
+
+    def _was_taken(self, lsn: int) -> bool:
+        """Whether an earlier connection has taken the next change of the transaction, which was written there. Changes of a transaction come in that order."""
+        if not self._skip:
+            return False
+        if self._numbered(lsn) <= self._skip_to if self._skip_to[0] else self._event < self._skip:
+            return True
+        # The last one that was taken is not published any more.
+        self._event, self._change, self._skip = self._skip, self._skip_to, 0
+        return False
+
+    def _take(self, lsn: int) -> None:
+        """Count a change of the transaction. Numbers go on behind those that were given, and none is given twice. # I2"""
+        self._change = self._numbered(lsn)
         self._event += 1
-        return self._event <= self._skip
+        if not self._skip:
+            return
+        if self._change == self._skip_to or (not self._skip_to[0] and self._event == self._skip):
+            self._event, self._skip = self._skip, 0
+        else:
+            self._event = min(self._event, self._skip - 1)
 
     def _event_out(self, message: Relation | messages.Truncate | messages.Message | SignalRow, lsn: int, *, taken: bool) -> None:
         """A message by itself, behind the rows in front of it. ``taken``: it counts as a change."""
-        event = self._event
-        self._event -= taken
         self._emit_batch()
-        self._event = event
-        number = event if taken else event + 1
+        number = self._event + 1
+        if taken:
+            self._take(lsn)
         self._out.append(
             LogEvent(
                 message=message,
@@ -271,21 +295,21 @@ class ReferenceLogDecoder:
         table = self._relations.get(number)
         if table is None:
             raise self._damaged(f"a row of table number {number} without its Relation message")
+        was_taken = self._was_taken(lsn)
         if not table.asked:
             self._ask(table)
-        was_taken = self._event < self._skip
         encoder = table.encoder
         self._changed.add(number)
         if was_taken or encoder is None or self._leave_out:
             self._leave_out = self._leave_out and (was_taken or encoder is None)
-            self._event += 1
+            if not was_taken and encoder is None and TableId(table.relation.schema, table.relation.name) in self._signal_tables:
+                self._signal(op, table, body, lsn)
+                return
+            self._take(lsn)
             if not was_taken and encoder is None:
-                if table.relation.schema and TableId(table.relation.schema, table.relation.name) in self._signal_tables:
-                    self._signal(op, table, body, lsn)
-                else:
-                    self.counts.parked += table.parked
-                    self.counts.other_tables += not table.parked
-                    self._moved = True
+                self.counts.parked += table.parked
+                self.counts.other_tables += not table.parked
+                self._moved = True
             return
         try:
             self._encode(op, encoder, body, lsn)
@@ -294,7 +318,7 @@ class ReferenceLogDecoder:
         except DefiniteError as e:
             message = f"{e} (transaction {self._xid}, committed at {lsn_text(self._commit_lsn)})"
             raise BadRowsError(message) from e
-        self._event += 1
+        self._take(lsn)
         self._moved = True
         if self._records >= self._records_max or self._bytes >= self._bytes_max:
             self._emit_batch()
@@ -309,6 +333,7 @@ class ReferenceLogDecoder:
     def _signal(self, op: Op, table: _Table, body: bytes, lsn: int) -> None:
         _, after, _ = images(op, body)
         if op != "c" or after is None:
+            self._take(lsn)
             return
         fault = None
         texts: list[str | None] = [None] * _SIGNAL_COLUMNS
@@ -377,11 +402,26 @@ class ReferenceLogDecoder:
     # ---- output
 
     def _offset(self) -> LogOffset:
+        if self._skip:  # nothing that is new has come yet of the transaction that was taken in part
+            return LogOffset(
+                lsn=self._lsn,
+                commit_lsn=self._skip_commit,
+                event=self._skip,
+                change_lsn=self._skip_to[0],
+                change=self._skip_to[1],
+                row_lsn=self._row_lsn,
+                xid=self._xid,
+                ts_us=self._ts_us,
+                kind=self._kind,
+                transaction=None if self._counted_before is None else self._counted_before.copy(),
+            )
         open_ = self._commit_lsn and self._event
         return LogOffset(
             lsn=self._lsn,
             commit_lsn=self._commit_lsn if open_ else 0,
             event=self._event if open_ else 0,
+            change_lsn=self._change[0] if open_ else 0,
+            change=self._change[1] if open_ else 0,
             row_lsn=self._row_lsn,
             xid=self._xid,
             ts_us=self._ts_us,

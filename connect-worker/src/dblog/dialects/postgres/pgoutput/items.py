@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 class LogOffset:
     """Where reading would go on. ``lsn`` is the resume point: every transaction that ended in front of it has been taken, whatever else was.
 
-    ``commit_lsn`` is the open transaction's, 0 outside; ``event`` counts its rows, messages and truncates that were taken. ``row_lsn``, ``xid``,
-    ``ts_us`` and ``kind`` are those of the newest of them, for Debezium's offset.
+    ``commit_lsn`` is the open transaction's, 0 outside; ``event`` counts its rows, messages and truncates that were taken. ``change_lsn`` is where the newest
+    of them was written, and ``change`` how many of that place were taken: by these two it is found again, whatever else a publication gives (0: not known).
+    ``row_lsn``, ``xid``, ``ts_us`` and ``kind`` are those of the newest record, for Debezium's offset.
     """
 
     lsn: int
     commit_lsn: int = 0
     event: int = 0
+    change_lsn: int = 0
+    change: int = 0
     row_lsn: int = 0
     xid: int = 0
     ts_us: int = 0

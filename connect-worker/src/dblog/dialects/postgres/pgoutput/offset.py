@@ -2,8 +2,9 @@
 
 Keys and meaning are Debezium's (``lsn``, ``lsn_proc``, ``lsn_commit``, ``txId``, ``ts_usec``, ``messageType``), so a connector can be taken over from Debezium
 and handed back: ``lsn_commit`` is the end of the last transaction that was taken whole, where both go on. Ours beside them: ``dblog_server`` (the system
-that the LSNs belong to, and its timeline), ``dblog_epoch`` (how often that has changed: D7), ``dblog_commit`` and ``dblog_event`` (inside a transaction: its
-commit LSN, and how many of its changes to pass over), ``dblog_windows`` and ``dblog_unreported`` (both readers/offset.py).
+that the LSNs belong to, and its timeline), ``dblog_epoch`` (how often that has changed: D7), ``dblog_commit``, ``dblog_event``, ``dblog_change_lsn`` and
+``dblog_change`` (inside a transaction: its commit LSN, how many of its changes were taken, and where the last of them is), ``dblog_windows`` and
+``dblog_unreported`` (both readers/offset.py).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class PostgresProgress:
             lsn=lsn,
             commit_lsn=_integer(offset, "dblog_commit"),
             event=_integer(offset, "dblog_event"),
+            change_lsn=_integer(offset, "dblog_change_lsn"),
+            change=_integer(offset, "dblog_change"),
             row_lsn=_integer(offset, "lsn"),
             xid=_integer(offset, "txId"),
             ts_us=_integer(offset, "ts_usec"),
@@ -67,6 +70,8 @@ class PostgresProgress:
             lsn=position.lsn,
             commit_lsn=position.commit_lsn,
             event=position.event,
+            change_lsn=position.change_lsn,
+            change=position.change,
             row_lsn=position.row_lsn or before.row_lsn,
             xid=position.xid or before.xid,
             ts_us=position.ts_us or before.ts_us,
@@ -141,7 +146,13 @@ class PostgresProgress:
             out["txId"] = at.xid
         if at.kind:
             out["messageType"] = at.kind
-        counts = {"dblog_commit": at.commit_lsn, "dblog_event": at.event, "dblog_epoch": self.epoch}
+        counts = {
+            "dblog_commit": at.commit_lsn,
+            "dblog_event": at.event,
+            "dblog_change_lsn": at.change_lsn,
+            "dblog_change": at.change,
+            "dblog_epoch": self.epoch,
+        }
         out |= {name: value for name, value in counts.items() if value}
         if self.server is not None:
             out["dblog_server"] = self.server
