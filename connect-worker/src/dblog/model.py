@@ -67,6 +67,8 @@ class Column:
     hidden: bool = False
     """In the log's image only: no SELECT can name it and no record has it (MariaDB's hash of a UNIQUE text)."""
     comment: str | None = None
+    number: int | None = None
+    """The server's own (attnum), which the column keeps under another name, and no other column of the table gets; None where the server has none."""
     written: Written | None = field(default=None, compare=False)
     """None: as the server prints it. Left out of comparisons: the same rows, the same schema."""
 

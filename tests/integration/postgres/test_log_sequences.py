@@ -124,6 +124,73 @@ def test_a_table_made_again_with_another_key_has_that_key(postgres: Postgres, da
     assert [name for name in keys(follower, "t") if '"b"' in name], keys(follower, "t")
 
 
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+@pytest.mark.parametrize("columns", ["c INT, d INT", "d INT, c INT"], ids=["within", "last"])
+def test_a_column_that_is_dropped_and_made_again_has_its_new_values(postgres: Postgres, database: str, columns: str, away: bool) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        f"CREATE TABLE t (id INT PRIMARY KEY, {columns})",
+        "INSERT INTO t (id, c, d) VALUES (1, 10, 100), (2, 20, 200)",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO t (id, c, d) VALUES (3, 30, 300)")
+    sentinel(follower)
+    if away:
+        follower.task.stop()
+
+    follower.sql("ALTER TABLE t DROP COLUMN c", "ALTER TABLE t ADD COLUMN c INT", "INSERT INTO t (id, c, d) VALUES (4, 40, 400)")
+    if away:
+        follower.restart()
+    sentinel(follower)
+    follower.until_equal("t")
+
+    assert sorted((row["id"], row["c"]) for row in follower.rows["t"].values()) == [(1, None), (2, None), (3, None), (4, 40)]
+    follower.task.stop()
+
+
+def test_two_columns_that_swap_their_names_have_the_values_of_the_other(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, c INT, d INT)", "INSERT INTO t VALUES (1, 10, 100)"
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql(
+        "ALTER TABLE t RENAME c TO e; ALTER TABLE t RENAME d TO c; ALTER TABLE t RENAME e TO d", "INSERT INTO t (id, c) VALUES (2, 20)"
+    )
+    sentinel(follower)
+    follower.until_equal("t")
+
+    assert sorted((row["id"], row["c"], row["d"]) for row in follower.rows["t"].values()) == [(1, 100, 10), (2, 20, None)]
+    follower.task.stop()
+
+
+def test_a_column_that_becomes_another_enum_has_its_new_values(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TYPE mood AS ENUM ('low', 'high')",
+        "CREATE TYPE weather AS ENUM ('rain', 'sun')",
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE t (id INT PRIMARY KEY, m mood)",
+        "INSERT INTO t VALUES (1, 'low'), (2, 'high')",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql(
+        "ALTER TABLE t ALTER m TYPE weather USING (CASE m WHEN 'low' THEN 'rain' ELSE 'sun' END)::weather",
+        "INSERT INTO t VALUES (3, 'sun')",
+    )
+    sentinel(follower)
+    follower.until_equal("t")
+
+    assert sorted((row["id"], row["m"]) for row in follower.rows["t"].values()) == [(1, "rain"), (2, "sun"), (3, "sun")]
+    follower.task.stop()
+
+
 def test_a_key_column_that_was_renamed_while_the_connector_was_away_is_the_key(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database)
     follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
@@ -248,6 +315,33 @@ def test_two_tables_that_swap_their_names(postgres: Postgres, database: str) -> 
     sentinel(follower)
     assert '{"id":4}' in keys(follower, "b")
     assert '{"code":10}' in keys(follower, "a")
+    follower.task.stop()
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_two_tables_of_equal_columns_that_swap_their_names_are_both_dumped_again(
+    postgres: Postgres, database: str, first: str, away: bool
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "CREATE TABLE a (id INT PRIMARY KEY, v TEXT)",
+        "CREATE TABLE b (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO a VALUES (1, 'a')",
+        "INSERT INTO b VALUES (1, 'b')",
+    )
+    follower.start()
+    follower.until_dumped()
+    if away:
+        follower.task.stop()
+    follower.sql("ALTER TABLE a RENAME TO c; ALTER TABLE b RENAME TO a; ALTER TABLE c RENAME TO b")
+    follower.sql(f"INSERT INTO {first} VALUES (2, 'x')", f"INSERT INTO {'b' if first == 'a' else 'a'} VALUES (3, 'y')")
+    if away:
+        follower.restart()
+    sentinel(follower)
+    follower.until_equal("a")
+    follower.until_equal("b")
     follower.task.stop()
 
 

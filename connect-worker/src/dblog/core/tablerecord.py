@@ -76,6 +76,7 @@ COLUMN_FIELDS = {
     "invisible": "invisible",
     "hidden": "hidden",
     "comment": "comment",
+    "number": "number",
 }
 """model.Column's fields -> names in the record."""
 

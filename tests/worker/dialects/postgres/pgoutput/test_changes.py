@@ -35,6 +35,8 @@ TABLE = Table(id=T, columns=(ID, NAME), key=("id",))
         ((ID, column("name", "bpchar", length=40)), "was varchar"),
         ((column("id", "int8", nullable=False), NAME), "was int4"),
         ((NAME, ID), None),
+        ((NAME, replace(ID, number=7)), None),
+        ((ID, column("name", "bpchar", length=40, type_text="public.title")), "is public.title"),
     ],
 )
 def test_old_rows_are_other_ones_without_rows_in_the_log(after, why):
@@ -42,6 +44,21 @@ def test_old_rows_are_other_ones_without_rows_in_the_log(after, why):
 
     assert (found is None) == (why is None), found
     assert why is None or why in str(found)
+
+
+def test_a_column_that_was_dropped_and_made_again_has_other_values_and_one_that_moved_under_another_name_too():
+    first, second = replace(ID, number=1), column("other", number=2)
+
+    assert rewrites((first, second), (first, second)) is None
+    assert "another one" in str(rewrites((first, second), (first, replace(second, number=3))))
+    assert "another one" in str(rewrites((first, second), (replace(second, name="id"), replace(first, name="other"))))
+
+
+def test_an_enum_of_other_members_is_another_type():
+    mood = column("m", "enum", type_text="public.mood", members=("low", "high"))
+
+    assert "is public.weather" in str(rewrites((mood,), (replace(mood, type_text="public.weather"),)))
+    assert rewrites((mood,), (replace(mood, members=("low", "mid", "high")),)) is None
 
 
 def test_a_numeric_with_another_scale_has_other_values():

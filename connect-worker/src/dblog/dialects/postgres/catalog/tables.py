@@ -36,7 +36,7 @@ def tables_sql(*, by_root: bool) -> str:
 
 _COLUMNS_SQL = (
     "SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, pg_catalog.format_type(a.atttypid, a.atttypmod), "
-    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '' "
+    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '', a.attnum "
     "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
     "WHERE a.attrelid = ANY(%s::oid[]) AND {condition} ORDER BY a.attrelid, a.attnum"
 )
@@ -76,6 +76,10 @@ INDEXES_SQL = (
     "WHERE i.indrelid = ANY(%s::oid[]) AND m.amname = 'btree' ORDER BY i.indrelid, NOT i.indisprimary, NOT i.indisreplident, c.relname"
 )
 
+COLUMN_NUMBERS_SQL = (
+    "SELECT a.attname, a.attnum FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped"
+)
+
 _TEXT_LITERAL = re.compile(r"E?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
 _NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\)?(?:::.*)?", re.IGNORECASE)
 _NULL = re.compile(r"NULL(?:::.*)?", re.IGNORECASE)
@@ -99,7 +103,7 @@ def default_of(expression: str | None) -> tuple[bool, str | None, bool]:
 
 def column_of(row: Sequence[Any], types: Types) -> Column:
     """A row of ``columns_sql``."""
-    _, name, type_, modifier, not_null, type_text, expression, identity, comment, generated = row
+    _, name, type_, modifier, not_null, type_text, expression, identity, comment, generated, number = row
     has_default, default, is_expression = (False, None, False) if generated else default_of(expression)
     column = Column(
         name=name,
@@ -112,6 +116,7 @@ def column_of(row: Sequence[Any], types: Types) -> Column:
         auto_increment=bool(identity) or (is_expression and (default or "").startswith("nextval(")),
         comment=comment,
         generated=generated,
+        number=number,
     )
     return types.column(column, type_, modifier)
 

@@ -406,15 +406,14 @@ cdef class LogDecoder:
         cdef Py_ssize_t slot
         relation = self.read(messages.read_relation, p, n)
         table = self.tables.get(relation.number)
-        if table is not None and table.relation == relation:
-            return 0
-        table = _Table.__new__(_Table)
-        table.relation = relation
-        table.alone = frozenset((relation.number,))
-        self.tables[relation.number] = table
-        slot = <Py_ssize_t>relation.number & (SLOTS - 1)
-        self.slots[slot] = table
-        self.slot_numbers[slot] = relation.number
+        if table is None or table.relation != relation:
+            table = _Table.__new__(_Table)
+            table.relation = relation
+            table.alone = frozenset((relation.number,))
+            self.tables[relation.number] = table
+            slot = <Py_ssize_t>relation.number & (SLOTS - 1)
+            self.slots[slot] = table
+            self.slot_numbers[slot] = relation.number
         return self.event_out(relation, lsn, 0)
 
     cdef int truncate(self, truncate, uint64_t lsn) except -1:

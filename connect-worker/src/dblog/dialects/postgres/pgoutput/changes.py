@@ -84,6 +84,8 @@ def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:
             return f"column {column.name} is NOT NULL, so every row has a value in it"
     for column in after:
         known = old.get(column.name)
+        if known is not None and None not in (known.number, column.number) and known.number != column.number:
+            return f"column {column.name} is another one than before, which was dropped or has another name"
         if known is not None and not same_values(known, column):
             return f"column {column.name} was {known.type_text} and is {column.type_text}"
     return None
@@ -93,16 +95,19 @@ def same_values(before: Column, after: Column) -> bool:
     """Whether every value reads as before."""
     if before.type != after.type:
         return {before.type, after.type} == {"varchar", "text"}
-    return before.type in _WIDENED or (before.length, before.scale) == (after.length, after.scale)
+    if before.type in _WIDENED:
+        return True
+    # An enum, a composite type or a domain may be another one of the same kind.
+    return (before.length, before.scale, before.type_text) == (after.length, after.scale, after.type_text)
 
 
 def merged(known: Column, seen: Column) -> Column:
-    """``readers.contract.Merge``: the known column where the log agrees with it, else the seen one. The log shows type and modifier, neither NULL nor
-    members.
+    """``readers.contract.Merge``: the known column where the log agrees with it, else the seen one. The log shows the declared type and its modifier, neither
+    NULL nor members.
     """
-    if (known.type, known.length, known.scale) == (seen.type, seen.length, seen.scale):
+    if (known.type, known.length, known.scale, known.type_text) == (seen.type, seen.length, seen.scale, seen.type_text):
         return known
-    return replace(seen, nullable=known.nullable, comment=known.comment)
+    return replace(seen, nullable=known.nullable, comment=known.comment, number=known.number)
 
 
 def rewritten(changes: Iterable[Change]) -> dict[TableId, str]:

@@ -1,9 +1,9 @@
 """Copy messages of a replication connection become finished rows, and messages that need a decision: the reference implementation.
 
-Pure: it never blocks and does no I/O. Rows gather in batches; a message that may change how the next ones are read (a Relation that differs from the last
-one of its number, a TRUNCATE) comes out by itself, in order, and the decoder stops behind it until it is fed again. A transaction that an earlier
-connection has taken in part comes again from its beginning, in the same order, and its changes are passed over up to the last one that was taken. That one is
-known by where it was written, for another publication gives more of them, or fewer. # I1
+Pure: it never blocks and does no I/O. Rows gather in batches; a message that may change how the next ones are read (a TRUNCATE; a Relation, also one that is
+as the last one of its number, for the server repeats it where something has become of the table) comes out by itself, in order, and the decoder stops behind
+it until it is fed again. A transaction that an earlier connection has taken in part comes again from its beginning, in the same order, and its changes are
+passed over up to the last one that was taken. That one is known by where it was written, for another publication gives more of them, or fewer. # I1
 """
 
 from __future__ import annotations
@@ -215,9 +215,8 @@ class ReferenceLogDecoder:
 
     def _relation(self, relation: Relation, lsn: int) -> None:
         known = self._relations.get(relation.number)
-        if known is not None and known.relation == relation:
-            return
-        self._relations[relation.number] = _Table(relation)
+        if known is None or known.relation != relation:
+            self._relations[relation.number] = _Table(relation)
         self._event_out(relation, lsn, taken=False)
 
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:

@@ -51,6 +51,8 @@ class PostgresSchemas:
         self.numbers: dict[int, TableId] = {}
         """The captured tables by the numbers that the log has for them."""
         self._of_tables: dict[TableId, int] = {}
+        self._newest: dict[int, Table] = {}
+        """By number, tables as they were seen last, whatever has their names now."""
         self._asked = _Asked()
 
     def know(self, tables: dict[int, Table]) -> None:
@@ -59,6 +61,7 @@ class PostgresSchemas:
             table = self._timeline.current_table(table_id)
             if table is not None and table.number is not None:
                 self._number(table.number, table_id)
+                self._newest[table.number] = table
         for number, table in tables.items():
             if number not in self.numbers and table.id not in self._of_tables:
                 self._number(number, table.id)
@@ -125,15 +128,35 @@ class PostgresSchemas:
             return None
         self._number(relation.number, table_id)
         lookup = self._timeline.lookup_before(position)  # an earlier connection may have come to this very message
-        before = (None if former is None else lookup(former)) or lookup(table_id)
-        if before is None or position < resumed:
+        before = None if former is None else lookup(former)
+        if before is not None and before.number not in (None, relation.number):
+            before = None  # another table has taken its name meanwhile
+        before = before or lookup(table_id)
+        if position < resumed or (before is None and relation.number not in self._newest):
             return None
+        change = self._change(table_id, before, relation)
+        if change is not None:
+            self._newest[relation.number] = change.table if isinstance(change, MadeAgain) else change.after
+        return change
+
+    def _change(self, table_id: TableId, before: Table | None, relation: Relation) -> RelationChanged | MadeAgain | None:
         columns = self._columns(relation)
+        if before is None:  # the table that had its number has lost its name to another one, as where two tables swap theirs
+            return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation))
         if before.id == table_id and before.number not in (None, relation.number):
             return MadeAgain(self._as_logged(table_id, before, columns, relation))
         if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
+            self._look_at_numbers(before, relation)
             return None
         return RelationChanged(before, self._as_logged(table_id, before, columns, relation))
+
+    def _look_at_numbers(self, known: Table, relation: Relation) -> None:
+        """The log does not show that a column was dropped and made again with its name and type, but it names the columns once more. Where the catalog has
+        another column by now, the table is in doubt.
+        """
+        numbers: dict[str, int] = self._context.patience(lambda: self._connections.live_session().column_numbers(relation.number))
+        if any(column.number is not None and numbers.get(column.name, column.number) != column.number for column in known.columns):
+            self._connections.doubts.add(known.id)
 
     # ---- what nothing in the log shows
 

@@ -41,7 +41,7 @@ _FIND_OPERATORS = (
 the rows come in, and rows between the two orders would be missed."""
 
 _DEFINITION_SQL = (
-    "SELECT ARRAY(SELECT a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a "
+    "SELECT ARRAY(SELECT a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod) || ' ' || a.attnum FROM pg_catalog.pg_attribute a "
     "WHERE a.attrelid = c.oid AND {of_rows} ORDER BY a.attnum), "
     "pg_catalog.pg_relation_filenode(c.oid) IS NOT DISTINCT FROM nullif(c.relfilenode, 0) AND NOT EXISTS ("
     "SELECT FROM pg_catalog.pg_partition_tree(c.oid) p LEFT JOIN pg_catalog.pg_class f ON f.oid = p.relid "
@@ -242,7 +242,13 @@ class DumpConnection:
             doing="looking at a table",
         )
         self._snapshot.query("ROLLBACK TO SAVEPOINT look; RELEASE SAVEPOINT look", doing="looking at a table")
-        return rows == [([f"{column.name} {column.type_text}" for column in table.columns], True, True)]
+        if not rows or rows[0][1:] != (True, True):
+            return False
+        found = [(text, int(number)) for text, _, number in (column.rpartition(" ") for column in rows[0][0])]
+        return len(found) == len(table.columns) and all(
+            text == f"{column.name} {column.type_text}" and column.number in (None, number)
+            for column, (text, number) in zip(table.columns, found, strict=True)
+        )
 
     def close(self) -> None:
         """Close both connections, also from another thread, also in the middle of a SELECT."""

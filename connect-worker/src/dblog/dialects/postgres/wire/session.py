@@ -176,6 +176,10 @@ class Session:
         """The names of all tables whose rows are logged, by their numbers."""
         return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
 
+    def column_numbers(self, number: int) -> dict[str, int]:
+        """The numbers of a table's columns, by their names; none of a table that is gone."""
+        return dict(self.query(catalog.COLUMN_NUMBERS_SQL, (number,), doing="reading the columns' numbers"))
+
     def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
         """Relreplident of every table that ``include`` accepts."""
         found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
