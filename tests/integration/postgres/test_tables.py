@@ -328,6 +328,47 @@ def test_where_another_index_is_the_replica_identity_its_columns_are_the_key(pos
     follower.task.stop()
 
 
+def test_where_another_index_than_the_primary_key_is_the_replica_identity_a_changed_primary_key_leaves_no_old_row(
+    postgres: Postgres, database: str
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, code INT NOT NULL UNIQUE)",
+        "ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key",
+        "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30), (4, 40)",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("UPDATE t SET id = 5 WHERE id = 1", "UPDATE t SET code = 21 WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    caught_up(follower)
+    follower.until_equal("t")
+    follower.task.stop()
+
+    assert sorted(follower.rows["t"]) == ['{"code":10}', '{"code":21}', '{"code":40}']
+
+
+@pytest.mark.parametrize("to", ["USING INDEX t_code_key", "DEFAULT"])
+def test_a_replica_identity_that_becomes_another_than_the_primary_key_or_the_primary_key_again_is_the_key_from_then_on(
+    postgres: Postgres, database: str, to: str
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, code INT NOT NULL UNIQUE)", "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)")
+    if to == "DEFAULT":
+        follower.sql("ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql(f"ALTER TABLE t REPLICA IDENTITY {to}", "UPDATE t SET id = 4, code = 40 WHERE id = 1", "DELETE FROM t WHERE id = 3")
+    caught_up(follower)
+    new = {'{"id":4}', '{"id":2}'} if to == "DEFAULT" else {'{"code":40}', '{"code":20}'}
+    follower.until(lambda: new <= set(follower.rows["t"]))
+    follower.task.stop()
+
+    column = "id" if to == "DEFAULT" else "code"
+    assert {name for name in follower.rows["t"] if column in name} == new
+
+
 def test_an_index_that_becomes_the_replica_identity_while_the_connector_runs_is_the_key_from_then_on(
     postgres: Postgres, database: str
 ) -> None:

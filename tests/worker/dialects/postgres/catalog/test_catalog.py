@@ -108,7 +108,8 @@ def test_a_key_is_the_primary_key_else_the_first_unique_index_without_null():
     by_b, by_c = Index(name="by_b", columns=("b",), unique=True), Index(name="by_c", columns=("c",), unique=True)
     primary = Index(name="PRIMARY", columns=("c", "a"), unique=True)
 
-    assert key_of(columns, (by_b, by_c, primary)) == (("c", "a"), True)
+    assert key_of(columns, (primary, by_b, by_c)) == (("c", "a"), True)
+    assert key_of(columns, (by_c, primary)) == (("c",), False), "the replica identity stands in front of the primary key"
     assert key_of(columns, (by_b, by_c)) == (("c",), False)
     assert key_of(columns, (by_b, Index(name="f", columns=("a",), unique=True, functional=True))) == ((), False)
 

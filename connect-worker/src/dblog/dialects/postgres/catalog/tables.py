@@ -73,7 +73,7 @@ INDEXES_SQL = (
     "ARRAY(SELECT a.attname::text FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) AS at "
     "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[at] ORDER BY at) "
     "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam "
-    "WHERE i.indrelid = ANY(%s::oid[]) AND m.amname = 'btree' ORDER BY i.indrelid, NOT i.indisprimary, NOT i.indisreplident, c.relname"
+    "WHERE i.indrelid = ANY(%s::oid[]) AND m.amname = 'btree' ORDER BY i.indrelid, NOT i.indisreplident, NOT i.indisprimary, c.relname"
 )
 
 COLUMN_NUMBERS_SQL = (
@@ -124,8 +124,8 @@ def column_of(row: Sequence[Any], types: Types) -> Column:
 def tables_of(
     tables: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]], indexes: Iterable[Sequence[Any]], types: Types
 ) -> dict[int, Table]:
-    """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule). The index of its
-    replica identity comes first: deletes show no other columns.
+    """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule). An index that is its
+    replica identity goes before both: deletes show no other columns, and an update of another key does not show the old one.
     """
     its_columns: dict[int, list[Column]] = {}
     for row in columns:
@@ -159,12 +159,12 @@ def tables_of(
 
 
 def key_of(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[tuple[str, ...], bool]:
-    """The key columns, and whether they are the primary key."""
+    """The key columns, and whether they are the primary key. The indexes are in the order of INDEXES_SQL."""
+    names = {column.name for column in columns}
     required = {column.name for column in columns if not column.nullable}
     for index in indexes:
-        if index.name == PRIMARY and set(index.columns) <= {column.name for column in columns}:
+        if index.name == PRIMARY and set(index.columns) <= names:
             return index.columns, True
-    for index in indexes:
         if index.unique and not index.functional and index.columns and set(index.columns) <= required:
             return index.columns, False
     return (), False

@@ -258,8 +258,7 @@ def _other_key(known: Table, relation: Relation) -> bool:
     replica identity.
     """
     of_key = {column.name for column in relation.columns if column.of_key}
-    tells = relation.identity == "d" or (relation.identity == "i" and not known.primary_key)
-    return tells and bool(of_key) and of_key != set(known.key)
+    return relation.identity in ("d", "i") and bool(of_key) and of_key != set(known.key)
 
 
 def _agree(known: tuple[Column, ...], seen: tuple[Column, ...]) -> bool:
