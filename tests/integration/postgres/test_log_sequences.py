@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-from dblog.errors import DefiniteError
+from dblog.errors import DefiniteError, ServerChangedError
 from stack import Postgres
 from support.postgres import execute
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -222,6 +222,49 @@ def test_rows_of_a_table_that_is_gone_by_now_have_its_key(postgres: Postgres, da
     names, ops = keys(follower, "t"), follower.ops("t")
     follower.task.stop()
     assert (names, ops) == (['{"id":1}'], ["c", "u"])
+
+
+def test_a_publication_that_is_dropped_ends_the_task_with_what_helps(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("DROP PUBLICATION dbz_publication", "INSERT INTO t VALUES (1, 'a')")
+    with pytest.raises(DefiniteError, match="publication") as failed:
+        follower.until(lambda: keys(follower, "t"))
+    follower.task.stop()
+
+    assert "dbz_publication" in str(failed.value)
+    assert "snapshot.mode=when_needed" in str(failed.value)
+
+
+@pytest.mark.parametrize("made_by", ["connector", "hand"])
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+def test_behind_a_publication_that_was_dropped_the_tables_are_dumped_again_where_they_may_be(
+    postgres: Postgres, database: str, made_by: str, away: bool
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"snapshot.mode": "when_needed"})
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')"
+    )
+    follower.start()
+    follower.until_dumped()
+    sentinel(follower)
+    if away:
+        follower.task.stop()
+
+    follower.sql("DROP PUBLICATION dbz_publication", "INSERT INTO t VALUES (3, 'c')", "DELETE FROM t WHERE id = 1")
+    if not away:
+        with pytest.raises(ServerChangedError, match="starts again"):
+            follower.until(lambda: '{"id":3}' in keys(follower, "t"))
+        follower.task.stop()
+    if made_by == "hand":
+        follower.sql("CREATE PUBLICATION dbz_publication FOR ALL TABLES")
+    follower.restart()
+    follower.sql("INSERT INTO t VALUES (4, 'd')")
+    follower.until(lambda: {'{"id":2}', '{"id":3}', '{"id":4}'} <= set(keys(follower, "t")))
+    follower.task.stop()
 
 
 def test_a_publication_of_inserts_alone_is_refused_in_filtered_mode_too(postgres: Postgres, database: str) -> None:

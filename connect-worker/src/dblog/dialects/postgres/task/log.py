@@ -26,12 +26,14 @@ from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
+from dblog.dialects.postgres.wire.connect import PublicationMissingError
 from dblog.dialects.postgres.wire.dump import WATERMARK_PREFIX
 from dblog.dialects.postgres.wire.log import LogConnection
-from dblog.errors import BadRowsError
+from dblog.errors import BadRowsError, ServerChangedError
 from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
 from dblog.readers.items import LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
+from dblog.readers.start import may_start_over
 
 log = structlog.get_logger(__name__)
 
@@ -100,6 +102,7 @@ class PostgresLog:
             epoch=at.epoch,
             timeline=at.timeline,
             database=at.database,
+            starts_over=may_start_over(settings.text("snapshot.mode")),
         )
         self._put_back = frozenset()
         return self._reader
@@ -145,7 +148,9 @@ class PostgresReader:
         epoch: int,
         timeline: int,
         database: str,
+        starts_over: bool,
     ) -> None:
+        """``starts_over``: whether the connector may dump again where the log cannot be had."""
         self._connection = connection
         self._decoder = decoder
         self._streamed = streamed
@@ -157,6 +162,7 @@ class PostgresReader:
         self._resumed = sequence_at(at, epoch=epoch)
         self._timeline = timeline
         self._database = database
+        self._starts_over = starts_over
         self._received = b""
 
     @property
@@ -172,7 +178,13 @@ class PostgresReader:
 
     def receive(self, timeout_s: float) -> int:
         """How many bytes of the log have arrived. A keepalive is none: it moves the position, and shows that nothing more is there."""
-        data = self._connection.receive(timeout_s)
+        try:
+            data = self._connection.receive(timeout_s)
+        except PublicationMissingError as e:
+            if not self._starts_over:
+                raise
+            message = f"{e}; the connector starts again"
+            raise ServerChangedError(message) from e
         if data and _only_keepalives(data):
             self._decoder.feed(data)
             return 0

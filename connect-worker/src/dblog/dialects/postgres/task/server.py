@@ -33,6 +33,7 @@ from dblog.dialects.postgres.wire.replica_identity import set_identities
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import (
     add_tables,
+    can_decode,
     create_publication,
     create_slot,
     drop_slot,
@@ -44,6 +45,7 @@ from dblog.dialects.postgres.wire.slot import (
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, discreet
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
+from dblog.readers.start import may_start_over
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +68,7 @@ class PostgresServer:
         self._numbered: dict[int, Table] = {}
         self._put_back: frozenset[TableId] = frozenset()
         """Tables that the publication lacked until now: what was written to them meanwhile is in no log."""
+        self._publication_is_new = False
 
     @property
     def session(self) -> Session:
@@ -107,6 +110,7 @@ class PostgresServer:
             log.info("making the publication", publication=name, mode=mode)
             chosen = None if mode == "all_tables" else [] if mode == "no_tables" else wanted
             create_publication(self.session, name, chosen, by_root=by_root(self.settings))
+            self._publication_is_new = True
             if mode == "no_tables" and wanted:  # what is written to them until then would be in no record
                 raise DefiniteError(lacks_tables(name, wanted))
         elif mode == "filtered" and not found.all_tables and (absent := [table for table in wanted if table not in found.tables]):
@@ -159,8 +163,22 @@ class PostgresServer:
             )
             progress.at = LogOffset(lsn=found.confirmed_lsn)
         require_position(session, name, progress)
+        if may_start_over(self.settings.text("snapshot.mode")):
+            self._require_publication(progress)
         progress.server = session.identity
         return other
+
+    def _require_publication(self, progress: PostgresProgress) -> None:
+        """PositionLostError where the publication was not there behind the position: the slot gives nothing of then, and goes."""
+        name, publication = self.connections.slot, self.connections.publication
+        if not self._publication_is_new and can_decode(self.session, name, publication):
+            return
+        drop_slot(self.session, name)
+        message = (
+            f"the publication {publication} was not there for a time behind {progress}, and the log of then cannot be had: the slot {name} is dropped, and "
+            "all is dumped again"
+        )
+        raise PositionLostError(message)
 
     def _require_same_history(self, progress: PostgresProgress) -> None:
         """The other server must be a former standby of the one before, which had all that was read: PositionLostError where it had not."""

@@ -141,10 +141,8 @@ def received(uintptr_t connection, Py_ssize_t bytes_max):
     try:
         if state:
             raise MemoryError
-        if n == -2 and out.n == 0:
-            raise ServerError("", _text(error_message(conn)))
-        if n == -1 and out.n == 0:
-            _raise_result(conn)
+        if n < 0 and out.n == 0:
+            _raise_result(conn, "" if n == -1 else _text(error_message(conn)))
         return PyBytes_FromStringAndSize(<char*>out.at, out.n), n >= 0
     finally:
         free(out.at)
@@ -223,13 +221,18 @@ cdef int _end(void* conn) except -1:
     return 0
 
 
-cdef int _raise_result(void* conn) except -1:
-    """COPY BOTH has ended: by an error of the server, or by its own wish."""
+cdef int _raise_result(void* conn, str why) except -1:
+    """COPY BOTH has ended: by an error of the server, which waits to be taken also where rows came in front of it, or by its own wish. ``why`` where libpq
+    has a reason of its own.
+    """
     cdef void* result
     with nogil:
         result = get_result(conn)
+    if result != NULL and result_status(result) != FATAL_ERROR:
+        clear_result(result)
+        result = NULL
     if result == NULL:
-        raise ServerError("", "the server ended the stream")
+        raise ServerError("", why or "the server ended the stream")
     _raise(result, conn)
     return 0
 

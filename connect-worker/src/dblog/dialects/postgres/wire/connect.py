@@ -101,6 +101,10 @@ class PrivilegeError(DefiniteError):
     """The account may not do that."""
 
 
+class PublicationMissingError(DefiniteError):
+    """The publication was not there where the log is read: no change of then can be had."""
+
+
 class Wire:
     """One open connection, in autocommit mode. One thread uses it; ``abort`` and ``close`` may be called from another."""
 
@@ -272,9 +276,9 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
     if state == "42501":
         error = PrivilegeError(f"{text}: user '{settings.user}' may not do that")
     elif state == "42704" and primary is not None and "publication" in primary:
-        error = DefiniteError(
+        error = PublicationMissingError(
             f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it, and "
-            "dump again (reset the connector's offsets and drop the slot), or set snapshot.mode=when_needed"
+            "dump again (snapshot.mode=when_needed does, with a slot of its own making), or reset the connector's offsets and drop the slot"
         )
     elif state in _TABLE_CHANGED:
         error = TableChangedError(f"{text}: the table is gone or has changed")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import psycopg2
+import structlog
 
 from dblog.dialects.postgres.catalog.sql import quote, quote_table, quote_text
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
-from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, open_wire, translate
+from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, PublicationMissingError, open_wire, translate
 from dblog.dialects.postgres.wire.session import PAGE_HEADER_BYTES_MAX, Session
-from dblog.errors import DefiniteError, PositionLostError
+from dblog.errors import DefiniteError, PositionLostError, TransientError, discreet
 from dblog.model import TableId
+
+log = structlog.get_logger(__name__)
 
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 PLUGIN = "pgoutput"
@@ -145,6 +149,41 @@ def drop_slot(session: Session, name: str) -> None:
         (name,),
         doing=f"dropping the slot {name}",
     )
+
+
+_NEWER_PUBLICATION_SQL = (
+    "SELECT pg_catalog.age(p.xmin) <= pg_catalog.age(s.catalog_xmin) FROM pg_catalog.pg_publication p, pg_catalog.pg_replication_slots s "
+    "WHERE p.pubname = %s AND s.slot_name = %s"
+)
+"""Whether the publication was made or altered behind the place up to which the slot keeps the catalog: only then may it lack there."""
+_PEEK_LIMIT_MS = 5000
+_FREED_TRIES, _FREED_INTERVAL_S = 50, 0.1
+
+
+def can_decode(session: Session, name: str, publication: str) -> bool:
+    """Whether the slot's next transactions can be decoded with the publication, as far as that can be known in a moment: as many as there is time for."""
+    if not session.wire.one(_NEWER_PUBLICATION_SQL, (publication, name), doing=f"looking for the publication {publication}"):
+        return True
+    for _ in range(_FREED_TRIES):  # the walsender of the run before may not have noticed yet that nobody reads
+        active = session.query("SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT NULL", (name,))
+        if not active:
+            break
+        time.sleep(_FREED_INTERVAL_S)
+    limit_ms = int((session.settings.statement_timeout_s or 0) * 1000)
+    session.query(f"SET statement_timeout = {_PEEK_LIMIT_MS}", doing=f"looking into the slot {name}")
+    try:
+        session.query(
+            "SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1', 'publication_names', %s)",
+            (name, quote(publication)),
+            doing=f"looking into the slot {name}",
+        )
+    except PublicationMissingError:
+        return False
+    except (TransientError, DefiniteError) as e:
+        log.info("the slot cannot be looked into, so its reading shows it", slot=name, reason=discreet(e))
+    finally:
+        session.query(f"SET statement_timeout = {limit_ms}", doing=f"looking into the slot {name}")
+    return True
 
 
 # ---- the publication
