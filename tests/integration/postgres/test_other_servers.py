@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import socket
 import threading
 import time
 from pathlib import Path
@@ -36,49 +34,6 @@ def copy_of(folder: Path, target: Path) -> None:
         for name in [*folders, *files, "."]:
             of = os.lstat(Path(root) / name)
             os.chown(target / os.path.relpath(root, folder) / name, of.st_uid, of.st_gid, follow_symlinks=False)
-
-
-class Switch:
-    """A TCP proxy: new connections go to `target`; those that are open stay where they are."""
-
-    def __init__(self, target: int) -> None:
-        self.target = target
-        self._swallowing: set[int] = set()
-        self._open: set[int] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            try:
-                server = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                client.close()
-                continue
-            self._open.add(number := client.fileno())
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self._pump, args=(one, other, number), daemon=True).start()
-
-    def swallow(self) -> None:
-        """Of the connections that are open now nothing comes through any more."""
-        self._swallowing |= self._open
-
-    def _pump(self, one: socket.socket, other: socket.socket, number: int) -> None:
-        with contextlib.suppress(OSError):
-            while data := one.recv(65536):
-                if number not in self._swallowing:
-                    other.sendall(data)
-        for end in (one, other):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._listener.close()
 
 
 def test_a_server_that_was_put_back_from_a_copy_of_its_files_is_no_silent_loss(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.task.doubts import Doubts
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
-from dblog.dialects.postgres.wire.log import LogConnection, identified
+from dblog.dialects.postgres.wire.log import STATUS_INTERVAL_S, LogConnection, heard_within_s, identified
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
+
+ANSWER_LIMIT_S = 15.0
+"""A session that does not answer the simplest question within that time is opened again."""
 
 _SHOWN = re.compile(r"[ -~]{1,50}")
 """A name that an application_name shows whole: other characters are replaced there, and it ends after 63."""
@@ -78,7 +81,7 @@ class Connections:
     def live_session(self) -> Session:
         """The session for questions of the log thread; opened again when the server has dropped it."""
         try:
-            self.session.query("SELECT 1")
+            self.session.wire.query("SELECT 1", doing="asking whether the server is there", limit_s=ANSWER_LIMIT_S)
         except TransientError:
             self.session.close()
             self.session = connect(
@@ -134,7 +137,9 @@ class Connections:
                 ),
                 lsn=at.at.lsn,
                 confirmed=confirmed,
-                status_interval_s=min(5.0, self.settings.integer("status.update.interval.ms") / 1000),
+                status_interval_s=min(
+                    STATUS_INTERVAL_S, self.settings.integer("status.update.interval.ms") / 1000, heard_within_s(wire) / 3
+                ),
             )
         except BaseException:
             wire.close()

@@ -31,12 +31,23 @@ SESSION = {
     "xmloption": "content",
     "standard_conforming_strings": "on",
     "row_security": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    "idle_session_timeout": None,
 }
-"""What decides how values look as text, in the log as in a chunk. row_security=off: an account that policies apply to gets an error, and not fewer rows."""
+"""What decides how values look as text, in the log as in a chunk. row_security=off: an account that policies apply to gets an error, and not fewer rows. Limits
+that a role may have for its sessions (ALTER ROLE ... SET) are not meant for a connection that reads a log, or a table in a snapshot.
+"""
+
+_MORE_LIMITS = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
+"""Limits that servers know from a version on; an older one refuses a connection that names them."""
 
 STATEMENT_TIMEOUT_S = 3600.0
+
+KEEP_ALIVE = {"keepalives": 1, "keepalives_idle": 60, "keepalives_interval": 15, "keepalives_count": 4, "tcp_user_timeout": 120_000}
+"""A server that is gone without a word is noticed within two minutes: by probes while nothing is sent (PostgreSQL manual, 34.1.2, keepalives_*; in seconds),
+and by what it does not acknowledge (tcp_user_timeout, in milliseconds).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,15 +150,36 @@ class Wire:
         return int(self.connection.server_version)
 
     def query(
-        self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", secret: bool = False
+        self,
+        statement: str,
+        arguments: Sequence[Any] = (),
+        *,
+        doing: str = "a query",
+        secret: bool = False,
+        limit_s: float | None = None,
     ) -> list[tuple[Any, ...]]:
-        """The rows of a statement; none of one without rows."""
+        """The rows of a statement; none of one without rows. ``limit_s``: when the server has not answered by then, which may be gone without a word, the
+        connection is cut.
+        """
         try:
-            with self.connection.cursor() as cursor:
+            with self._cut_after(limit_s), self.connection.cursor() as cursor:
                 cursor.execute(statement, arguments or None)
                 return list(cursor.fetchall()) if cursor.description is not None else []
         except psycopg2.Error as e:
             raise translate(e, self.settings, doing, secret=secret) from e
+
+    @contextlib.contextmanager
+    def _cut_after(self, limit_s: float | None) -> Iterator[None]:
+        if limit_s is None:
+            yield
+            return
+        timer = threading.Timer(limit_s, self.abort)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def one(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> Any:
         """The first value of the first row; None where there is none."""
@@ -175,12 +207,8 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
     """Connect, authenticate and prepare the session. ``again``: we have been there before, so an unknown host may come back. ``replication``: a walsender's
     session, for the log.
     """
-    options = " ".join(f"-c {key}={_escaped(value)}" for key, value in SESSION.items() if value is not None)
-    keep_alive = (
-        {"keepalives": 1, "keepalives_idle": 60, "keepalives_interval": 15, "keepalives_count": 4}
-        if settings.keep_alive
-        else {"keepalives": 0}
-    )
+    options = " ".join(f"-c {key}={_escaped(value)}" for key, value in SESSION.items())
+    keep_alive = KEEP_ALIVE if settings.keep_alive else {"keepalives": 0}
     arguments: dict[str, Any] = {
         "host": settings.host,
         "port": settings.port,
@@ -215,6 +243,8 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
     try:
         if not replication:
             connection.autocommit = True
+        _lift_limits(wire)
+        if not replication:
             timeout_ms = int((settings.statement_timeout_s or 0) * 1000)
             wire.query(f"SET statement_timeout = {timeout_ms}", doing="setting up the session")
             for number, statement in enumerate(settings.initial_statements, start=1):
@@ -223,6 +253,13 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
         wire.close()
         raise
     return wire
+
+
+def _lift_limits(wire: Wire) -> None:
+    """Those that cannot be named before the server's version is known."""
+    for name, since in _MORE_LIMITS.items():
+        if wire.version >= since:
+            wire.query(f"SET {name} = 0", doing="setting up the session")
 
 
 def _escaped(value: str) -> str:

@@ -8,6 +8,7 @@ has stored, and nothing behind it: the server drops its log up to there. # I1
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import struct
@@ -42,6 +43,14 @@ def identified(wire: Wire) -> str:
     except psycopg2.Error as e:
         raise translate(e, wire.settings, "asking which server it is") from e
     return f"{system}/{timeline}"
+
+
+def heard_within_s(wire: Wire) -> float:
+    """For how long the walsender goes on that hears nothing (wal_sender_timeout, which a role may have for itself)."""
+    setting = wire.one(
+        "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", doing="asking how long a walsender waits"
+    )
+    return int(setting or 0) / 1000 or math.inf
 
 
 class LogConnection:
