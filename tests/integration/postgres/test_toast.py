@@ -210,20 +210,61 @@ def test_with_all_columns_in_the_log_an_update_shows_what_it_left_alone(postgres
     assert deleted["before"] == new["after"]
 
 
-def test_another_key_beside_an_unchanged_value_is_a_row_without_it_that_names_the_old_key(postgres: Postgres, database: str) -> None:
-    follower = FillingFollower(postgres, database)
-    make_texts(follower, 1)
+def test_another_key_beside_unchanged_values_is_a_whole_row_that_names_the_old_key(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    make_table(follower)
     follower.start()
     follower.until_dumped()
+    (whole,) = follower.rows["t"].values()
 
-    follower.sql("UPDATE t SET id = 2")
+    follower.sql("UPDATE t SET id = 2, n = 1")
     follower.until(lambda: "c" in follower.ops("t"))
     follower.task.stop()
 
     old, new = changes(follower)
-    assert (old["op"], old["before"]) == ("d", {"id": 1, "n": 0, "a_text": None, "small": None})
-    assert (new["op"], new["after"]) == ("c", {"id": 2, "n": 0, "a_text": PLACEHOLDER, "small": "x"})
+    assert (old["op"], old["before"]["id"]) == ("d", 1)
+    assert (new["op"], new["after"]) == ("c", whole | {"id": 2, "n": 1})
     assert follower.headers[-1] == ("t", [("__debezium.oldkey", b'{"id":1}')])
+
+
+def test_of_keys_that_changed_while_the_connector_was_away_the_last_one_has_the_whole_row(postgres: Postgres, database: str) -> None:
+    follower = FillingFollower(postgres, database)
+    make_texts(follower, 3)
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+
+    follower.sql(
+        "UPDATE t SET id = 11 WHERE id = 1",
+        "UPDATE t SET id = 21 WHERE id = 11",
+        f"UPDATE t SET id = 12, a_text = {large(77)} WHERE id = 2",
+        f"INSERT INTO t VALUES (2, 5, {large(78)}, 'x')",
+        "UPDATE t SET id = 13 WHERE id = 3",
+        "DELETE FROM t WHERE id = 13",
+    )
+    follower.restart()
+    follower.until_equal("t")
+    follower.task.stop()
+
+    assert sorted(follower.rows["t"]) == ['{"id":12}', '{"id":21}', '{"id":2}']
+    gone = [record for record in changes(follower) if record["op"] == "c" and record["after"]["id"] in (11, 13)]
+    assert [record["after"]["a_text"] for record in gone] == [PLACEHOLDER] * 2
+
+
+def test_a_table_that_is_another_one_by_now_leaves_the_placeholder_beside_a_changed_key(postgres: Postgres, database: str) -> None:
+    follower = FillingFollower(postgres, database)
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)")
+    make_texts(follower, 1)
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+
+    follower.sql("UPDATE t SET id = 2", "ALTER TABLE t RENAME id TO other", "ALTER TABLE t DROP COLUMN a_text", "INSERT INTO z VALUES (1)")
+    follower.restart()
+    follower.until(lambda: follower.rows.get("z"))
+    follower.task.stop()
+
+    assert [record["after"]["a_text"] for record in changes(follower) if record["op"] == "c"] == [PLACEHOLDER]
 
 
 @pytest.mark.parametrize("windows", [{}, {"read.only": "true"}], ids=["written", "read-only"])

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.postgres.pgoutput._fast import FastPlan, LogDecoder
 from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
 from dblog.dialects.postgres.pgoutput.position import sequence_of
-from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
+from dblog.dialects.postgres.pgoutput.row_image import PostgresImage, with_values
 from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column, TableId
@@ -297,6 +298,24 @@ def test_a_restart_inside_a_transaction_passes_over_what_was_taken(make: Callabl
     for offset in within:
         left = [[1, 2, 3], [2, 3], [3], [3], [3], []][offset.event]
         assert [one["after"]["id"] for one in envelopes(make().drain(raw, at=offset))] == [*left, 4]
+
+
+def test_an_update_that_shows_its_old_key_gets_the_values_that_the_log_does_not_have(make: Callable[..., Watched]) -> None:
+    stream = table(Stream().begin())
+    stream.update(5, [b"1", None], [b"2", UNSENT], letter=b"K").update(5, None, [b"2", UNSENT]).commit()
+    asked: list[str] = []
+
+    def fill(plan: TablePlan, body: bytes) -> bytes:
+        asked.append(plan.table.id.name)
+        return with_values(body, {1: "ü".encode()})
+
+    seen = envelopes(make(fill=fill).drain(stream.bytes()))
+
+    assert asked == ["t$"]
+    assert [one["after"] for one in seen if one["after"]] == [
+        {"id": 2, "name": "ü"},
+        {"id": 2, "name": "__debezium_unavailable_value"},
+    ]
 
 
 @pytest.mark.parametrize(("before", "after"), [("t$ t2", "t2"), ("t$ t2", "t$"), ("t2", "t$ t2"), ("t$", "t$ t2")])

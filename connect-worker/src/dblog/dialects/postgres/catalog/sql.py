@@ -91,6 +91,11 @@ def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
     return _by_key(table, select_list(table), keys), whole_numbers(table)
 
 
+def columns_by_key(table: Table, columns: Sequence[Column], keys: Sequence[Sequence[Any]]) -> str:
+    """The key's columns and these of the rows of these keys in key order, as far as there are any."""
+    return _by_key(table, f"{_key_list(table)}, {', '.join(quote(column.name) for column in columns)}", keys)
+
+
 def any_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
     """Compares like ``rows_by_key``, and shows no value of the rows."""
     return _by_key(table, "1", keys), whole_numbers(table)

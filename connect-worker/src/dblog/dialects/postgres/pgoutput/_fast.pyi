@@ -46,6 +46,7 @@ class LogDecoder:
     transaction that ends: its number, its commit LSN and the numbers of the tables that it has changed; a FastLogged is noted in without a call.
     ``signal_tables``: rows that are inserted there come
     out as ``SignalRow``. ``transactions``: records have their order in their transaction, whose borders come with them.
+    ``fill(plan, body)`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class LogDecoder:
         bytes_max: int = ...,
         signal_tables: AbstractSet[TableId] = ...,
         transactions: bool = False,
+        fill: Callable[[TablePlan, bytes], bytes] | None = None,
     ) -> None: ...
     def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
         """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""

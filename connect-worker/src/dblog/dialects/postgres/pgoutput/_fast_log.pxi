@@ -62,6 +62,7 @@ cdef class LogDecoder:
     cdef str database
     cdef bytes database_bytes
     cdef object signal_tables
+    cdef object fill
     cdef int64_t records_max
     cdef int64_t bytes_max
     cdef object now_us
@@ -129,7 +130,9 @@ cdef class LogDecoder:
         int64_t bytes_max=1 << 20,
         signal_tables=frozenset(),
         bint transactions=False,
+        fill=None,
     ):
+        self.fill = fill
         self.resolve = resolve
         self.committed = committed
         self.logged = committed if isinstance(committed, FastLogged) else None
@@ -590,6 +593,11 @@ cdef class LogDecoder:
     cdef int encode(self, uint8_t op, _Output output, const uint8_t* p, Py_ssize_t n, uint64_t lsn) except -1:
         cdef FastPlan fast = output.fast
         cdef Py_ssize_t before, bytes_before, made
+        cdef bytes filled
+        if op == UPDATE and n and p[0] == 75 and self.fill is not None:  # K
+            filled = self.fill(output.encoder.plan, PyBytes_FromStringAndSize(<char*>p, n))
+            p = <const uint8_t*>PyBytes_AS_STRING(filled)
+            n = PyBytes_GET_SIZE(filled)
         if output.item != self.item:
             output.keys = []
             output.values = []

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeVar
 
+from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import OLD_KEY_HEADER, Op, RowEncoder
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
 from dblog.core.timeline import Position
@@ -50,6 +51,7 @@ class _Table:
 class ReferenceLogDecoder:
     """See _fast.pyi. ``resolve`` gives the encoder of a table's rows; ``committed`` hears of each transaction that ends: its number, its commit LSN and the
     numbers of the tables that it has changed. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
+    ``fill`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class ReferenceLogDecoder:
         bytes_max: int = 1 << 20,
         signal_tables: AbstractSet[TableId] = frozenset(),
         transactions: bool = False,
+        fill: Callable[[TablePlan, bytes], bytes] | None = None,
     ) -> None:
+        self._fill = fill
         self._resolve = resolve
         self._committed = committed
         self._database = database
@@ -343,6 +347,8 @@ class ReferenceLogDecoder:
         self._event_out(SignalRow((texts[0], texts[1], texts[2]), fault), lsn, taken=True)
 
     def _encode(self, op: Op, encoder: RowEncoder, body: bytes, lsn: int) -> None:
+        if self._fill is not None and op == "u" and body[:1] == b"K":
+            body = self._fill(encoder.plan, body)
         high, low = sequence_of(epoch=self._epoch, lsn=self._commit_lsn, number=self._event + 1)
         context = PostgresContext(
             database=self._database,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dblog.codecs.plan import ColumnPlan, TablePlan
@@ -117,6 +117,17 @@ def lacks_values(plan: TablePlan, body: bytes) -> bool:
     return after is not None and any(
         field is UNCHANGED and plan.columns[at].included and (before is None or before[at] is None) for at, field in enumerate(after)
     )
+
+
+def with_values(body: bytes, values: Mapping[int, bytes | None]) -> bytes:
+    """An update with these fields in its new row, by their places."""
+    at = 0
+    if body[:1] in (b"K", b"O"):
+        _, at = tuple_at(body, 1)
+    after, _ = tuple_at(body, at + 1)
+    fields = [values.get(place, field) for place, field in enumerate(after)]
+    made = (b"n" if field is None else b"u" if field is UNCHANGED else b"t" + struct.pack(">I", len(field)) + field for field in fields)
+    return b"".join([body[: at + 1], struct.pack(">H", len(fields)), *made])
 
 
 def _shows_key(plan: TablePlan, before: Raw) -> bool:

@@ -26,6 +26,7 @@ from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
+from dblog.dialects.postgres.task.unsent_values import UnsentValues
 from dblog.dialects.postgres.wire.connect import PublicationMissingError
 from dblog.dialects.postgres.wire.dump import WATERMARK_PREFIX
 from dblog.dialects.postgres.wire.log import LogConnection
@@ -66,6 +67,7 @@ class PostgresLog:
         self._messages = LogicalMessages(connections.settings, context.clock)
         statement = connections.settings.text_or_none("heartbeat.action.query")
         self._heartbeat = None if statement is None else HeartbeatQuery(statement, connections.open_heartbeat)
+        self._unsent_values = UnsentValues(connections, context)
         self._confirms = confirms_log(connections.settings)
         self._confirmed: ConfirmedLsn | None = None
         self._reader: PostgresReader | None = None
@@ -88,6 +90,7 @@ class PostgresLog:
             records_max=min(1000, settings.integer("max.batch.size")),
             signal_tables=self._signal_tables,
             transactions=settings.boolean("provide.transaction.metadata"),
+            fill=self._unsent_values,
         )
         decoder.start(at.at, epoch=at.epoch, now_us=self._context.clock.now_us)
         log.info("reading the log", lsn=lsn_text(at.at.lsn), slot=self._connections.slot, skip_changes=at.at.event)

@@ -1,0 +1,98 @@
+"""Large values that the log does not have, of a row whose key has changed: the table is asked.
+
+An update that leaves a large value alone does not log it, and whoever has the row keeps the value. Beside another key nobody has the row: the record would be
+the only one of its key, and incomplete for ever. So the value is read as the table has it now. It is the one of then, or a later change brings it once more.
+# I3
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from dblog.codecs.plan import TablePlan
+from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of_line, images, with_values
+from dblog.dialects.postgres.task.connections import Connections
+from dblog.dialects.postgres.wire import _libpq
+from dblog.dialects.postgres.wire.connect import translate_server
+from dblog.errors import DblogError, TableChangedError, TransientError, discreet
+from dblog.model import Column
+from dblog.readers.contract import TaskContext
+
+log = structlog.get_logger(__name__)
+
+_Key = tuple[Any, ...]
+
+
+class UnsentValues:
+    """One task's; the log thread asks."""
+
+    def __init__(self, connections: Connections, context: TaskContext) -> None:
+        self._connections = connections
+        self._context = context
+
+    def __call__(self, plan: TablePlan, body: bytes) -> bytes:
+        """The update (its message behind the table's number) with what the table has of it. As it is where the row is not there any more: then another
+        change of it follows.
+        """
+        before, after, _ = images("u", body)
+        table = getattr(plan, "table", None)
+        if before is None or after is None or not getattr(table, "key", ()) or len(after) != len(plan.columns):
+            return body
+        lacking = [at for at, field in enumerate(after) if field is UNCHANGED and before[at] is None and plan.columns[at].included]
+        new, old = _key_of(plan, after), _key_of(plan, before)
+        if not lacking or new is None:
+            return body
+        keys = [new] if old is None or old == new else [new, old]
+        found = self._read(plan, [plan.table.columns[at] for at in lacking], keys)
+        # A commit is logged before it is visible: until then the row has its old key.
+        values = next((found[key] for key in keys if key in found), None)
+        return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
+
+    def _read(self, plan: TablePlan, columns: list[Column], keys: list[_Key]) -> dict[_Key, Raw]:
+        statement = sql.copy_out(sql.columns_by_key(plan.table, columns, keys))
+        try:
+            rows: bytes = self._context.patience(lambda: self._rows(statement))
+        except _NotReadableError as e:
+            log.warning("a large value beside a changed key cannot be read", table=str(plan.table.id), reason=discreet(e))
+            return {}
+        found = {}
+        width = len(plan.table.key)
+        for line in rows.split(b"\n")[:-1]:
+            fields = fields_of_line(line)
+            if (key := _as_bounds(plan, fields[:width])) is not None:
+                found[key] = fields[width:]
+        return found
+
+    def _rows(self, statement: str) -> bytes:
+        wire = self._connections.live_session().wire
+        try:
+            with wire.used() as connection:
+                rows, _, _ = _libpq.copied(connection, statement.encode("utf-8", "surrogateescape"), 0)
+        except _libpq.ServerError as e:
+            error = translate_server(e, wire.settings, "reading a value that the log does not have")
+            if isinstance(error, TransientError) and not isinstance(error, TableChangedError):
+                raise error from e
+            refused = _NotReadableError(str(error))
+            refused.discreet = discreet(error)
+            raise refused from e
+        return bytes(rows)
+
+
+class _NotReadableError(DblogError):
+    """The table is another one by now, or may not be read: trying again does not help this row."""
+
+
+def _key_of(plan: TablePlan, row: Raw) -> _Key | None:
+    """Of a tuple of the log; None where it does not show all of it."""
+    return _as_bounds(plan, [row[at] for at in sql.key_indexes(plan.table)])
+
+
+def _as_bounds(plan: TablePlan, fields: Raw) -> _Key | None:
+    """A key's fields as ``sql`` takes them."""
+    if any(field is None or field is UNCHANGED for field in fields):
+        return None
+    texts = [field.decode("utf-8", "surrogateescape") for field in fields if field is not None]
+    return tuple(int(text) if whole else text for text, whole in zip(texts, sql.whole_numbers(plan.table), strict=True))
