@@ -108,6 +108,8 @@ class Table:
     """The server's own, which a table keeps under another name, and no other table gets; None where the log does not have it."""
     partitioned: bool = False
     """Its rows are those of its partitions, which are tables of the server's, and none of the connector's."""
+    attached: tuple[int, ...] = ()
+    """The numbers of those of them that were tables of their own, with rows, before they were attached; in order."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name, compared without case as MySQL does."""

@@ -206,6 +206,48 @@ def test_with_root_a_partition_that_is_detached_is_a_table_and_one_that_is_attac
     follower.task.stop()
 
 
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+def test_with_root_the_rows_that_an_attached_partition_brings_along_are_dumped(postgres: Postgres, database: str, away: bool) -> None:
+    follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": "true"})
+    follower.sql(
+        *PARTITIONED,
+        "CREATE TABLE newer (id INT, year INT, name TEXT, PRIMARY KEY (id, year))",
+        "INSERT INTO newer SELECT n, 2041, 'brought along' FROM generate_series(1, 10) n",
+    )
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO root VALUES (501, 2001, 'before')")
+    caught_up(follower)
+    if away:
+        follower.task.stop()
+
+    follower.sql(
+        "ALTER TABLE root ATTACH PARTITION newer FOR VALUES FROM (2040) TO (2060)", "INSERT INTO root VALUES (502, 2042, 'behind')"
+    )
+    if away:
+        follower.restart()
+    caught_up(follower)
+    follower.until_equal("root")
+    follower.task.stop()
+
+
+def test_with_root_a_partition_that_is_made_as_one_makes_no_dump(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": "true"})
+    follower.sql(*PARTITIONED)
+    follower.start()
+    follower.until_dumped()
+    dumped = follower.ops("root").count("r")
+
+    follower.sql("CREATE TABLE made PARTITION OF root FOR VALUES FROM (2040) TO (2060)", "INSERT INTO root VALUES (501, 2041, 'a')")
+    caught_up(follower)
+    follower.until_equal("root")
+    follower.sql("INSERT INTO root VALUES (502, 2042, 'b')")
+    caught_up(follower)
+    follower.task.stop()
+
+    assert follower.ops("root").count("r") == dumped
+
+
 # --- kinds of tables -------------------------------------------------------------------------------------------------
 
 

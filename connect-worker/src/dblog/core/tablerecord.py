@@ -27,9 +27,8 @@ def table_record(table: Table) -> dict[str, object]:
             for index in table.indexes
         ]
     extra = {"defaultCharsetName": table.charset, "collation": table.collation, "comment": table.comment, "number": table.number}
-    return (
-        record | {name: value for name, value in extra.items() if value is not None} | ({"partitioned": True} if table.partitioned else {})
-    )
+    record |= {name: value for name, value in extra.items() if value is not None}
+    return record | ({"partitioned": True} if table.partitioned else {}) | ({"attached": list(table.attached)} if table.attached else {})
 
 
 def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
@@ -44,6 +43,7 @@ def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
         comment=record.get("comment"),
         number=record.get("number"),
         partitioned=bool(record.get("partitioned")),
+        attached=tuple(record.get("attached", ())),
         indexes=tuple(
             Index(
                 name=index["name"],

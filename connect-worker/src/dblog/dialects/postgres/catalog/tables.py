@@ -80,6 +80,17 @@ COLUMN_NUMBERS_SQL = (
     "SELECT a.attname, a.attnum FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped"
 )
 
+ATTACHED_SQL = (
+    "WITH RECURSIVE tree (root, number) AS (SELECT n, n FROM unnest(%s::oid[]) AS roots (n) "
+    "UNION ALL SELECT tree.root, i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number AND NOT i.inhdetachpending) "
+    "SELECT tree.root::bigint, tree.number::bigint FROM tree JOIN pg_catalog.pg_inherits i ON i.inhrelid = tree.number "
+    "JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.number AND a.attnum = -1 "
+    "WHERE tree.root <> tree.number AND i.xmin::text <> a.xmin::text ORDER BY 1, 2"
+)
+"""Partitions of partitioned tables that were tables before: the catalog's row of their place is not of the transaction that made them, as the rows of their
+system columns are, which nothing alters.
+"""
+
 _TEXT_LITERAL = re.compile(r"E?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
 _NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\)?(?:::.*)?", re.IGNORECASE)
 _NULL = re.compile(r"NULL(?:::.*)?", re.IGNORECASE)
@@ -122,7 +133,11 @@ def column_of(row: Sequence[Any], types: Types) -> Column:
 
 
 def tables_of(
-    tables: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]], indexes: Iterable[Sequence[Any]], types: Types
+    tables: Iterable[Sequence[Any]],
+    columns: Iterable[Sequence[Any]],
+    indexes: Iterable[Sequence[Any]],
+    types: Types,
+    attached: Iterable[Sequence[Any]] = (),
 ) -> dict[int, Table]:
     """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule). An index that is its
     replica identity goes before both: deletes show no other columns, and an update of another key does not show the old one.
@@ -130,6 +145,9 @@ def tables_of(
     its_columns: dict[int, list[Column]] = {}
     for row in columns:
         its_columns.setdefault(row[0], []).append(column_of(row, types))
+    its_attached: dict[int, list[int]] = {}
+    for root, number in attached:
+        its_attached.setdefault(root, []).append(number)
     its_indexes: dict[int, list[Index]] = {}
     for number, name, primary, unique, partial, functional, names in indexes:
         its_indexes.setdefault(number, []).append(
@@ -154,6 +172,7 @@ def tables_of(
             indexes=of_it,
             number=number,
             partitioned=partitioned,
+            attached=tuple(its_attached.get(number, ())),
         )
     return out
 

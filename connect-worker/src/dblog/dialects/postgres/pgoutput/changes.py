@@ -58,7 +58,7 @@ def changes_of(statement: RelationChanged | MadeAgain | Dropped | Truncated) -> 
             renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
             if replace(before, id=after.id) == after:
                 return renamed
-            why = rewrites(before.columns, after.columns) or _other_key(before, after)
+            why = rewrites(before.columns, after.columns) or _other_key(before, after) or _more_rows(before, after)
             return [*renamed, AlterTable(after.id, after, rewrites=why)]
 
 
@@ -66,6 +66,11 @@ def _other_key(before: Table, after: Table) -> str | None:
     if after.key and after.key != before.key:
         return f"its rows are distinguished by {', '.join(after.key)} instead of {', '.join(before.key) or 'nothing'}"
     return None
+
+
+def _more_rows(before: Table, after: Table) -> str | None:
+    """Rows that an attached partition has brought along. Those of one that is detached stay, as with one that is dropped: the source has put them away."""
+    return "a partition was attached, with its rows" if set(after.attached) - set(before.attached) else None
 
 
 def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:

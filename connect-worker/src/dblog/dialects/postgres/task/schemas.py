@@ -146,16 +146,24 @@ class PostgresSchemas:
         if before.id == table_id and before.number not in (None, relation.number):
             return MadeAgain(self._as_logged(table_id, before, columns, relation))
         if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
-            self._look_at_numbers(before, relation)
+            self._look_behind(before, relation)
             return None
         return RelationChanged(before, self._as_logged(table_id, before, columns, relation))
 
-    def _look_at_numbers(self, known: Table, relation: Relation) -> None:
-        """The log does not show that a column was dropped and made again with its name and type, but it names the columns once more. Where the catalog has
-        another column by now, the table is in doubt.
+    def _look_behind(self, known: Table, relation: Relation) -> None:
+        """The log does not show that a column was dropped and made again with its name and type, nor that a partition was attached, but it names the columns
+        once more. Where the catalog has another column by now, or more such partitions, the table is in doubt.
         """
         numbers: dict[str, int] = self._context.patience(lambda: self._connections.live_session().column_numbers(relation.number))
-        if any(column.number is not None and numbers.get(column.name, column.number) != column.number for column in known.columns):
+        attached: list[tuple[int, int]] = (
+            self._context.patience(lambda: self._connections.live_session().attached_partitions([relation.number]))
+            if known.partitioned
+            else []
+        )
+        other_columns = any(
+            column.number is not None and numbers.get(column.name, column.number) != column.number for column in known.columns
+        )
+        if other_columns or not {number for _, number in attached} <= set(known.attached):
             self._connections.doubts.add(known.id)
 
     # ---- what nothing in the log shows

@@ -168,7 +168,8 @@ class Session:
             columns_sql = catalog.columns_sql(self.publication, version=self.version)
             columns = self.query(columns_sql, (numbers,), doing="reading the columns") if numbers else []
             indexes = self.query(catalog.INDEXES_SQL, (numbers,), doing="reading the indexes") if numbers else []
-            return catalog.tables_of(wanted, columns, indexes, self._fresh_types({row[2] for row in columns}))
+            attached = self.attached_partitions([row[0] for row in wanted if row[5]])
+            return catalog.tables_of(wanted, columns, indexes, self._fresh_types({row[2] for row in columns}), attached)
         finally:
             self.query("ROLLBACK", doing="reading the catalog")
 
@@ -179,6 +180,10 @@ class Session:
     def column_numbers(self, number: int) -> dict[str, int]:
         """The numbers of a table's columns, by their names; none of a table that is gone."""
         return dict(self.query(catalog.COLUMN_NUMBERS_SQL, (number,), doing="reading the columns' numbers"))
+
+    def attached_partitions(self, roots: Sequence[int]) -> list[tuple[int, int]]:
+        """(Partitioned table, partition) of those that were tables before, by number."""
+        return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
     def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
         """Relreplident of every table that ``include`` accepts."""
