@@ -494,6 +494,42 @@ def test_without_a_publication_that_may_be_made_the_statement_is_named(postgres:
         PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
 
 
+@pytest.mark.parametrize(("option", "publication", "names"), [(True, False, {"old"}), (False, True, {"root"})])
+def test_a_check_warns_where_the_publication_has_partitions_otherwise_than_the_option_and_the_publication_counts(
+    postgres: Postgres, database: str, option: bool, publication: bool, names: set[str]
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": str(option).lower()})
+    follower.sql(
+        "CREATE TABLE marks (id SERIAL PRIMARY KEY)",
+        "CREATE TABLE root (id INT, year INT, PRIMARY KEY (id, year)) PARTITION BY RANGE (year)",
+        "CREATE TABLE old PARTITION OF root FOR VALUES FROM (2000) TO (2020)",
+        f"CREATE PUBLICATION dbz_publication FOR ALL TABLES WITH (publish_via_partition_root = {publication})",
+        "INSERT INTO root VALUES (1, 2001)",
+    )
+
+    (warning,) = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO root VALUES (2, 2001)", "DELETE FROM root WHERE id = 1")
+    caught_up(follower)
+    follower.task.stop()
+
+    assert f"publish_via_partition_root = {str(publication).lower()}, which counts" in warning
+    found = {name: [row["id"] for row in rows.values()] for name, rows in follower.rows.items() if name != "marks"}
+    assert found == {name: [2] for name in names}
+
+
+def test_a_check_warns_of_a_signal_table_that_the_publication_lacks(postgres: Postgres, database: str) -> None:
+    config = {"publication.autocreate.mode": "disabled", "signal.data.collection": "public.signals"}
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE signals (id TEXT PRIMARY KEY, type TEXT, data TEXT)")
+    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t")
+
+    (warning,) = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
+
+    assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."signals";' in warning
+
+
 def test_a_check_warns_of_a_publication_that_has_some_rows_of_a_table(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
     follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")

@@ -54,6 +54,8 @@ class PostgresKind:
                 cannot_show=source.plans.cannot_show,
                 reader=reader_name(settings),
                 read_only=settings.boolean("read.only"),
+                by_root=by_root(settings),
+                signal_tables=source.signal_tables,
                 further=stream_params(settings.text_or_none(STREAM_PARAMS)),
             )
             _require_taken(session, overrides, [table.id for table in tables])

@@ -93,6 +93,8 @@ class PostgresServer:
             cannot_show=self._plans.cannot_show,
             reader=self.connections.reader_name,
             read_only=self.connections.read_only,
+            by_root=by_root(self.settings),
+            signal_tables=self.signal_tables,
             further=stream_params(self.settings.text_or_none(STREAM_PARAMS)),
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))

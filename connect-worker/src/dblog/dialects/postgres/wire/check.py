@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
@@ -26,12 +27,14 @@ def check(
     cannot_show: Callable[[Table], Sequence[str]],
     reader: str,
     read_only: bool,
+    by_root: bool,
+    signal_tables: AbstractSet[TableId],
     further: Collection[str] = (),
 ) -> list[str]:
     """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
     ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``reader``: what the connector's own log connection is called,
-    which may read the slot. ``further``: options of the plugin that are asked for (slot.stream.params).
+    which may read the slot. ``by_root``: publish.via.partition.root. ``further``: options of the plugin that are asked for (slot.stream.params).
     """
     missing: list[str] = []
     warnings: list[str] = []
@@ -56,7 +59,7 @@ def check(
         *warnings,
         *without_identity(by_id, identities),
         *without_values(by_id, identities, cannot_show),
-        *_some_rows(session, publication, by_id),
+        *_of_publication(session, publication, by_id, by_root=by_root, signal_tables=signal_tables, filled=autocreate == "filtered"),
     ]
 
 
@@ -211,10 +214,35 @@ def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableI
     ]
 
 
-def _some_rows(session: Session, publication: str, tables: Container[TableId]) -> list[str]:
+def _of_publication(
+    session: Session, name: str, tables: Container[TableId], *, by_root: bool, signal_tables: AbstractSet[TableId], filled: bool
+) -> list[str]:
+    """What is otherwise in a publication that is there than the configuration lets one think. ``filled``: tables that it lacks are added."""
+    found = find_publication(session, name)
+    if found is None:
+        return []
+    warnings = _some_rows(name, sorted(table for table in found.filtered if table in tables))
+    if found.by_root != by_root and session.wire.one(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relispartition AND relkind = 'r')", doing="looking for partitions"
+    ):
+        there, wanted = str(found.by_root).lower(), str(by_root).lower()
+        under = "the partitioned table's name" if found.by_root else "the names of the partitions"
+        warnings.append(
+            f"publish.via.partition.root is {wanted}, and the publication {name} has publish_via_partition_root = {there}, which counts: rows of partitions "
+            f"come under {under}; set publish.via.partition.root={there}, or, before the first start, run there: ALTER PUBLICATION {sql.quote(name)} SET "
+            f"(publish_via_partition_root = {wanted});"
+        )
+    unheard = [] if found.all_tables or filled else sorted(table for table in signal_tables if table not in found.tables)
+    if unheard:
+        warnings.append(
+            f"the publication {name} lacks the signal table {unheard[0]}, so no signal of it is heard; run there: ALTER PUBLICATION "
+            f"{sql.quote(name)} ADD TABLE {sql.quote_table(unheard[0])};"
+        )
+    return warnings
+
+
+def _some_rows(publication: str, filtered: Sequence[TableId]) -> list[str]:
     """The sentence about tables of which the log has some rows, and a dump all."""
-    found = find_publication(session, publication)
-    filtered = [] if found is None else sorted(table for table in found.filtered if table in tables)
     if not filtered:
         return []
     return [
