@@ -186,3 +186,17 @@ def test_a_select_of_the_users_own_is_its_condition(statement, condition):
 def test_a_select_that_is_no_choice_of_rows_is_refused(statement):
     with pytest.raises(DefiniteError, match="cannot be used"):
         condition_of(statement, T)
+
+
+def test_a_domain_is_resolved_where_no_other_column_has_its_type():
+    rows = {
+        1: (1, "public", "shorter", "d", 0, 2, -1, "S"),
+        2: (2, "public", "short", "d", 0, 3, 9, "S"),
+        3: (3, "pg_catalog", "varchar", "b", 0, 0, -1, "S"),
+    }
+    types = Types(lambda numbers: ([rows[number] for number in numbers], []))
+    types.add([rows[1]], [])  # as a reading of the catalog's columns brings it
+
+    found = types.column(Column(name="c", type="", type_text="shorter", nullable=True), 1, -1)
+
+    assert (found.type, found.length) == ("varchar", 5)

@@ -86,14 +86,15 @@ class Types:
         return replace(column, type=name, members=members, length=length, scale=scale)
 
     def _know(self, number: int) -> None:
-        missing = [number] if number not in self._types else []
+        """Ask for the type, and for those that it is made of: a type that was read for itself may be of others that were not."""
+        wanted = [number]
         for _ in range(DOMAINS_MAX):
-            if not missing:
+            if missing := [one for one in wanted if one not in self._types]:
+                self.add(*self._ask(missing))
+            known = [self._types[one] for one in wanted if one in self._types]
+            wanted = [other for one in known for other in (one.element, one.base) if other]
+            if not wanted:
                 return
-            types, members = self._ask(missing)
-            self.add(types, members)
-            known = [self._types[one] for one in missing if one in self._types]
-            missing = [other for one in known for other in (one.element, one.base) if other and other not in self._types]
 
     def _resolved(self, number: int, modifier: int) -> tuple[Type | None, int]:
         """The type that a domain is of in the end, and the modifier that counts."""
