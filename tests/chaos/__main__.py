@@ -10,9 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+from chaos.mysql.database import cases_of
 from chaos.plan import Plan, plan_of
-from chaos.run import SOURCES, Result, Run, Servers, cases_of, servers
+from chaos.run import Result, Run, Servers, servers
 from chaos.shrink import shrink
+from chaos.sources import SOURCES, server_of
 from stack.database import Database
 
 FOLDER = Path(__file__).parents[2] / "build" / "chaos"
@@ -49,7 +51,7 @@ def main() -> int:
     server_folder = FOLDER / f"servers-{arguments.source}-{first}"
     shutil.rmtree(server_folder, ignore_errors=True)
     with contextlib.ExitStack() as ending:
-        source = SOURCES[arguments.source](server_folder / "source", durable=False)
+        source = server_of(arguments.source, server_folder / "source")
         source.start()
         ending.callback(source.kill)
         up = ending.enter_context(servers(server_folder, with_sink=not arguments.no_sink))

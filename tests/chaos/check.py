@@ -7,12 +7,12 @@ hold the rows of the fresh dump.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
+import math
 import re
 import struct
-from base64 import b64decode, b64encode, urlsafe_b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
@@ -21,14 +21,11 @@ from typing import Any
 
 import fastavro
 import httpx
-import pymysql
-from chaos.tables import ChaosTable
+from chaos.unknown import is_unknown
 from dblog.core.timeline import Timeline
-from dblog.dialects.mysql.values.types import TypeModes
 from dblog.readers.history import SchemaHistory
 from demo.lake import Lake
 from demo.rest import NO_TLS
-from stack.database import Database
 from support.history import FakeHistoryLog
 from support.topicfold import WIRE_HEADER, records
 
@@ -36,12 +33,6 @@ EXAMPLES_MAX = 3
 SHOWN = 160
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 EXACT = Context(prec=100)
-_UNKNOWN = b"__debezium_unavailable_value"
-UNKNOWN = (
-    _UNKNOWN, _UNKNOWN.decode(), json.dumps(_UNKNOWN.decode()), b64encode(_UNKNOWN).decode(), urlsafe_b64encode(_UNKNOWN).decode(), _UNKNOWN.hex(),
-    b64encode(b64encode(_UNKNOWN)).decode(),
-)  # fmt: skip
-"""What a column has that the log does not show (binlog_row_image=NOBLOB), in each form."""
 Key = tuple[Any, ...]
 Row = dict[str, Any]
 
@@ -71,10 +62,14 @@ Forms = dict[str, Form]
 
 
 class Decoder:
-    """Record bytes to values, by the registry's schemas or as JSON. Dates and times stay numbers: Python's cannot hold all of them."""
+    """Record bytes to values, by the registry's schemas or as JSON. Dates and times stay numbers: Python's cannot hold all of them.
 
-    def __init__(self, registry_url: str) -> None:
+    ``decimals``: whether decimals become Python's, or stay the bytes of their unscaled numbers.
+    """
+
+    def __init__(self, registry_url: str, *, decimals: bool = True) -> None:
         self._url = registry_url
+        self._kept = "date|time-millis|timestamp-millis" + ("" if decimals else "|decimal")
         self._schemas: dict[int, Any] = {}
         self._forms: dict[Any, Forms] = {}
 
@@ -85,7 +80,7 @@ class Decoder:
         _, schema_id = WIRE_HEADER.unpack_from(data)
         if schema_id not in self._schemas:
             answer = httpx.get(f"{self._url}/schemas/ids/{schema_id}", timeout=30, verify=NO_TLS).raise_for_status().json()
-            plain = re.sub(r'"logicalType": ?"(date|time-millis|timestamp-millis)",?', "", answer["schema"]).replace(",}", "}")
+            plain = re.sub(rf'"logicalType": ?"({self._kept})",?', "", answer["schema"]).replace(",}", "}")
             self._schemas[schema_id] = fastavro.parse_schema(json.loads(plain))
             self._forms[schema_id] = _avro_forms(json.loads(answer["schema"]))
         rest = BytesIO(data[WIRE_HEADER.size :])
@@ -141,6 +136,7 @@ class Folded:
     forms: dict[Key, Forms] = field(default_factory=dict)
     key_names: tuple[str, ...] = ()
     unkeyed: list[Row] = field(default_factory=list)
+    unkeyed_forms: list[Forms] = field(default_factory=list)
     records: int = 0
     steps_back: list[str] = field(default_factory=list)
 
@@ -161,12 +157,14 @@ def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
         if op == "t":
             folded.rows.clear()
             folded.unkeyed.clear()
+            folded.unkeyed_forms.clear()
             for key in [key for key in folded.by_sequence if newest[key] <= position]:
                 del folded.by_sequence[key]
             continue
         if key_bytes is None:
             if envelope["after"] is not None:
                 folded.unkeyed.append(envelope["after"])
+                folded.unkeyed_forms.append(decode.forms(value_bytes))
             continue
         decoded = decode(key_bytes)
         folded.key_names = tuple(decoded)
@@ -191,74 +189,41 @@ def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
 
 def with_unchanged(row: Row, before: Row | None) -> Row:
     """A row in which a column that the log left out is as it was before."""
-    if before is None or not any(value in UNKNOWN for value in row.values()):
+    if before is None or not any(map(is_unknown, row.values())):
         return row
-    return {name: before.get(name) if value in UNKNOWN else value for name, value in row.items()}
+    return {name: before.get(name) if is_unknown(value) else value for name, value in row.items()}
 
 
-def compare_folded(table: str, old: Folded, fresh: Folded, *, reread: bool = False) -> list[Problem]:
+def compare_folded(table: str, old: Folded, fresh: Folded, *, reread: bool = False, excess: bool = False) -> list[Problem]:
     """What the connector of the run left, and a fresh dump.
 
     ``reread``: rows that the log has not whole are read from the table, where an event that comes a second time finds other rows, and other numbers
     of rows. So records that repeat cannot be recognized by their position; the two ways to fold must come to the same all the same.
+
+    ``excess``: another table had this name before, or its rows other keys. What was written of that may stay.
     """
     problems = [] if reread else [Problem("order", table, text) for text in old.steps_back]
     if fresh.unkeyed or old.unkeyed:
         names = list(fresh.unkeyed[0]) if fresh.unkeyed else []  # columns come and go
         ever = {repr(_canonical({name: row.get(name) for name in names})) for row in old.unkeyed}
         lost = [row for row in fresh.unkeyed if repr(_canonical(row)) not in ever]
-        return problems + _few("topic", table, (f"never written: {_shown(row)}" for row in lost))
-    problems += _few("topic", table, _differences(old.rows, fresh.rows))
-    return problems + _few("sequence", table, _differences(old.by_sequence, fresh.rows))
+        return problems + few("topic", table, (f"never written: {shown(row)}" for row in lost))
+    problems += few("topic", table, _differences(old.rows, fresh.rows, excess))
+    return problems + few("sequence", table, _differences(old.by_sequence, fresh.rows, excess))
 
 
-def _differences(old: dict[Key, Row], fresh: dict[Key, Row]) -> Iterator[str]:
+def _differences(old: dict[Key, Row], fresh: dict[Key, Row], excess: bool) -> Iterator[str]:
     for key, row in fresh.items():
         mine = old.get(key)
         if mine is None:
-            yield f"key {_shown(key)} is missing"
+            yield f"key {shown(key)} is missing"
             continue
         for name, value in row.items():
             # A row that got another key has no row before it to take an unknown value from.
-            if _canonical(mine.get(name)) != _canonical(value) and mine.get(name) not in UNKNOWN:
-                yield f"key {_shown(key)} column {name} is {_shown(mine.get(name))} in the topic, {_shown(value)} in a fresh dump"
-    yield from (f"key {_shown(key)} is in the topic only" for key in old.keys() - fresh.keys())
-
-
-def compare_select(
-    source: Database, database: str, table: ChaosTable, modes: TypeModes, fresh: Folded, *, as_json: bool = False
-) -> list[Problem]:
-    """A fresh dump, and the server's own text of every value; ``as_json``: in the form of Kafka's JsonConverter."""
-    names = columns_of(source, database, table.name)
-    known = [c for c in table.columns if c.name in names]
-    unknown = [c.name for c in table.columns if c.name not in names]
-    problems = [Problem("model", table.name, f"the server has no column {unknown}: a fault of the test")] if unknown else []
-    wanted = ", ".join(["`id`", *(c.kind.select.format(c=f"`{c.name}`") for c in known)])
-    login = {**source.login, "database": database, "charset": "utf8mb4", "conv": dict(pymysql.converters.encoders)}
-    with contextlib.closing(pymysql.connect(**login)) as connection, connection.cursor() as cursor:
-        cursor.execute("SET time_zone='+00:00'")
-        cursor.execute(f"SELECT {wanted} FROM `{table.name}`")
-        selected = list(cursor.fetchall())
-    dumped = list(fresh.rows.values()) or fresh.unkeyed
-    if len(dumped) != len(selected):
-        problems.append(Problem("dump", table.name, f"{len(selected)} rows by SELECT, {len(dumped)} in a fresh dump"))
-    by_id: dict[int, list[Row]] = {}
-    for row in dumped:
-        by_id.setdefault(row["id"], []).append(row)
-    found: list[str] = []
-    for cells in selected:
-        expected = {c.name: _expected(c, cell, modes) for c, cell in zip(known, cells[1:], strict=True)}
-        candidates = by_id.get(int(cells[0]), [])
-        if as_json:
-            expected = {name: json_value(value) for name, value in expected.items()}
-        same = next((row for row in candidates if all(_equal(value, row.get(name)) for name, value in expected.items())), None)
-        if same is not None:
-            candidates.remove(same)
-            continue
-        nearest = candidates[0] if candidates else {}
-        wrong = {name: (value, nearest.get(name)) for name, value in expected.items() if not _equal(value, nearest.get(name))}
-        found.append(f"id {int(cells[0])}: selected and dumped {_shown(wrong)}" if candidates else f"id {int(cells[0])} was not dumped")
-    return problems + _few("dump", table.name, found)
+            if _canonical(mine.get(name)) != _canonical(value) and not is_unknown(mine.get(name)):
+                yield f"key {shown(key)} column {name} is {shown(mine.get(name))} in the topic, {shown(value)} in a fresh dump"
+    if not excess:
+        yield from (f"key {shown(key)} is in the topic only" for key in old.keys() - fresh.keys())
 
 
 def json_value(value: Any) -> Any:
@@ -274,7 +239,7 @@ def json_value(value: Any) -> Any:
     return [json_value(item) for item in value] if isinstance(value, list) else value
 
 
-def _equal(expected: Any, found: Any) -> bool:
+def equal(expected: Any, found: Any) -> bool:
     """Alike, where a float of 32 bits may be written with the fewest digits that identify it, and Delta may have a wider type or text for a number."""
     if isinstance(expected, float) and isinstance(found, float):
         return expected == found or expected == _float32(found)
@@ -283,7 +248,7 @@ def _equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, tuple) and isinstance(found, str):
         return Decimal(found) == expected[1]
     if isinstance(expected, list) and isinstance(found, list):
-        return len(expected) == len(found) and all(map(_equal, expected, found))
+        return len(expected) == len(found) and all(map(equal, expected, found))
     return bool(expected == found)
 
 
@@ -292,21 +257,6 @@ def _float32(value: float) -> float:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
         return value
-
-
-def count_select(source: Database, database: str, table: str) -> int:
-    with contextlib.closing(pymysql.connect(**source.login, database=database)) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SELECT COUNT(*) FROM `{table}`")
-        return int(cursor.fetchall()[0][0])
-
-
-def columns_of(source: Database, database: str, table: str) -> list[str]:
-    with contextlib.closing(pymysql.connect(**source.login)) as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
-            (database, table),
-        )
-        return [str(name) for (name,) in cursor.fetchall()]
 
 
 def compare_delta(lake: Lake, database: str, table: str, fresh: Folded, rows: int) -> list[Problem]:
@@ -327,16 +277,16 @@ def compare_delta(lake: Lake, database: str, table: str, fresh: Folded, rows: in
         expected = {name: delta_form(value, fresh.forms[key].get(name)) for name, value in row.items()}
         mine = left.pop(tuple(_hashable(expected[name]) for name in fresh.key_names), [])
         if len(mine) != 1:
-            found.append(f"key {_shown(key)} has {len(mine)} rows in Delta")
+            found.append(f"key {shown(key)} has {len(mine)} rows in Delta")
             continue
         for name, value in expected.items():
             there = [mine[0][other] for other in names if other == name or re.fullmatch(re.escape(name) + r"__v\d+", other)]
-            if not any(_equal(value, one) or one in UNKNOWN for one in there):
-                found.append(f"key {_shown(key)} column {name} is {_shown(there)} in Delta, {_shown(value)} in a fresh dump")
-    found += [f"key {_shown(key)} is in Delta only" for key in left]
+            if not any(equal(value, one) or is_unknown(one) for one in there):
+                found.append(f"key {shown(key)} column {name} is {shown(there)} in Delta, {shown(value)} in a fresh dump")
+    found += [f"key {shown(key)} is in Delta only" for key in left]
     if len(fresh.rows) != rows:
         found.append(f"{len(fresh.rows)} rows in a fresh dump, {rows} in the source")
-    return _few("delta", f"{lake.base.name} {table}", found)
+    return few("delta", f"{lake.base.name} {table}", found)
 
 
 def delta_form(value: Any, form: Form | None) -> Any:
@@ -353,8 +303,9 @@ def delta_form(value: Any, form: Form | None) -> Any:
             value = dt.date.fromisoformat(value.removesuffix("Z"))
         case (("IsoTimestamp" | "ZonedTimestamp"), str()):
             value = dt.datetime.fromisoformat(value)
-        case "Decimal", str():
-            value = Decimal(int.from_bytes(b64decode(value), "big", signed=True)).scaleb(-form.scale, EXACT)
+        case "Decimal", str() | bytes():
+            unscaled = value if isinstance(value, bytes) else b64decode(value)
+            value = Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-form.scale, EXACT)
         case (("" | "Bits"), str()) if form.kind == "bytes":
             value = b64decode(value)
         case _, dict() if isinstance(value.get("wkb"), str):
@@ -389,12 +340,6 @@ def check_history(bootstrap: str, topic: str, server: str) -> list[Problem]:
     return []
 
 
-def _expected(column: Any, cell: Any, modes: TypeModes) -> Any:
-    text = cell.decode() if isinstance(cell, bytes) else None if cell is None else str(cell)
-    value = None if text is None else column.kind.record(text, modes)
-    return column.kind.zero(modes) if value is None and not column.nullable else value
-
-
 def _canonical(value: Any) -> Any:
     """The same value of another type is the same: a decimal of another scale, an array."""
     if isinstance(value, Decimal):
@@ -403,6 +348,8 @@ def _canonical(value: Any) -> Any:
         return value
     if isinstance(value, int):
         return ("number", EXACT.normalize(Decimal(value)))
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"  # which is not equal to itself
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     if isinstance(value, list | tuple):
@@ -416,7 +363,7 @@ def _hashable(value: Any) -> Any:
     return repr(_canonical(value)) if isinstance(value, dict | list) else value
 
 
-def _few(check: str, table: str, found: Iterable[str]) -> list[Problem]:
+def few(check: str, table: str, found: Iterable[str]) -> list[Problem]:
     texts = list(found)
     problems = [Problem(check, table, text) for text in texts[:EXAMPLES_MAX]]
     if len(texts) > EXAMPLES_MAX:
@@ -424,6 +371,6 @@ def _few(check: str, table: str, found: Iterable[str]) -> list[Problem]:
     return problems
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -10,12 +10,12 @@ from __future__ import annotations
 import copy
 import random
 from dataclasses import dataclass
+from typing import Any
 
-from chaos import statements, tables
+from chaos.drawing import Drawing
+from chaos.effects import Statement, apply
 from chaos.faults import Fault, faults_of
-from chaos.settings import Settings, settings_of
-from chaos.statements import Statement
-from chaos.tables import ChaosTable
+from chaos.sources import drawing_of
 
 SESSIONS = 3
 FILL_ROWS = 80
@@ -47,8 +47,8 @@ class Plan:
     flavor: str
     seconds: float
     mask: frozenset[str]
-    settings: Settings
-    tables: dict[str, ChaosTable]
+    settings: Any
+    tables: dict[str, Any]
     fill: tuple[Statement, ...]
     steps: tuple[Step, ...]
     faults: tuple[Fault, ...]
@@ -83,16 +83,13 @@ def plan_of(
     """The plan of a seed; ``cases`` is how many cases of DDL the server has."""
     # Each part has dice of its own, so that a change of one part leaves the others as they were.
     dice = {name: random.Random(f"{flavor} {seed} {name}") for name in ("tables", "settings", "fill", "steps", "ddl", "faults")}
-    model = {t.name: t for t in tables.tables(flavor, dice["tables"], count=dice["tables"].randint(2, 5))}
+    drawing = drawing_of(flavor, cases=cases)
+    model = {t.name: t for t in drawing.tables(dice["tables"], count=dice["tables"].randint(2, 5))}
+    settings = drawing.settings(dice["settings"], mask, list(model.values()))
     begun = copy.deepcopy(model)
-    settings = settings_of(flavor, dice["settings"], mask).for_keys([t.key_type for t in model.values()])
-    fill = [
-        Statement(f"REPLACE INTO `{t.name}` ({statements.column_names(t, mask)}) VALUES {t.row(dice['fill'], n, mask)}", "fill", (t.born,))
-        for t in model.values()
-        for n in range(dice["fill"].choice([0, FILL_ROWS, FILL_ROWS]))
-    ]
-    steps = _steps(flavor, dice, model, mask, seconds=seconds, cases=cases)
-    drawn = faults_of(dice["faults"], seconds=seconds, **({} if fault_kinds is None else {"kinds": fault_kinds}))
+    fill = [drawing.fill(dice["fill"], t, n, mask) for t in model.values() for n in range(dice["fill"].choice([0, FILL_ROWS, FILL_ROWS]))]
+    steps = _steps(drawing, dice, model, mask, seconds=seconds)
+    drawn = faults_of(dice["faults"], seconds=seconds, kinds=drawing.fault_kinds if fault_kinds is None else fault_kinds)
     outside = list(begun)[-1] if any(fault.kind == "widen" for fault in drawn) and len(begun) > 2 else ""
     until_s = min([float(word.removeprefix("after:")) for word in mask if word.startswith("after:")], default=seconds)
     return Plan(
@@ -109,9 +106,7 @@ def plan_of(
     )
 
 
-def _steps(
-    flavor: str, dice: dict[str, random.Random], model: dict[str, ChaosTable], mask: frozenset[str], *, seconds: float, cases: int
-) -> list[Step]:
+def _steps(drawing: Drawing, dice: dict[str, random.Random], model: dict[str, Any], mask: frozenset[str], *, seconds: float) -> list[Step]:
     """All steps in order of time; DDL changes the model for what comes after it."""
     moments = sorted(
         [(dice["ddl"].uniform(0.3, seconds), DDL_SESSION) for _ in range(int(seconds / DDL_S))]
@@ -122,21 +117,21 @@ def _steps(
         # Dice of its own for each step: what a mask takes out changes nothing but what depends on it.
         own = random.Random(dice["ddl" if session == DDL_SESSION else "steps"].getrandbits(64))
         if session == DDL_SESSION:
-            kind, done = statements.ddl(flavor, own, model, number=number, cases=cases)
+            kind, done = drawing.ddl(own, model, number=number)
             if mask & {"ddl", f"ddl:{kind}"} or any(f"table:{name}" in mask for s in done for name in s.tables):
                 continue
             if any(f"{model_born(model, s)}.{s.effect.name}" in mask for s in done if s.effect is not None and s.effect.name):
                 continue
             for statement in done:
                 if statement.effect is not None:
-                    tables.apply(model, statement.effect)
+                    apply(model, statement.effect)
         else:
-            kind, done = statements.transaction(own, model, mask, number=number)
+            kind, done = drawing.transaction(own, model, mask, number=number)
         out.append(Step(at_s=round(at_s, 3), session=session, kind=kind, statements=tuple(done)))
     return out
 
 
-def model_born(model: dict[str, ChaosTable], statement: Statement) -> str:
+def model_born(model: dict[str, Any], statement: Statement) -> str:
     """The first name of the table that a statement changes."""
     assert statement.effect is not None
     return model[statement.effect.table].born if statement.effect.table in model else ""

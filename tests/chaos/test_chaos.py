@@ -9,13 +9,16 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from chaos import faults, statements, tables
+from chaos import faults
 from chaos.check import Folded, Form, canonical_delta_value, compare_delta, compare_folded, delta_form, json_value, with_unchanged
+from chaos.effects import Effect, apply
+from chaos.mysql import statements, tables
+from chaos.mysql.database import cases_of
+from chaos.mysql.settings import Settings
 from chaos.plan import Plan, plan_of
-from chaos.run import Run, cases_of, servers
-from chaos.settings import Settings
+from chaos.run import Run, servers
 from chaos.shrink import shrink
-from chaos.tables import Effect
+from chaos.sources import drawing_of
 from dblog.dialects.mysql.values.types import TypeModes
 
 pytestmark = pytest.mark.either_server
@@ -23,7 +26,7 @@ pytestmark = pytest.mark.either_server
 SEED = 5
 SECONDS = 8.0
 FAULTS = ("kill_task", "pause", "flush_logs")
-FLAVORS = ("mariadb", "mysql")
+FLAVORS = ("mariadb", "mysql", "postgres")
 
 
 def test_a_seed_of_chaos_ends_without_a_difference(kafka, source, own_folder):
@@ -52,7 +55,8 @@ def test_every_kind_is_drawn_sooner_or_later():
     assert {step.kind for step in steps} >= statements.WRAPPERS.keys()
     assert {s.kind for step in steps for s in step.statements} >= statements.WRITES.keys()
     assert {statements.ddl("mysql", chance, model, number=n, cases=5)[0] for n in range(400)} == statements.DDL.keys()
-    assert {fault.kind for seed in range(50) for fault in faults.faults_of(random.Random(seed), seconds=30)} == set(faults.KINDS)
+    kinds = drawing_of("mysql").fault_kinds
+    assert {fault.kind for seed in range(50) for fault in faults.faults_of(random.Random(seed), seconds=30, kinds=kinds)} == set(kinds)
     assert {table.shape for table in tables.tables("mysql", chance, count=100)} == set(tables.SHAPES)
 
 
@@ -102,13 +106,13 @@ def test_effects_of_ddl_change_the_model_as_the_server_does():
     model = {table.name: table}
     column = tables.new_column("mysql", random.Random(2), "n1")
 
-    tables.apply(model, Effect("add", "t0", column=column))
-    tables.apply(model, Effect("rename_column", "t0", "n1", "m1"))
-    tables.apply(model, Effect("rename_table", "t0", to="r1"))
+    apply(model, Effect("add", "t0", column=column))
+    apply(model, Effect("rename_column", "t0", "n1", "m1"))
+    apply(model, Effect("rename_table", "t0", to="r1"))
 
     assert list(model) == ["r1"]
     assert [c.name for c in model["r1"].columns][-1] == "m1"
-    tables.apply(model, Effect("drop", "r1", "m1"))
+    apply(model, Effect("drop", "r1", "m1"))
     assert "m1" not in [c.name for c in model["r1"].columns]
 
 

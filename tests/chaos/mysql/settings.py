@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from chaos.converters import CONVERTERS
 from dblog.dialects.mysql.values.types import TypeModes
 from support.generated_tables import modes
 
@@ -47,23 +48,6 @@ DEFAULTS = {
         "binlog_annotate_row_events": "ON",
     },
 }
-
-JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
-CONVERTERS = {
-    "avro": {},
-    "json": {
-        f"{side}.converter{name}": text
-        for side in ("key", "value")
-        for name, text in (("", JSON_CONVERTER), (".schemas.enable", "true"), (".replace.null.with.default", "false"))
-    },
-    "json-bare": {
-        f"{side}.converter{name}": text
-        for side in ("key", "value")
-        for name, text in (("", JSON_CONVERTER), (".schemas.enable", "false"), (".replace.null.with.default", "false"))
-    },
-}
-"""What a connector is given for each. The sink reads the first two. By Kafka's rule JSON has a column's default for its NULL unless reported otherwise, and could
-not be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,23 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from chaos.tables import ChaosTable, Effect, definition, new_column, value
+from chaos.effects import Effect, Statement
+from chaos.mysql.tables import ChaosTable, definition, new_column, value
 
 NUMBERS = 120
 """Rows have numbers below this, until a key is updated."""
 Write = Callable[[random.Random, ChaosTable, frozenset[str]], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """SQL, what kind it is (masks go by it), the tables it needs by their first names, and what it does to the schema."""
-
-    sql: str
-    kind: str
-    tables: tuple[str, ...] = ()
-    effect: Effect | None = None
 
 
 def column_names(table: ChaosTable, masked: frozenset[str]) -> str:

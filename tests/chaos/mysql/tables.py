@@ -1,8 +1,7 @@
 """Random tables of a chaos plan: every column type of both servers, every shape of key; what an INSERT, an UPDATE and a SELECT of them contain.
 
-Columns and their values come from ``support.generated_tables``, which also knows what a record has for the server's text of a value. A table
-here changes: DDL adds, drops, moves and renames its columns (``Effect``). The same effects are applied twice: when the plan is made, so that
-later statements fit; and when it is run, for the statements that the server took.
+Columns and their values come from ``support.generated_tables``, which also knows what a record has for the server's text of a value. DDL changes
+these tables by ``chaos.effects``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import random
 from dataclasses import dataclass, field
-from typing import Literal
 
 from support import generated_tables as made
 from support.generated_tables import Made
@@ -34,17 +32,6 @@ def collations(chance: random.Random) -> list[tuple[str, str]]:
     pairs = [(name, f"{name}_bin") for name in CHARSETS] + [(name, GENERAL.get(name, f"{name}_general_ci")) for name in CHARSETS]
     chance.shuffle(pairs)
     return pairs
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What a DDL statement does to a table when the server takes it. ``column`` holds the new column for add and modify."""
-
-    what: Literal["add", "drop", "modify", "rename_column", "rename_table", "empty", "forget"]
-    table: str
-    name: str = ""
-    to: str = ""
-    column: Made | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -173,27 +160,3 @@ def tables(flavor: str, chance: random.Random, *, count: int) -> list[ChaosTable
             )
         )  # fmt: skip
     return out
-
-
-def apply(model: dict[str, ChaosTable], effect: Effect) -> None:
-    """Change the model as the server has changed the table."""
-    table = model[effect.table]
-    at = next((i for i, c in enumerate(table.columns) if c.name == effect.name), -1)
-    match effect.what:
-        case "add":
-            assert effect.column is not None
-            table.columns.append(effect.column)
-        case "drop":
-            del table.columns[at]
-        case "modify":
-            assert effect.column is not None
-            table.columns[at] = effect.column
-        case "rename_column":
-            table.columns[at] = dataclasses.replace(table.columns[at], name=effect.to)
-        case "rename_table":
-            model[effect.to] = model.pop(effect.table)
-            model[effect.to].name = effect.to
-        case "forget":
-            del model[effect.table]
-        case "empty":
-            pass
