@@ -202,6 +202,45 @@ def test_a_table_is_dumped_again_where_old_rows_have_other_values_or_may_have(
     assert follower.ops("a").count("r") == (10 if again else 5)
 
 
+@pytest.mark.parametrize("identity", ["FULL", "DEFAULT"])
+def test_another_primary_key_distinguishes_the_rows_whatever_the_log_shows_of_them(
+    postgres: Postgres, database: str, identity: str
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"dblog.chunk.rows": "2"})
+    follower.sql(
+        "CREATE TABLE a (id INT PRIMARY KEY, name TEXT NOT NULL, n INT NOT NULL)",
+        "CREATE UNIQUE INDEX a_n ON a (n)",
+        f"ALTER TABLE a REPLICA IDENTITY {identity}",
+        "INSERT INTO a SELECT n, 'row ' || n, n FROM generate_series(1, 5) n",
+    )
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql(
+        "ALTER TABLE a DROP CONSTRAINT a_pkey, ADD PRIMARY KEY (name, id)",
+        "INSERT INTO a VALUES (1, 'another', 6), (1, 'and another', 7)",
+    )
+    follower.until(lambda: '{"name":"and another","id":1}' in follower.rows["a"] and '{"name":"row 5","id":5}' in follower.rows["a"])
+    follower.until_dumped()
+    follower.task.stop()
+
+    new = [row for key, row in follower.rows["a"].items() if "name" in key]
+    assert sorted(new, key=lambda row: row["n"]) == sorted(follower.selected("a"), key=lambda row: row["n"])
+
+
+def test_a_column_that_takes_null_from_now_on_is_null_in_records(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO a SELECT n, n FROM generate_series(1, 5) n")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("ALTER TABLE a ALTER n DROP NOT NULL", "INSERT INTO a VALUES (6, NULL)")
+    follower.until(lambda: '{"id":6}' in follower.rows["a"])
+    follower.task.stop()
+
+    assert follower.rows["a"]['{"id":6}'] == {"id": 6, "n": None}
+
+
 # --- a kill behind a change, and ahead of what follows from it --------------------------------------------------------
 
 

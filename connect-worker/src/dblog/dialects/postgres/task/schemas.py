@@ -145,7 +145,8 @@ class PostgresSchemas:
             return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation))
         if before.id == table_id and before.number not in (None, relation.number):
             return MadeAgain(self._as_logged(table_id, before, columns, relation))
-        if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
+        same = before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation)
+        if same and not self._differs_unseen(before, relation):
             self._look_behind(before, relation)
             return None
         return RelationChanged(before, self._as_logged(table_id, before, columns, relation))
@@ -206,6 +207,16 @@ class PostgresSchemas:
             if name == table:
                 self._number(number, table)
 
+    def _differs_unseen(self, known: Table, relation: Relation) -> bool:
+        """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; and the primary key
+        where the message flags other columns, all of them with REPLICA IDENTITY FULL.
+        """
+        key, nullable = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
+        if any(column.name in nullable for column in known.columns if not column.nullable):
+            return True
+        known_key = known.key if known.primary_key else ()
+        return not _shows_key(relation) and bool(key != known_key)
+
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
         """The table with these columns: as the server has it now where that fits, whatever its name is by now, else what is known of each column."""
         now: Table | None = self._context.patience(lambda: self._of_number(relation.number))
@@ -229,8 +240,9 @@ class PostgresSchemas:
                 indexes=indexes,
                 number=relation.number,
             )
-        if set(before.key) <= names:
-            key, primary = before.key, before.primary_key
+        keyed = before if now is None or not now.primary_key or _shows_key(relation) or not set(now.key) <= names else now
+        if set(keyed.key) <= names:
+            key, primary = keyed.key, keyed.primary_key
         else:
             key, primary = key_of(made, indexes)
         return replace(before, id=table_id, columns=made, key=key, primary_key=primary, indexes=indexes, number=relation.number)
@@ -266,7 +278,12 @@ def _other_key(known: Table, relation: Relation) -> bool:
     replica identity.
     """
     of_key = {column.name for column in relation.columns if column.of_key}
-    return relation.identity in ("d", "i") and bool(of_key) and of_key != set(known.key)
+    return _shows_key(relation) and bool(of_key) and of_key != set(known.key)
+
+
+def _shows_key(relation: Relation) -> bool:
+    """Whether the columns that a Relation message flags are those of the key."""
+    return relation.identity in ("d", "i")
 
 
 def _agree(known: tuple[Column, ...], seen: tuple[Column, ...]) -> bool:
