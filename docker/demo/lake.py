@@ -63,7 +63,7 @@ class Lake:
 
     def read_rows(self, database: str, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Every row in the order of ``names``."""
-        return self._select(database, table, f"SELECT {', '.join(_quoted(name) for name in names)} FROM t")
+        return self._select(database, table, f"SELECT {', '.join(quoted(name) for name in names)} FROM t")
 
     def _exists(self, database: str, table: str) -> bool:
         """It has a first commit; the folder comes a moment earlier."""
@@ -101,5 +101,6 @@ class Lake:
         yield from spark.sql(sql.replace(" FROM t", f" FROM {view}").replace('"', "`")).toLocalIterator(prefetchPartitions=True)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
     return '"' + name.replace('"', '""') + '"'

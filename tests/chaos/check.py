@@ -32,7 +32,13 @@ from support.topicfold import WIRE_HEADER, records
 EXAMPLES_MAX = 3
 SHOWN = 160
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+DAY_MICROS = 86_400_000_000
 EXACT = Context(prec=100)
+INFINITE_DATE, LAST_DATE = -2_147_472_692, (1 << 31) - 1
+"""PostgreSQL's infinity in a record, and the last date that Delta has."""
+INFINITE_NANOS = {(1 << 63) - 1: 9_223_372_036_825_200_000, -(1 << 63): -9_223_372_036_832_400_000}
+INFINITE_MICROS = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
+"""PostgreSQL's infinite moments, as its driver has them."""
 Key = tuple[Any, ...]
 Row = dict[str, Any]
 
@@ -51,11 +57,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a column's values are written: the Connect type's name if it has one, its plain type, and a decimal's scale."""
+    """How a column's values are written: the Connect type's name if it has one, its plain type, a decimal's scale; of an array, how its elements are."""
 
     name: str
     kind: str
     scale: int = 0
+    items: Form | None = None
 
 
 Forms = dict[str, Form]
@@ -103,25 +110,28 @@ class Decoder:
 
 def _avro_forms(envelope: dict[str, Any]) -> Forms:
     rows = [branch for field in envelope["fields"] if field["name"] == "before" for branch in field["type"] if isinstance(branch, dict)]
-    out = {}
-    for column in rows[0]["fields"] if rows else ():
-        kind = next((k for k in column["type"] if k != "null"), None) if isinstance(column["type"], list) else column["type"]
-        made = kind if isinstance(kind, dict) else {"type": kind}
-        plain = "float" if made["type"] == "array" and made["items"] in ("float", ["null", "float"]) else made["type"]
-        out[column["name"]] = Form(made.get("connect.name", ""), plain, int(made.get("scale", 0)))
-    return out
+    return {column["name"]: _avro_form(column["type"]) for column in rows[0]["fields"]} if rows else {}
+
+
+def _avro_form(of: Any) -> Form:
+    kind = next((k for k in of if k != "null"), None) if isinstance(of, list) else of
+    if isinstance(kind, str) and "." in kind:  # a type that was defined further up
+        return Form(kind, "record")
+    made = kind if isinstance(kind, dict) else {"type": kind}
+    plain = "float" if made["type"] == "array" and made["items"] in ("float", ["null", "float"]) else made["type"]
+    items = _avro_form(made["items"]) if made["type"] == "array" else None
+    return Form(made.get("connect.name", ""), plain, int(made.get("scale", 0)), items)
 
 
 def _json_forms(envelope: dict[str, Any]) -> Forms:
     row = next((field for field in envelope["fields"] if field.get("field") == "before"), {"fields": ()})
-    return {
-        column["field"]: Form(
-            column.get("name", ""),
-            column["items"]["type"] if column["type"] == "array" else column["type"],
-            int(column.get("parameters", {}).get("scale", 0)),
-        )
-        for column in row["fields"]
-    }
+    return {column["field"]: _json_form(column) for column in row["fields"]}
+
+
+def _json_form(column: dict[str, Any]) -> Form:
+    items = _json_form(column["items"]) if column["type"] == "array" else None
+    scale = int(column.get("parameters", {}).get("scale", 0))
+    return Form(column.get("name", ""), column["type"] if items is None else items.kind, scale, items)
 
 
 @dataclass(slots=True)
@@ -293,26 +303,55 @@ def delta_form(value: Any, form: Form | None) -> Any:
     """A record's value as it is to be in Delta: dates as days, moments and times of day as microseconds, bytes and decimals out of JSON's base64."""
     if value is None or form is None:
         return _canonical(value)
+    if isinstance(value, list) and form.items is not None:
+        return [delta_form(item, form.items) for item in value]
     short = form.name.rpartition(".")[2]
     match short, value:
+        case "Date", int():
+            value = LAST_DATE if value == INFINITE_DATE else value
         case (("Timestamp" | "Time"), int()):
             value = value * 1000
+        case "NanoTimestamp", int() if value in INFINITE_NANOS:
+            value = INFINITE_NANOS[value]
         case (("NanoTimestamp" | "NanoTime"), int()):
             value = value // 1000
         case "IsoDate", str():
-            value = dt.date.fromisoformat(value.removesuffix("Z"))
+            value = days_and_micros(value)[0]
         case (("IsoTimestamp" | "ZonedTimestamp"), str()):
-            value = dt.datetime.fromisoformat(value)
+            days, micros = (0, INFINITE_MICROS[value]) if value in INFINITE_MICROS else days_and_micros(value)
+            value = days * DAY_MICROS + micros
         case "Decimal", str() | bytes():
-            unscaled = value if isinstance(value, bytes) else b64decode(value)
-            value = Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-form.scale, EXACT)
+            value = _decimal(value, form.scale)
+        case "VariableScaleDecimal", dict():
+            value = _decimal(value["value"], value["scale"])
         case (("" | "Bits"), str()) if form.kind == "bytes":
             value = b64decode(value)
+        case "", dict() if form.kind == "map":
+            value = sorted(map(list, value.items()))
         case _, dict() if isinstance(value.get("wkb"), str):
             value = value | {"wkb": b64decode(value["wkb"])}
     if form.kind == "float":
         value = [_float32(item) for item in value] if isinstance(value, list) else _float32(value)
     return canonical_delta_value(value)
+
+
+def _decimal(unscaled: bytes | str, scale: int) -> Decimal:
+    data = unscaled if isinstance(unscaled, bytes) else b64decode(unscaled)
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, EXACT)
+
+
+_ISO = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?(?:Z|\+00:00)?")
+
+
+def days_and_micros(text: str) -> tuple[int, int]:
+    """Days since 1970 and microseconds of the day of Java's text of a date or a moment, in any year of the proleptic Gregorian calendar."""
+    found = _ISO.fullmatch(text)
+    assert found is not None, text
+    year, month, day = int(found[1]), int(found[2]), int(found[3])
+    cycles, year = divmod(year - 1, 400)
+    days = dt.date(year + 1, month, day).toordinal() - EPOCH.toordinal() + cycles * 146_097
+    seconds = int(found[4] or 0) * 3600 + int(found[5] or 0) * 60 + int(found[6] or 0)
+    return days, seconds * 1_000_000 + int((found[7] or "").ljust(6, "0")[:6])
 
 
 def canonical_delta_value(value: Any) -> Any:

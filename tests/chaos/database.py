@@ -15,6 +15,7 @@ from typing import Any
 from chaos.check import Folded, Problem
 from chaos.effects import Tables
 from chaos.plan import Plan, Step
+from demo.lake import Lake
 from demo.pipeline import Connector
 from stack import Kafka
 from stack.database import Database
@@ -38,6 +39,8 @@ class RunDatabase(ABC):
 
     error: type[Exception]
     """What its driver raises."""
+    lake: type[Lake] = Lake
+    """How Delta tables are read."""
 
     def __init__(self, plan: Plan, source: Database, model: Tables, journal: Journal, *, attempt: int) -> None:
         self.plan, self.source, self.model, self.journal = plan, source, model, journal

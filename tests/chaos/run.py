@@ -26,7 +26,6 @@ from chaos.plan import SESSIONS, Plan
 from chaos.postgres.database import PostgresDatabase
 from chaos.sources import is_postgres
 from confluent_kafka import KafkaException
-from demo.lake import Lake
 from demo.pipeline import Sink, Worker
 from demo.rest import NO_TLS, ConnectorFailedError
 from stack import Kafka
@@ -239,7 +238,7 @@ class Run:
                 if self.database.in_delta(name)
                 for prefix in (self.connector, fresh)
                 for problem in check.compare_delta(
-                    Lake(sink.lake / prefix, sink.jars), self.database.name, name, self.fresh[name], self.database.count(name)
+                    self.database.lake(sink.lake / prefix, sink.jars), self.database.name, name, self.fresh[name], self.database.count(name)
                 )
             ]
 

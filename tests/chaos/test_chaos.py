@@ -187,6 +187,14 @@ def test_what_json_has_for_a_value(value, written):
         (Form("", "bytes"), "/wA=", b"\xff\x00"),
         (Form("", "float"), 0.1, struct.unpack("<f", struct.pack("<f", 0.1))[0]),
         (Form("", "string"), "/wA=", "/wA="),
+        (Form("io.debezium.time.ZonedTimestamp", "string"), "-0001-03-01T00:00:00Z", -62_193_657_600_000_000),
+        (Form("io.debezium.time.IsoTimestamp", "string"), "+12024-02-29T12:00Z", 317_278_728_000_000_000),
+        (Form("io.debezium.time.ZonedTimestamp", "string"), "infinity", 9_223_372_036_825_200_000),
+        (Form("io.debezium.time.NanoTimestamp", "long"), -(1 << 63), -9_223_372_036_832_400_000),
+        (Form("io.debezium.time.Date", "int"), -2_147_472_692, (1 << 31) - 1),
+        (Form("io.debezium.data.VariableScaleDecimal", "record"), {"scale": 2, "value": b"\x80"}, Decimal("-1.28")),
+        (Form("", "array", 0, Form("io.debezium.time.Timestamp", "long")), [1, None], [1000, None]),
+        (Form("", "map"), {"b": "1", "a": None}, [["a", None], ["b", "1"]]),
     ],
 )
 def test_what_delta_has_for_a_value(form, value, there):

@@ -15,6 +15,7 @@ from chaos import check
 from chaos.check import Folded, Problem
 from chaos.database import AWAY_S, SENTINEL, RunDatabase
 from chaos.effects import Effect, Statement, apply
+from chaos.lake import PlainLake
 from chaos.plan import DDL_SESSION, Step
 from chaos.postgres.select import compare_select
 from chaos.postgres.settings import PUBLICATION, SERVER, SERVER_OPTIONS
@@ -36,6 +37,7 @@ class PostgresDatabase(RunDatabase):
     """Implements ``chaos.database.RunDatabase``."""
 
     error = psycopg2.Error
+    lake = PlainLake
     source: Postgres
     replica: Postgres | None
 
