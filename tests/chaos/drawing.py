@@ -15,6 +15,10 @@ class Drawing(Protocol):
     def fault_kinds(self) -> tuple[str, ...]:
         """The faults; one that stands twice is drawn twice as often."""
 
+    @property
+    def ddl_s(self) -> float:
+        """The session of DDL begins something about this often."""
+
     def tables(self, chance: random.Random, *, count: int) -> list[Any]:
         """A schema."""
 

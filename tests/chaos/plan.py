@@ -21,8 +21,6 @@ SESSIONS = 3
 FILL_ROWS = 80
 STEP_S = 0.15
 """A session begins a transaction about this often."""
-DDL_S = 2.0
-"""The session of DDL begins something about this often."""
 DDL_SESSION = 0
 
 
@@ -109,7 +107,7 @@ def plan_of(
 def _steps(drawing: Drawing, dice: dict[str, random.Random], model: dict[str, Any], mask: frozenset[str], *, seconds: float) -> list[Step]:
     """All steps in order of time; DDL changes the model for what comes after it."""
     moments = sorted(
-        [(dice["ddl"].uniform(0.3, seconds), DDL_SESSION) for _ in range(int(seconds / DDL_S))]
+        [(dice["ddl"].uniform(0.3, seconds), DDL_SESSION) for _ in range(int(seconds / drawing.ddl_s))]
         + [(dice["steps"].uniform(0, seconds), session) for session in range(1, SESSIONS + 1) for _ in range(int(seconds / STEP_S))]
     )
     out = []

@@ -18,6 +18,7 @@ class MySqlDrawing:
 
     flavor: str
     cases: int = 1
+    ddl_s: float = 2.0
 
     @property
     def fault_kinds(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ DDL = {
     "rebuild": 2,
     "truncate": 1,
     "new_table": 2,
+    "mixed": 3,
 }
 """Kinds of DDL, and how often."""
 PARTITION_WIDTH = 200
@@ -97,6 +98,8 @@ class _Made:
             case "add_default":
                 column = number_column(chance, f"n{number}")
                 return self.of((f"{alter} ADD {column.definition}", self.effect("add", column=column)))
+            case "mixed":
+                return self.mixed()
             case "rename_table":
                 sql = f'{alter} RENAME TO "r{number}"'
                 return self.of((sql, self.effect("rename_table", to=f"r{number}")))
@@ -187,6 +190,27 @@ class _Made:
             (now.create, self.effect("instead", column=now)),
             *(sql for name in (now.name, *now.parts) for sql in self.published(name)),
             f'INSERT INTO "{now.name}" ({", ".join(chr(34) + name + chr(34) for name in now.named)}) VALUES {now.row(self.chance, 1, frozenset())}',
+        )
+
+    def mixed(self) -> list[Statement]:
+        """Rows of one transaction in front of a change of their table, behind it, and behind one that is undone."""
+        table, name, number = self.table, f'"{self.table.name}"', self.number
+        column = number_column(self.chance, f"n{number}")
+        names = ", ".join(f'"{one}"' for one in table.named)
+        first = 120 + 8 * self.chance.randrange(10)
+        insert = f"INSERT INTO {name} ({names}) VALUES"
+        rows = [f"{insert} {table.row(self.chance, first + at, frozenset())} ON CONFLICT DO NOTHING" for at in range(4)]
+        written = [f'UPDATE {name} SET "{column.name}" = 7 WHERE id < {number}'] if table.changeable else []
+        return self.whole(
+            rows[0],
+            (f"{self.alter} ADD {column.definition}", self.effect("add", column=column)),
+            rows[1],
+            *written,
+            "SAVEPOINT undone",
+            f"{self.alter} ADD \"u{number}\" text DEFAULT 'undone'",
+            rows[2],
+            "ROLLBACK TO undone",
+            rows[3],
         )
 
     def swap(self, other: PostgresTable) -> list[Statement]:

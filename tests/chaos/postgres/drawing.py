@@ -19,6 +19,7 @@ class PostgresDrawing:
     """Implements ``chaos.drawing.Drawing`` for one plan."""
 
     fault_kinds: tuple[str, ...] = FAULTS
+    ddl_s: float = 0.8
     _settings: Settings | None = None
 
     def tables(self, chance: random.Random, *, count: int) -> list[PostgresTable]:
