@@ -519,6 +519,18 @@ def test_a_check_warns_where_the_publication_has_partitions_otherwise_than_the_o
     assert found == {name: [2] for name in names}
 
 
+@pytest.mark.parametrize(("columns", "identity", "warned"), [("code", "DEFAULT", 1), ("code", "FULL", 0), ("id", "DEFAULT", 0)])
+def test_a_check_warns_of_a_message_key_that_the_log_does_not_show_of_old_rows(
+    postgres: Postgres, database: str, columns: str, identity: str, warned: int
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"message.key.columns": f"public.t:{columns}"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, code INT NOT NULL)", f"ALTER TABLE t REPLICA IDENTITY {identity}")
+
+    warnings = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
+
+    assert ["public.t" in warning and "REPLICA IDENTITY FULL" in warning for warning in warnings] == [True] * warned
+
+
 def test_a_check_warns_of_a_signal_table_that_the_publication_lacks(postgres: Postgres, database: str) -> None:
     config = {"publication.autocreate.mode": "disabled", "signal.data.collection": "public.signals"}
     follower = PostgresFollower(postgres, database, **config)

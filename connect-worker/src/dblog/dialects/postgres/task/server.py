@@ -13,7 +13,7 @@ from dblog.config.replica_identities import OPTION as IDENTITIES
 from dblog.config.replica_identities import identity_rules
 from dblog.config.stream_params import STREAM_PARAMS, stream_params
 from dblog.core.dumps import Key
-from dblog.core.selection import Parts
+from dblog.core.selection import Parts, key_rules
 from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.postgres.catalog import chunk_sql, conditions, given_keys, sql
@@ -95,6 +95,7 @@ class PostgresServer:
             read_only=self.connections.read_only,
             by_root=by_root(self.settings),
             signal_tables=self.signal_tables,
+            key_rules=key_rules(self.settings.originals.get("message.key.columns")),
             further=stream_params(self.settings.text_or_none(STREAM_PARAMS)),
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))

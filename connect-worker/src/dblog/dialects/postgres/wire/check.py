@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from dblog.core.selection import KeyRule, message_key
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
@@ -29,12 +30,14 @@ def check(
     read_only: bool,
     by_root: bool,
     signal_tables: AbstractSet[TableId],
+    key_rules: tuple[KeyRule, ...],
     further: Collection[str] = (),
 ) -> list[str]:
     """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
     ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``reader``: what the connector's own log connection is called,
-    which may read the slot. ``by_root``: publish.via.partition.root. ``further``: options of the plugin that are asked for (slot.stream.params).
+    which may read the slot. ``by_root``: publish.via.partition.root. ``key_rules``: message.key.columns. ``further``: options of the plugin that are asked
+    for (slot.stream.params).
     """
     missing: list[str] = []
     warnings: list[str] = []
@@ -59,6 +62,7 @@ def check(
         *warnings,
         *without_identity(by_id, identities),
         *without_values(by_id, identities, cannot_show),
+        *without_message_key(by_id, identities, key_rules),
         *_of_publication(session, publication, by_id, by_root=by_root, signal_tables=signal_tables, filled=autocreate == "filtered"),
     ]
 
@@ -210,6 +214,24 @@ def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableI
         (
             f"{names} {'has' if len(lacking) == 1 else 'have'} no replica identity (no primary key, or REPLICA IDENTITY NOTHING), so the server refuses "
             f"UPDATE and DELETE of it once it is published; run there, for each: {example} or add a primary key"
+        )
+    ]
+
+
+def without_message_key(tables: Mapping[TableId, Table], identities: Mapping[TableId, str], rules: tuple[KeyRule, ...]) -> list[str]:
+    """The sentence about tables whose old rows are not logged with the columns of the message key."""
+    found = [
+        table
+        for table, kind in sorted(identities.items())
+        if kind != _FULL and table in tables and not set(message_key(tables[table], rules)) <= set(tables[table].key)
+    ]
+    if not found:
+        return []
+    names = ", ".join(map(str, found[:NAMED_MAX]))
+    return [
+        (
+            f"message.key.columns names columns of {names} that are not in its replica identity: an update of them does not show the old key, whose row stays "
+            f"for ever, and deletes end the task; run there, for each: ALTER TABLE {sql.quote_table(found[0])} REPLICA IDENTITY FULL;"
         )
     ]
 
