@@ -358,11 +358,14 @@ def test_a_position_that_moves_on_in_front_of_a_transaction_that_comes_again_sti
 ) -> None:
     stream = inserts(table(Stream().begin(0x1_0000_9000)), 1, 2).commit()
     offset = next(item[4] for item in make(records_max=1).drain(stream.bytes()) if isinstance(item, tuple) and isinstance(item[0], list))
-    keepalive = Stream().keepalive(0x1_0000_0500).bytes()
+    before = Stream().keepalive(0x1_0000_0500).message("app", b"outside", transactional=False)
 
-    (*_, moved, _) = make().drain(keepalive, at=offset)
+    seen = make().drain(before.bytes(), at=offset)
 
-    assert (moved[4].lsn, moved[4].commit_lsn, moved[4].event) == (0x1_0000_0500, 0x1_0000_9000, 1)
+    positions = [events(seen)[0].position, seen[-2][4]]
+    assert [(one.lsn, one.commit_lsn, one.event) for one in positions] == [(0x1_0000_0500, 0x1_0000_9000, 1)] * 2
+    left = make().drain(stream.bytes(), at=positions[-1])
+    assert [one["after"]["id"] for one in envelopes(left)] == [2]
 
 
 def test_a_relation_comes_out_also_when_it_is_as_before_and_stops_the_decoder(make: Callable[..., Watched]) -> None:

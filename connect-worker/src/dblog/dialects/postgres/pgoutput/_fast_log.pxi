@@ -441,7 +441,7 @@ cdef class LogDecoder:
                     number=1,
                     xid=0,
                     ts_us=self.source_ts_us,
-                    position=LogOffset(lsn=self.lsn, row_lsn=lsn, kind="MESSAGE"),
+                    position=self.offset() if self.skip else LogOffset(lsn=self.lsn, row_lsn=lsn, kind="MESSAGE"),
                 )
             )
             return 0
@@ -594,16 +594,16 @@ cdef class LogDecoder:
         cdef FastPlan fast = output.fast
         cdef Py_ssize_t before, bytes_before, made
         cdef bytes filled
-        if op == UPDATE and n and p[0] == 75 and self.fill is not None:  # K
-            filled = self.fill(output.encoder.plan, PyBytes_FromStringAndSize(<char*>p, n))
-            p = <const uint8_t*>PyBytes_AS_STRING(filled)
-            n = PyBytes_GET_SIZE(filled)
         if output.item != self.item:
             output.keys = []
             output.values = []
             output.headers = {}
         before = PyList_GET_SIZE(output.keys)
         try:
+            if op == UPDATE and n and p[0] == 75 and self.fill is not None:  # K
+                filled = self.fill(output.encoder.plan, PyBytes_FromStringAndSize(<char*>p, n))
+                p = <const uint8_t*>PyBytes_AS_STRING(filled)
+                n = PyBytes_GET_SIZE(filled)
             if fast is None:
                 self.encode_slowly(op, output, p, n, lsn)
             else:

@@ -235,7 +235,7 @@ class ReferenceLogDecoder:
         if not message.transactional and not self._commit_lsn:
             self._emit_batch()
             self._kind, self._row_lsn = "MESSAGE", lsn
-            position = LogOffset(lsn=self._lsn, row_lsn=lsn, kind="MESSAGE")
+            position = self._offset() if self._skip else LogOffset(lsn=self._lsn, row_lsn=lsn, kind="MESSAGE")
             self._out.append(
                 LogEvent(message=message, lsn=lsn, commit_lsn=lsn, number=1, xid=0, ts_us=self._source_ts_us, position=position)
             )
