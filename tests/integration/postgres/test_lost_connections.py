@@ -106,10 +106,11 @@ def test_limits_that_the_role_has_for_its_sessions_end_neither_log_nor_dump(newe
     follower = PostgresFollower(newer, database, **{"database.user": role, "database.password": "pw"}, **slow_select)
     follower.sql(
         f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 'pw'",
-        *(f"ALTER ROLE {role} SET {limit} = '700ms'" for limit in (*LIMITS, "transaction_timeout", "wal_sender_timeout")),
+        *(f"ALTER ROLE {role} SET {limit} = '700ms'" for limit in (*LIMITS, "transaction_timeout")),
+        f"ALTER ROLE {role} SET wal_sender_timeout = '3s'",
         *TABLES,
         "INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 5) n",
-        "CREATE FUNCTION slowly() RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT pg_sleep(1.5) IS NOT NULL'",
+        "CREATE FUNCTION slowly() RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT pg_sleep(4) IS NOT NULL'",
     )
     where = settings_of(follower.parts().settings)
     wires = [open_wire(where), open_wire(where, replication=True)]
