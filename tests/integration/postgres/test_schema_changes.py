@@ -241,6 +241,33 @@ def test_a_column_that_takes_null_from_now_on_is_null_in_records(postgres: Postg
     assert follower.rows["a"]['{"id":6}'] == {"id": 6, "n": None}
 
 
+def test_rows_of_a_table_that_has_lost_its_primary_key_are_kept_apart_where_they_have_the_same_values_in_it(
+    postgres: Postgres, database: str
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE a (id INT PRIMARY KEY, name TEXT)", "INSERT INTO a VALUES (1, 'one')")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("ALTER TABLE a DROP CONSTRAINT a_pkey", "INSERT INTO a VALUES (1, 'another')")
+
+    follower.until_equal("a")
+    follower.task.stop()
+
+
+def test_a_primary_key_that_is_deferrable_is_the_key_although_the_log_flags_no_column(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE a (id INT PRIMARY KEY DEFERRABLE, name TEXT)", "INSERT INTO a VALUES (1, 'one')")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("INSERT INTO a VALUES (2, 'two')")
+
+    follower.until(lambda: len(follower.rows["a"]) == 2)
+    follower.task.stop()
+    assert set(follower.rows["a"]) == {'{"id":1}', '{"id":2}'}
+
+
 # --- a kill behind a change, and ahead of what follows from it --------------------------------------------------------
 
 

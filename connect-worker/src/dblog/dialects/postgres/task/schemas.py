@@ -208,14 +208,19 @@ class PostgresSchemas:
                 self._number(number, table)
 
     def _differs_unseen(self, known: Table, relation: Relation) -> bool:
-        """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; and the primary key
-        where the message flags other columns, all of them with REPLICA IDENTITY FULL.
+        """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; the primary key where the message flags
+        other columns, all of them with REPLICA IDENTITY FULL; and whether there still is one where it flags none, as it does where the key is deferrable.
         """
-        key, nullable = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
+        now = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
+        if now is None:
+            return False
+        key, nullable = now
         if any(column.name in nullable for column in known.columns if not column.nullable):
             return True
         known_key = known.key if known.primary_key else ()
-        return not _shows_key(relation) and bool(key != known_key)
+        if _shows_key(relation):
+            return bool(known_key) and not key and not any(column.of_key for column in relation.columns)
+        return bool(key != known_key)
 
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
         """The table with these columns: as the server has it now where that fits, whatever its name is by now, else what is known of each column."""

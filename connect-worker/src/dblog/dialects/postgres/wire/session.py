@@ -185,8 +185,8 @@ class Session:
         """(Partitioned table, partition) of those that were tables before, by number."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
-    def key_and_nullable(self, number: int) -> tuple[tuple[str, ...], frozenset[str]]:
-        """What a table has now of what no Relation message shows: its primary key's columns in their order, and its columns that take NULL."""
+    def key_and_nullable(self, number: int) -> tuple[tuple[str, ...], frozenset[str]] | None:
+        """What a table has now of what no Relation message shows: its primary key's columns in their order, and its columns that take NULL. None: it is gone."""
         rows = self.query(
             "SELECT a.attname, a.attnotnull, k.place FROM pg_catalog.pg_attribute a LEFT JOIN (pg_catalog.pg_index i CROSS JOIN LATERAL "
             "unnest(i.indkey) WITH ORDINALITY AS k (number, place)) ON i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum "
@@ -194,6 +194,8 @@ class Session:
             (number,),
             doing="reading a table's key",
         )
+        if not rows:
+            return None
         key = tuple(str(name) for name, _, place in rows if place is not None)
         return key, frozenset(str(name) for name, not_null, _ in rows if not not_null)
 
