@@ -116,7 +116,7 @@ EVENT_OPTIONS = (
     ),
     list_option(
         name="datatype.propagate.source.type",
-        doc="Types whose source type goes into the schema's parameters.",
+        doc="Types, as database.table.TYPE, whose columns have their source type in the schema's parameters.",
         group=EVENTS,
         label="Propagate types",
         check=regexes,

@@ -55,6 +55,9 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
     "database.port": {"default": "5432"},
     "table.include.list": {"doc": "Regular expressions of the tables (schema.table) to capture; anchored, any case."},
     "column.include.list": {"doc": "Regular expressions of the columns (schema.table.column) to write."},
+    "datatype.propagate.source.type": {
+        "doc": "Types, as schema.table.type, whose columns have their source type in the schema's parameters."
+    },
     "table.ignore.builtin": {
         "doc": "Leave out the server's own schemas, and PostGIS's table spatial_ref_sys.",
         "label": "Ignore system schemas",

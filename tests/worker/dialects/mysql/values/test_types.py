@@ -235,13 +235,13 @@ def test_mariadb_knows_its_own_types_and_json_is_text():
         mariadb.column_plan(column("xmltype"), PLAIN, TABLE)
 
 
-def test_datatype_propagation_is_asked_with_database_and_type():
+def test_datatype_propagation_is_asked_with_database_table_and_type():
     asked = []
-    modes = TypeModes(datatype_propagate_source_type=lambda name: asked.append(name) or name == "db.INT UNSIGNED")
+    modes = TypeModes(datatype_propagate_source_type=lambda name: asked.append(name) or name == "db.t.INT UNSIGNED")
 
     parameters = dict(column_plan(column("int(10) unsigned", length=10), modes, TABLE).schema.parameters)
 
-    assert asked == ["db.INT UNSIGNED"]
+    assert asked == ["db.t.INT UNSIGNED"]
     assert parameters == {
         "__debezium.source.column.type": "INT UNSIGNED",
         "__debezium.source.column.length": "10",

@@ -420,7 +420,7 @@ def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple
     by_type = modes.datatype_propagate_source_type
     type_name = source_type_name(column)
     wanted = (by_column is not None and by_column(f"{table.database}.{table.name}.{column.name}")) or (
-        by_type is not None and by_type(f"{table.database}.{type_name}")
+        by_type is not None and by_type(f"{table.database}.{table.name}.{type_name}")
     )
     if not wanted:
         return ()
