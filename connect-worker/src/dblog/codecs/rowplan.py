@@ -172,7 +172,7 @@ class ReferencePlan:
         plan = self.plan
         records = _Records()
         order = _Order(context.transaction)
-        if op in plan.skipped_operations:
+        if op in plan.skipped_operations and (op != "u" or plan.skipped_operations >= {"c", "d"}):
             return records.keys, records.values, records.headers
         for number, (before, after) in enumerate(self._log_rows(op, body, version=version)):
             if number < skip_rows:
@@ -237,6 +237,8 @@ class ReferencePlan:
     ) -> None:
         now = self._struct(after)
         if before is None:  # the log does not show it, so the key is as it was
+            if "u" in self.plan.skipped_operations:
+                return
             records.add(self._key(after), self._value("u", None, now, source, context, order))
             return
         was = self._struct(before)
@@ -244,10 +246,15 @@ class ReferencePlan:
             return
         old, new = self._key(before), self._key(after)
         if old == new:
-            records.add(new, self._value("u", was, now, source, context, order))
+            if "u" not in self.plan.skipped_operations:
+                records.add(new, self._value("u", was, now, source, context, order))
             return
+        # A key that has changed is a delete and a create, of which each is left out as such (Debezium's EventDispatcher).
         new_key: Headers = [(NEW_KEY_HEADER, key_text(self.plan, key_struct(self.plan, after)).encode())]
-        self._delete(records, before, source, context, order, headers=new_key)
+        if "d" not in self.plan.skipped_operations:
+            self._delete(records, before, source, context, order, headers=new_key)
+        if "c" in self.plan.skipped_operations:
+            return
         headers: Headers = [(OLD_KEY_HEADER, key_text(self.plan, key_struct(self.plan, before)).encode())]
         records.add(new, self._value("c", None, now, source, context, order), headers)
 

@@ -428,6 +428,33 @@ def test_skipped_operations_and_unchanged_rows_give_nothing(encoder_of) -> None:
     assert [decoded_key(plan_of(KEYED, key=("id",)), key)["id"] for key in keys] == [2]
 
 
+@pytest.mark.parametrize(
+    ("skipped", "same_key", "other_key"),
+    [
+        ("u", [], ["d", None, "c"]),
+        ("d", ["u"], ["c"]),
+        ("c", ["u"], ["d", None]),
+        ("ud", [], ["c"]),
+        ("uc", [], ["d", None]),
+        ("ucd", [], []),
+    ],
+)
+def test_an_update_of_a_key_is_left_out_as_the_delete_and_the_create_that_it_is(
+    encoder_of, skipped: str, same_key: list[str], other_key: list[str | None]
+) -> None:
+    plan = plan_of(KEYED, key=("id",), skipped_operations=frozenset(skipped))
+
+    def ops(images: bytes) -> list[str | None]:
+        keys, values, headers = encoder_of(plan).encode_rows("u", rows_body(UPDATE, 5, 2, images), CONTEXT)
+        assert len(keys) == len(values)
+        assert len(headers) == (len(values) if images == moved else 0)
+        return [None if value is None else decoded(plan, value)["op"] for value in values]
+
+    moved = keyed_row(1, "a") + keyed_row(2, "a")
+    assert ops(keyed_row(1, "a") + keyed_row(1, "b")) == same_key
+    assert ops(moved) == other_key
+
+
 def test_an_excluded_column_does_not_make_a_row_changed(encoder_of) -> None:
     plan = plan_of(KEYED, key=("id",), left_out=frozenset({1}), skip_unchanged=True)
     body = rows_body(UPDATE, 5, 2, keyed_row(1, "a") + keyed_row(1, "b"))

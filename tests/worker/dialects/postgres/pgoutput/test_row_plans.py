@@ -389,3 +389,38 @@ def test_a_plan_that_two_threads_share_says_so() -> None:
     fast.encode_rows("c", change_of(None, [b"{1}"]), CONTEXT)
 
     assert again == ["a row plan was called while it is at work: two threads share it"]
+
+
+@pytest.mark.parametrize(
+    ("skipped", "same_key", "other_key"),
+    [
+        ("u", [], ["d", None, "c"]),
+        ("d", ["u"], ["c"]),
+        ("c", ["u"], ["d", None]),
+        ("ud", [], ["c"]),
+        ("uc", [], ["d", None]),
+        ("ucd", [], []),
+    ],
+)
+def test_an_update_of_a_key_is_left_out_as_the_delete_and_the_create_that_it_is(
+    skipped: str, same_key: list[str], other_key: list[str | None]
+) -> None:
+    made = of(column("id", "int4", nullable=False), column("name", "text"), key=("id",), skipped_operations=frozenset(skipped))
+
+    for encoder in both(made):
+
+        def ops(before: list[Any] | None, after: list[Any], letter: bytes = b"O", encoder: Any = encoder) -> list[str | None]:
+            _, values, _ = encoder.encode_rows("u", change_of(before, after, letter=letter), CONTEXT)
+            return [None if value is None else decoded(made.plan, value)["op"] for value in values]
+
+        assert ops(None, [b"1", b"b"]) == same_key
+        assert ops([b"1", b"a"], [b"1", b"b"]) == same_key
+        assert ops([b"1", None], [b"2", b"a"], b"K") == other_key
+        assert ops([b"1", b"a"], [b"2", b"a"]) == other_key
+
+
+def test_an_update_that_is_not_written_may_lack_a_value_that_a_record_would_need() -> None:
+    made = of(column("id", "int4", nullable=False), column("shape", "int4", nullable=False), key=("id",), skipped_operations=frozenset("u"))
+
+    for encoder in both(made):
+        assert encoder.encode_rows("u", change_of(None, [b"1", UNSENT]), CONTEXT) == ([], [], {})

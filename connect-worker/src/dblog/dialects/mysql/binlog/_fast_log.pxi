@@ -1354,6 +1354,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         cdef Ctx ctx
         cdef Py_ssize_t before
         cdef int64_t bytes_before, unchanged_before, made
+        cdef Py_ssize_t keys_before
         cdef int64_t source_ts_us = self.time_of(e)
         if output.item != self.item:
             output.keys = []
@@ -1386,11 +1387,14 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
                     ctx.of_table = self.counts_tables.get(output.name, 0)
                 bytes_before = output.fast.out_bytes
                 unchanged_before = output.fast.out_unchanged
+                keys_before = PyList_GET_SIZE(output.keys)
                 made = output.fast.event(op, e.body, e.n, version, skip, &ctx, output.keys, output.values, output.headers)
                 self.bytes_ += output.fast.out_bytes - bytes_before
                 self.unchanged += output.fast.out_unchanged - unchanged_before
                 self.count_rows(op, made)
-                if (op == 99 and output.fast.skip_c) or (op == 117 and output.fast.skip_u) or (op == 100 and output.fast.skip_d):
+                if PyList_GET_SIZE(output.keys) == keys_before and (
+                    (op == 99 and output.fast.skip_c) or (op == 117 and output.fast.skip_u) or (op == 100 and output.fast.skip_d)
+                ):
                     self.skipped_operations += 1
                 if self.counts is not None:
                     self.count_of(output.name, output.fast.of_table - ctx.of_table)
@@ -1452,7 +1456,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         moved = 0
         for index, header in headers.items():
             output.headers[base + index] = header
-            moved += header[0][0] == rowplan.OLD_KEY_HEADER
+            moved += header[0][0] == rowplan.OLD_KEY_HEADER and "d" not in output.encoder.plan.skipped_operations
         # A key that has changed is a delete and a create.
         self.count_rows(op, sum([value is not None for value in values]) - moved)
         if not values and chr(op) in output.encoder.plan.skipped_operations:

@@ -138,6 +138,7 @@ cdef class FastPlan:
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
     cdef bint busy             # the buffers serve one caller at a time
     cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
+    cdef int64_t left_out      # rows of the event that are updates, which are not written
     cdef int64_t out_unchanged # the same of rows left out because nothing changed
 
     def __cinit__(self):
@@ -945,7 +946,8 @@ cdef class FastPlan:
         cdef Py_ssize_t before_count = len(keys)
         self.total = ctx.total
         self.of_table = ctx.of_table
-        if (op == 99 and self.skip_c) or (op == 117 and self.skip_u) or (op == 100 and self.skip_d):
+        self.left_out = 0
+        if (op == 99 and self.skip_c) or (op == 117 and self.skip_u and self.skip_c and self.skip_d) or (op == 100 and self.skip_d):
             return 0
         self.enter()
         try:
@@ -983,7 +985,7 @@ cdef class FastPlan:
             raise
         finally:
             self.busy = 0
-        return max(row - skip_rows, 0)
+        return max(row - skip_rows, 0) - self.left_out
 
     cdef inline int enter(self) except -1:
         """Another thread inside (a reader in Python lets it in) would write into the same buffers."""
@@ -1028,11 +1030,17 @@ cdef class FastPlan:
             self.out_unchanged += 1
             return 0
         if self.same_key():
+            if self.skip_u:
+                self.left_out += 1
+                return 0
             key = self.key_of(self.after_key, self.rows.data) if self.key_count else None
             value = self.record(117, self.rows.data, before_len, self.rows.data + before_len, after_len, row)
             self.emit(key, value, keys, values)
             return 0
-        self.emit_delete(row, before_len, keys, values, headers, [(_NEW_KEY_HEADER, self.key_text(self.after_key))])
+        if not self.skip_d:
+            self.emit_delete(row, before_len, keys, values, headers, [(_NEW_KEY_HEADER, self.key_text(self.after_key))])
+        if self.skip_c:
+            return 0
         headers[len(keys)] = [(_OLD_KEY_HEADER, self.key_text(self.before_key))]
         key = self.key_of(self.after_key, self.rows.data)
         self.emit(key, self.record(99, NULL, 0, self.rows.data + before_len, after_len, row), keys, values)

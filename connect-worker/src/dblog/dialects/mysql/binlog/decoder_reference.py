@@ -800,7 +800,9 @@ class ReferenceLogDecoder:
             transaction=self._order_of(encoder),
         )
         keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
-        moved = sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())  # a key that has changed is a delete and a create
+        moved = 0  # a key that has changed is a delete and a create
+        if "d" not in encoder.plan.skipped_operations:
+            moved = sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())
         self._count_rows(op, sum(value is not None for value in values) - moved)
         self.counts.skipped_operations += not keys and op in encoder.plan.skipped_operations
         if not keys:

@@ -659,7 +659,7 @@ cdef class LogDecoder:
         moved = 0
         for index, header in headers.items():
             output.headers[base + index] = header
-            moved += header[0][0] == rowplan.OLD_KEY_HEADER
+            moved += header[0][0] == rowplan.OLD_KEY_HEADER and "d" not in output.encoder.plan.skipped_operations
         output.keys.extend(keys)
         output.values.extend(values)
         if keys and op == UPDATE and lacks_values(output.encoder.plan, body):

@@ -617,7 +617,7 @@ cdef class FastPlan:
         cdef object body
         self.total = ctx.total
         self.of_table = ctx.of_table
-        if (op == CREATE and self.skip_c) or (op == UPDATE and self.skip_u) or (op == DELETE and self.skip_d):
+        if (op == CREATE and self.skip_c) or (op == UPDATE and self.skip_u and self.skip_c and self.skip_d) or (op == DELETE and self.skip_d):
             return 0
         self.enter()
         try:
@@ -644,6 +644,10 @@ cdef class FastPlan:
             if p == end or p[0] != 78:  # N
                 raise _refused()
             p = self.fields_of_tuple(p + 1, end, self.after, &any_unchanged)
+            if op == UPDATE and self.skip_u and not has_before:
+                if p != end:
+                    raise _refused()
+                return 0
             if any_unchanged and has_before:
                 for i in range(self.count):
                     if self.after[i].n == UNCHANGED and self.before[i].n != NOTHING:
@@ -675,6 +679,8 @@ cdef class FastPlan:
             return self.emit_delete(before_len, keys, values, headers, None, ctx)
         if has_before:
             return self.emit_update(before_len, keys, values, headers, ctx)
+        if op == UPDATE and self.skip_u:
+            return 0
         key = self.key_of(self.after_key, self.rows.data) if self.key_count else None
         return self.emit(key, self.record(op, NULL, 0, self.rows.data, self.rows.len, ctx), keys, values)
 
@@ -724,11 +730,16 @@ cdef class FastPlan:
         if self.skip_unchanged and before_len == after_len and memcmp(self.rows.data, self.rows.data + before_len, before_len) == 0:
             return 0
         if self.same_key():
+            if self.skip_u:
+                return 0
             key = self.key_of(self.after_key, self.rows.data) if self.key_count else None
             value = self.record(UPDATE, self.rows.data, before_len, self.rows.data + before_len, after_len, ctx)
             return self.emit(key, value, keys, values)
         new_key, old_key = self.key_text(self.after), self.key_text(self.before)
-        self.emit_delete(before_len, keys, values, headers, [(_NEW_KEY_HEADER, new_key)], ctx)
+        if not self.skip_d:
+            self.emit_delete(before_len, keys, values, headers, [(_NEW_KEY_HEADER, new_key)], ctx)
+        if self.skip_c:
+            return 0
         headers[len(keys)] = [(_OLD_KEY_HEADER, old_key)]
         key = self.key_of(self.after_key, self.rows.data)
         return self.emit(key, self.record(CREATE, NULL, 0, self.rows.data + before_len, after_len, ctx), keys, values)

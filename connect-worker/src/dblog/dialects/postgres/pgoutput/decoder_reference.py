@@ -392,7 +392,9 @@ class ReferenceLogDecoder:
         if self._counts is not None and records:
             table = str(encoder.plan.table.id)
             self._counts.tables[table] = self._counts.tables.get(table, 0) + records
-        rows = records - sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())
+        rows = records
+        if "d" not in encoder.plan.skipped_operations:  # a key that has changed is a delete and a create
+            rows -= sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())
         if not keys:
             skipped = op in encoder.plan.skipped_operations
             self.counts.skipped_operations += skipped

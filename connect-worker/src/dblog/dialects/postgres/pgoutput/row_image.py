@@ -173,6 +173,8 @@ class PostgresImage:
             for row in (before, after):
                 if row is not None and len(row) != len(plan.columns):
                     raise other_width(plan, len(row))
+            if op == "u" and before is None and "u" in plan.skipped_operations:
+                return  # its key is as it was, so nothing of it is written, whatever the log lacks
             if before is not None and after is not None:
                 after = [old if new is UNCHANGED and old is not None else new for old, new in zip(before, after, strict=True)]
             if (
