@@ -74,14 +74,15 @@ def test_a_logged_transaction_is_in_doubt_also_while_no_later_one_has_ended(wait
     assert ops == ["u"], "a chunk of before has come behind the update"
 
 
-def test_a_transaction_that_another_database_leaves_open_does_not_hold_dumps_up(waiting: Postgres) -> None:
+@pytest.mark.parametrize("same_database", [False, True], ids=["another database", "the same"])
+def test_a_transaction_that_a_session_leaves_open_does_not_hold_dumps_up(waiting: Postgres, same_database: bool) -> None:
     database = new_database(waiting)
     follower = PostgresFollower(waiting, database, **{"snapshot.mode": "no_data"})
     follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     follower.start()
     follower.sql("INSERT INTO z VALUES (1)")
     follower.until(lambda: follower.ops("z") == ["c"])
-    with connected(waiting) as other, other.cursor() as cursor:
+    with connected(waiting, database=database if same_database else "postgres") as other, other.cursor() as cursor:
         cursor.execute("BEGIN; SELECT pg_current_xact_id()")
         follower.sql("INSERT INTO z VALUES (2)")
         follower.restart()

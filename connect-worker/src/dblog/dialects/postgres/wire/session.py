@@ -124,7 +124,8 @@ class Session:
         """A snapshot of now whose list has every transaction of this database that is under way, in the form of pg_current_snapshot().
 
         A snapshot does not list those that begin behind the last one that has ended, so one of our own is ended first. Transactions of other databases are
-        none of this log's.
+        none of this log's, and one whose session waits for its next statement is in no log yet: its commit comes later (PostgreSQL manual, pg_stat_activity:
+        a session is active from before it begins a command until it has ended it).
         """
         if not self.is_standby:
             self.query("SELECT pg_catalog.pg_current_xact_id()", doing="ending a transaction")
@@ -133,7 +134,8 @@ class Session:
         others = {
             int(str(row[0]))
             for row in self.query(
-                "SELECT backend_xid::text FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND datname <> pg_catalog.current_database() "
+                "SELECT backend_xid::text FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL "
+                "AND (datname <> pg_catalog.current_database() OR state LIKE 'idle in transaction%') "
                 "UNION ALL SELECT transaction::text FROM pg_catalog.pg_prepared_xacts WHERE database <> pg_catalog.current_database()",
                 doing="listing transactions",
             )
