@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg2
 import pytest
 from dblog.dialects.postgres.pgoutput.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.postgres.pgoutput.items import LogOffset
+from dblog.readers.chunk import UNPROVEN_AT_ONCE
 from stack import Postgres
 from support.postgres import connected, execute, new_database
 from support.postgres_follower import PostgresFollower
@@ -72,6 +74,27 @@ def test_a_logged_transaction_is_in_doubt_also_while_no_later_one_has_ended(wait
         held.release()
     follower.task.stop()
     assert ops == ["u"], "a chunk of before has come behind the update"
+
+
+def test_a_chunk_that_waits_for_a_transaction_is_read_again_after_longer_and_longer_pauses(waiting: Postgres) -> None:
+    database = new_database(waiting)
+    follower = PostgresFollower(waiting, database, **{"snapshot.mode": "no_data"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, name TEXT)", "INSERT INTO t VALUES (1, 'old')")
+    follower.start()
+    held = Waiting(waiting, database, "UPDATE t SET name = 'new' WHERE id = 1")
+    try:
+        follower.until(lambda: follower.ops("t") == ["u"])
+        follower.restart()
+        request = follower.ask("public.t")
+        follower.until(lambda: follower.task.metrics().get("proof_retries_total", 0) > UNPROVEN_AT_ONCE)
+        begun_s = time.monotonic()
+        follower.until(lambda: follower.task.metrics().get("proof_retries_total", 0) > UNPROVEN_AT_ONCE + 5)
+        took_s = time.monotonic() - begun_s
+    finally:
+        held.release()
+    follower.until(lambda: (follower.status(request.id) or {}).get("state") == "DONE")
+    follower.task.stop()
+    assert took_s > (0.05 + 0.1 + 0.2 + 0.4 + 0.8) / 2
 
 
 @pytest.mark.parametrize("same_database", [False, True], ids=["another database", "the same"])

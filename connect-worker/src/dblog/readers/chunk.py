@@ -68,6 +68,12 @@ KEYS_MAX = 200
 """Keys of a list in one statement, whose text grows with them."""
 _BACKOFF = Backoff()
 
+UNPROVEN_AT_ONCE = 3
+"""Chunks that lack a transaction which the log has are read again so often without a pause: most are visible a moment after they are logged."""
+
+_UNPROVEN_BACKOFF = Backoff(first_s=0.05, max_s=2.0)
+"""Between further ones: it may run for hours."""
+
 Statement = tuple[str, Key]
 
 Found = TypeVar("Found")
@@ -217,6 +223,10 @@ class ChunkReader:
                 return
             if self._interleaver.is_held(table) or self._rests(share):
                 return
+            if (unproven := self._interleaver.unproven(table, lane) - UNPROVEN_AT_ONCE) > 0:
+                self._stop.wait(_UNPROVEN_BACKOFF.delay_s(unproven, chance=random.random()))  # noqa: S311 - jitter, no secret
+                if self._ends():
+                    return
             version = self._table_of(table)
             if version is None:
                 log.info("the table is gone, its dump ends", table=str(table))

@@ -193,6 +193,7 @@ class Interleaver:
         self._notes = ChunkNotes()
         self._stuck: dict[tuple[TableId, int], tuple[Key | None, int]] = {}
         """Where each lane's chunks have got stuck, and how often: changes did not go together with rows of theirs."""
+        self._unproven: dict[tuple[TableId, int], int] = {}
 
     # ---- the dump's state
 
@@ -418,6 +419,10 @@ class Interleaver:
         """The SELECT failed: throw the window away; the reader starts again at the frontier."""
         with self._changed:
             self._discarded(self._windows.discard(ticket.number, reason))
+
+    def unproven(self, table: TableId, lane: int = 0) -> int:
+        """How many chunks of the lane, one after the other, lacked a transaction that the log has. The log thread counts them."""
+        return self._unproven.get((table, lane), 0)
 
     def resets(self, table: TableId, lane: int = 0) -> int:
         """How often windows of the lane were thrown away; a reader that sees it rise goes back to its frontier."""
@@ -717,6 +722,7 @@ class Interleaver:
         low = closed.low
         if chunk.shown is not None and not self._shows(chunk.shown, closed.table, (low.sequence_high, low.sequence_low)):
             self.tally.proof_retried()
+            self._unproven[closed.table, closed.lane] = self._unproven.get((closed.table, closed.lane), 0) + 1
             self._thrown_away(
                 closed, f"the snapshot of a chunk of {closed.table} lacks a transaction that the log has in front of its low watermark"
             )
@@ -746,6 +752,7 @@ class Interleaver:
             self._mixed_up_again(chunk, closed.lane)
             return None
         self._stuck.pop((closed.table, closed.lane), None)
+        self._unproven.pop((closed.table, closed.lane), None)
         window.records = records
         return records
 
