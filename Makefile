@@ -219,9 +219,9 @@ images-test: setup
 dist: setup
 	@$(BIN)/python docker/dist.py
 
-# Minutes, not part of the tests: both servers, five sets of options.
+# Minutes, not part of the tests: three servers, six to eight sets of options each.
 compare-peer: setup
-	@$(BIN)/python tests/compat/compare.py $(ARGS)
+	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/tests $(BIN)/python tests/compat/compare.py $(ARGS)
 
 # Some ten minutes for each server, not part of the tests.
 compare-signals: setup

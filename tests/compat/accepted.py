@@ -5,34 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from differences import Difference
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Accepts a difference where all of it fits."""
-
-    reason: str
-    phase: str
-    where: str
-    fits: Callable[[Any, Any], bool]
-    topic: str = ""
-
-
-def reason(difference: Difference) -> str | None:
-    """Why this difference is right, or None."""
-    return next((rule.reason for rule in RULES if _fits(rule, difference)), None)
-
-
-def _fits(rule: Rule, d: Difference) -> bool:
-    found = re.search(rule.phase, d.phase) and re.search(rule.where, d.where) and re.search(rule.topic, d.topic)
-    return bool(found) and rule.fits(d.ours, d.peer)
+from rules import Rule
 
 
 def _same_json(ours: Any, peer: Any) -> bool:

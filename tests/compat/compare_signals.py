@@ -1,6 +1,6 @@
 """dblog and a real Debezium get the same signals, in one table of one server, in one topic and in files; the notifications of both are compared field by field.
 
-python tests/compat/compare_signals.py [--source mysql|mariadb] [--steps "stop of all"]
+python tests/compat/compare_signals.py [--source mysql|mariadb|postgres] [--steps "stop of all"]
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pymysql
 from accepted_notifications import reason
-from compare import create_topics
 from confluent_kafka import Consumer, Producer, TopicPartition
+from demo.connection import connect_to
 from demo.pipeline import CONNECTOR_USER, ROOT, Connector, Worker, create_connector_user
 from demo.rest import Rest
 from differences import Difference, Differences
 from rich.console import Console
-from stack import Debezium, Kafka, MariaDb, MySql
+from sides import create_topics
+from stack import Debezium, Kafka, MariaDb, MySql, Postgres
 from stack.database import Database
 from stack.process import wait_until
 from topics import Decoded, Decoder
@@ -44,11 +44,12 @@ BIG_TIMES = 45
 TABLES = (
     "CREATE TABLE debezium_signal (id VARCHAR(120) PRIMARY KEY, type VARCHAR(32) NOT NULL, data VARCHAR(2048))",
     "CREATE TABLE orders (id INT PRIMARY KEY, v INT NOT NULL UNIQUE)",
-    "CREATE TABLE lines_of (sku VARCHAR(20), line BIGINT, at DATETIME(3), PRIMARY KEY (sku, line))",
+    "CREATE TABLE lines_of (sku VARCHAR(20), line BIGINT, at TIMESTAMP(3) NULL, PRIMARY KEY (sku, line))",
     "CREATE TABLE nothing (id INT PRIMARY KEY)",
     "CREATE TABLE keyless (a INT, b INT)",
     "CREATE TABLE big (id INT PRIMARY KEY, v INT)",
-    "CREATE TABLE numbered (n INT NOT NULL, v INT, INDEX (n))",
+    "CREATE TABLE numbered (n INT NOT NULL, v INT)",
+    "CREATE INDEX by_n ON numbered (n)",
     "CREATE TABLE mark (id INT PRIMARY KEY)",
     "INSERT INTO orders VALUES (1, 10), (2, 20), (3, 30), (4, 40), (5, 50)",
     "INSERT INTO lines_of VALUES ('a', 1, '2026-01-01'), ('a', 2, '2026-01-02'), ('b', 1, NULL)",
@@ -56,10 +57,43 @@ TABLES = (
     "INSERT INTO numbered VALUES (1, 1), (2, NULL), (3, 3), (4, 4), (5, 5)",
     (
         f"INSERT INTO big WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {BIG_TIMES}) "
-        f"SELECT a.i * {BIG_TIMES} + b.i, a.i FROM n a JOIN n b"
+        f"SELECT a.i * {BIG_TIMES} + b.i, a.i FROM n a CROSS JOIN n b"
     ),
     "INSERT INTO mark VALUES (1)",
 )
+
+
+PREPARATION = {
+    **dict.fromkeys(
+        ("mysql", "mariadb"),
+        (
+            f"GRANT RELOAD, SHOW DATABASES, LOCK TABLES ON *.* TO '{CONNECTOR_USER}'@'%'",
+            f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4",
+            f"GRANT INSERT, DELETE ON {DATABASE}.* TO '{CONNECTOR_USER}'@'%'",
+        ),
+    ),
+    "postgres": (
+        f"CREATE SCHEMA {DATABASE}",
+        f"GRANT USAGE ON SCHEMA {DATABASE} TO {CONNECTOR_USER}",
+        f"ALTER DEFAULT PRIVILEGES IN SCHEMA {DATABASE} GRANT INSERT, DELETE ON TABLES TO {CONNECTOR_USER}",
+        f"CREATE PUBLICATION {DATABASE} FOR ALL TABLES",
+    ),
+}
+"""The database, in PostgreSQL a schema, and what the connectors may do in it."""
+
+
+@contextlib.contextmanager
+def session(server: Database, *, there: bool = True) -> Iterator[Any]:
+    """The administrator's, whose statements are committed one by one; ``there``: in the database of the tables."""
+    with connect_to(server)() as connection, connection.cursor() as cursor:
+        if server.flavor == "postgres":
+            connection.autocommit = True
+            cursor.execute(f"SET search_path = {DATABASE}")
+        else:
+            connection.autocommit(True)
+            if there:
+                cursor.execute(f"USE {DATABASE}")
+        yield cursor
 
 
 class Listener:
@@ -105,14 +139,14 @@ class Pair:
         return re.search(self.wanted, name) is not None
 
     def sql(self, *statements: str) -> None:
-        with pymysql.connect(**self.server.login, database=DATABASE, autocommit=True) as connection, connection.cursor() as cursor:
+        with session(self.server) as cursor:
             for statement in statements:
                 cursor.execute(statement)
 
     def send(self, identity: str, kind: str, data: Any = None) -> None:
         """One signal, into the table that both follow."""
         text = None if data is None else data if isinstance(data, str) else json.dumps(data)
-        with pymysql.connect(**self.server.login, database=DATABASE, autocommit=True) as connection, connection.cursor() as cursor:
+        with session(self.server) as cursor:
             cursor.execute("INSERT INTO debezium_signal VALUES (%s, %s, %s)", (identity, kind, text))
 
     def produce(self, identity: str, kind: str, data: Any = None) -> None:
@@ -315,11 +349,9 @@ def in_time(pair: Pair, name: str, way: Way, steer: Steer, kind: str) -> dict[st
 def run(server: Database, kafka: Kafka, console: Console, wanted: str) -> list[Difference]:
     """All steps on servers that are up; the differences."""
     create_connector_user(server)
-    with pymysql.connect(**server.login, autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute(f"GRANT RELOAD, SHOW DATABASES, LOCK TABLES ON *.* TO '{CONNECTOR_USER}'@'%'")
-        cursor.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
-        cursor.execute(f"GRANT INSERT, DELETE ON {DATABASE}.* TO '{CONNECTOR_USER}'@'%'")
-        cursor.execute(f"USE {DATABASE}")
+    with session(server, there=False) as cursor:
+        for statement in PREPARATION[server.flavor]:
+            cursor.execute(statement)
     prefixes = {side: f"{side}side" for side in SIDES}
     FILES.mkdir(exist_ok=True)
     worker = Worker(kafka, FOLDER / "worker", name="signals", options={"dblog.signal.files.folder": str(FILES)})
@@ -339,7 +371,7 @@ def run(server: Database, kafka: Kafka, console: Console, wanted: str) -> list[D
                 kafka=kafka,
                 database=DATABASE,
                 options={
-                    "database.server.id": str(7000 + number * 10),
+                    **({"publication.name": DATABASE} if server.flavor == "postgres" else {"database.server.id": str(7000 + number * 10)}),
                     "table.include.list": rf"{DATABASE}\.(orders|lines_of|nothing|keyless|numbered|big|mark)",
                     "signal.enabled.channels": "source,kafka,file",
                     "signal.file": "ours" if side == "ours" else str(FILES / side),
@@ -416,14 +448,14 @@ def report(found: list[Difference], console: Console) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="dblog's notifications against a real Debezium's.")
-    parser.add_argument("--source", choices=("mysql", "mariadb"), help="default: both")
+    parser.add_argument("--source", choices=("mysql", "mariadb", "postgres"), help="default: all three")
     parser.add_argument("--steps", default="", help="a regular expression: steps whose names match; default: all")
     arguments = parser.parse_args()
     console = Console(highlight=False, width=200, soft_wrap=True)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     opened = 0
-    for flavor, kind in (("mysql", MySql), ("mariadb", MariaDb)):
+    for flavor, kind in (("mysql", MySql), ("mariadb", MariaDb), ("postgres", Postgres)):
         if arguments.source in {None, flavor}:
             with contextlib.ExitStack() as stack:
                 server = stack.enter_context(kind(FOLDER / flavor, durable=False))

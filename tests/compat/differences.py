@@ -16,7 +16,7 @@ from topics import PREFIX, Decoded
 
 MOMENTS = frozenset({"ts_ms", "ts_us", "ts_ns"})
 OWN = MOMENTS | {"version", "sequence"}
-PLACE = frozenset({"file", "pos", "row", "gtid", "server_id", "thread", "snapshot"})
+PLACE = frozenset({"file", "pos", "row", "gtid", "server_id", "thread", "snapshot", "txId", "lsn", "xmin"})
 ABSENT = "(absent)"
 TRANSACTIONS = f"{PREFIX}.transaction"
 NULL_ROW = 999
@@ -206,6 +206,14 @@ def _described(r: Decoded) -> str:
     return f"{value.get('op') or value.get('status') or value.get('ddl') or ('tombstone' if r.value is None else '')} {json.dumps(r.key, default=repr)}"
 
 
+def _by_name(items: Any) -> dict[str, Any]:
+    """A list of things that have names of their own, such as fields; empty for anything else."""
+    if not isinstance(items, list) or not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
+        return {}
+    named = {item["name"]: item for item in items}
+    return named if len(named) == len(items) else {}
+
+
 def _unlike(left: Any, right: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
     """Places where two trees differ; -0.0 is not 0.0, and 1 is not 1.0 or true."""
     if isinstance(left, dict) and isinstance(right, dict):
@@ -213,6 +221,11 @@ def _unlike(left: Any, right: Any, where: str) -> Iterator[tuple[str, Any, Any]]
             yield f"{where}, order of names", list(left), list(right)
         for name in dict.fromkeys([*left, *right]):
             yield from _unlike(left.get(name, ABSENT), right.get(name, ABSENT), f"{where}.{name}")
+    elif (mine := _by_name(left)) and (theirs := _by_name(right)) and list(mine) != list(theirs):
+        if set(mine) == set(theirs):
+            yield f"{where}, order", list(mine), list(theirs)
+        for name in dict.fromkeys([*mine, *theirs]):
+            yield from _unlike(mine.get(name, ABSENT), theirs.get(name, ABSENT), f"{where}[{name}]")
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for at, (a, b) in enumerate(zip(left, right, strict=True)):
             label = a.get("name", at) if isinstance(a, dict) else at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -70,19 +71,15 @@ def _without_logical_types(schema: Any) -> Any:
     return [_without_logical_types(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def read(bootstrap: str, registry_url: str, prefix: str, database: str) -> dict[str, list[Decoded]]:
-    """Topics of tables, schema changes and transactions by their names without the prefix, records in order."""
+def read(bootstrap: str, registry_url: str, prefix: str, wanted: Callable[[str], bool]) -> dict[str, list[Decoded]]:
+    """The topics whose names, with `P` for the connector's prefix, are ``wanted``, by these names; records in order."""
     decoder = Decoder(registry_url, prefix)
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": f"compare-{prefix}", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     )
     found: dict[str, list[Decoded]] = {}
     try:
-        names = [
-            name
-            for name in consumer.list_topics(timeout=10).topics
-            if name in (prefix, f"{prefix}.transaction") or name.startswith(f"{prefix}.{database}.")
-        ]
+        names = [name for name in consumer.list_topics(timeout=10).topics if prefix in name and wanted(name.replace(prefix, PREFIX))]
         left = {}
         for name in names:
             low, end = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10)
