@@ -358,6 +358,10 @@ def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
                 session.sql(f"ALTER TABLE {target} RENAME COLUMN {quote(name)} TO {quote(to)}")
             case DropColumn(name):
                 session.sql(f"ALTER TABLE {target} DROP COLUMN {quote(name)}")
+    made: list[AddColumn | WidenColumn] = [*added, *widened]
+    if any(_has_wall_clock(change.type) for change in made):
+        # The one type that Delta adds to a new table by itself, and to no other (Delta's PROTOCOL, "Timestamp without timezone").
+        session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
     if added:
         columns = ", ".join(f"{quote(change.name)} {change.type.simpleString()}" for change in added)
         session.sql(f"ALTER TABLE {target} ADD COLUMNS ({columns})")
@@ -366,3 +370,14 @@ def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for widening in widened:
         session.sql(f"ALTER TABLE {target} ALTER COLUMN {quote(widening.name)} TYPE {widening.type.simpleString()}")
+
+
+def _has_wall_clock(of: t.DataType) -> bool:
+    match of:
+        case t.ArrayType():
+            return _has_wall_clock(of.elementType)
+        case t.MapType():
+            return _has_wall_clock(of.keyType) or _has_wall_clock(of.valueType)
+        case t.StructType():
+            return any(_has_wall_clock(field.dataType) for field in of.fields)
+    return isinstance(of, t.TimestampNTZType)
