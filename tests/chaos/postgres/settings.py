@@ -77,7 +77,7 @@ def settings_of(chance: random.Random, mask: frozenset[str], tables: list[Postgr
         interval_handling_mode=chance.choice(INTERVAL_MODES),
         include_unknown_datatypes=chance.random() < 0.6,
     )
-    converter = chance.choice(["avro", "avro", "json", "json-bare"])
+    converter = chance.choice(["avro", "avro", "avro", "json", "json", "json-bare"])
     chunk_rows = chance.choice([3, 17, 100, 1000])
     options = {
         "provide.transaction.metadata": chance.choice(["true", "false"]),

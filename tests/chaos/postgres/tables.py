@@ -222,7 +222,7 @@ def tables(chance: random.Random, *, count: int) -> list[PostgresTable]:
         identity = chance.choice(["default", "default", "default", "full", "full", "nothing"])
         if shape == "unique":
             identity = chance.choice(["index", "index", "full"])
-        partition = chance.choice(["range", "hash"]) if shape in ("single", "composite") and chance.random() < 0.3 else ""
+        partition = chance.choice(["range", "hash"]) if shape in ("single", "composite") and chance.random() < 0.45 else ""
         name = f"t{number}"
         out.append(
             PostgresTable(
