@@ -188,7 +188,7 @@ class Session:
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
     def key_and_nullable(self, number: int) -> tuple[tuple[str, ...], frozenset[str]] | None:
-        """What a table has now of what no Relation message shows: its primary key's columns in their order, and its columns that take NULL. None: it is gone."""
+        """What a table has now of what no Relation message shows: its primary key in order, and the columns that take NULL. None: it is gone."""
         rows = self.query(
             "SELECT a.attname, a.attnotnull, k.place FROM pg_catalog.pg_attribute a LEFT JOIN (pg_catalog.pg_index i CROSS JOIN LATERAL "
             "unnest(i.indkey) WITH ORDINALITY AS k (number, place)) ON i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum "
