@@ -618,3 +618,41 @@ def test_of_version_18_rows_have_stored_generated_columns_where_the_publication_
             (2, 4, False),
             (3, 6, False),
         }
+
+
+@pytest.mark.parametrize(
+    ("type_text", "value"),
+    [
+        ("INT", "n"),
+        ("BIGINT", "n * 5000000000::bigint"),
+        ("SMALLINT", "n"),
+        ("TIMESTAMPTZ", "timestamptz '2024-01-01' + n * interval '7.5 s'"),
+        ("TIMESTAMP(3)", "timestamp '2024-01-01' + n * interval '7.5 s'"),
+        ("DATE", "date '2024-01-01' + n"),
+        ("VARCHAR(20)", "'it''s ' || n"),
+        ("CHAR(8)", "n::text"),
+        ("BYTEA", "int4send(n)"),
+        ("INET", "inet '10.0.0.0' + n"),
+        ("UUID", "md5(n::text)::uuid"),
+        ("NUMERIC(8,2)", "n / 4.0"),
+    ],
+)
+@pytest.mark.parametrize("key", ["id", None])
+def test_a_dump_in_the_order_of_another_column_brings_every_row(
+    postgres: Postgres, database: str, type_text: str, value: str, key: str | None
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"snapshot.mode": "no_data"})
+    follower.sql(
+        f"CREATE TABLE t (id INT NOT NULL, v {type_text} NOT NULL{'' if key is None else f', PRIMARY KEY ({key})'})",
+        f"INSERT INTO t SELECT n, {value} FROM generate_series(1, 40) n",
+        "CREATE UNIQUE INDEX ON t (v)" if key else "CREATE INDEX ON t (v)",
+        "CREATE TABLE marks (id INT PRIMARY KEY)",
+    )
+    follower.start()
+    follower.sql("INSERT INTO marks VALUES (1)")
+    follower.until(lambda: "c" in follower.ops("marks"))
+
+    follower.until_state(follower.ask("public.t", surrogate_key="v", chunk_rows=7), "DONE")
+
+    follower.task.stop()
+    assert sorted(record["after"]["id"] for name, record in follower.values if name == "t" and record) == list(range(1, 41))

@@ -22,9 +22,10 @@ ORDERED = frozenset(
         *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "numeric", "year"),
         *("date", "time", "datetime", "timestamp"),
         *("char", "varchar", "binary", "varbinary", "enum", "set", "uuid", "inet4", "inet6"),
+        *("int2", "int4", "int8", "oid", "timestamptz", "bpchar", "bytea", "inet", "cidr", "macaddr", "macaddr8"),
     )
 )
-"""Types whose values a bound holds exactly, in a few bytes, and that an index orders."""
+"""Types of MySQL, MariaDB and PostgreSQL whose values a bound holds exactly, in a few bytes, and that an index orders."""
 
 
 def keyed_by(table: Table, surrogate: str | None) -> Table:
