@@ -305,7 +305,7 @@ CONNECTOR = Board(
         ),
         _task(
             "Log files before ours",
-            "Log files in front of the stored position's. 0: that one goes next.",
+            "Log files in front of the stored position's. 0: that one goes next. Nothing: PostgreSQL's slot keeps all.",
             "log_purge_margin_files",
             how="min",
             alert="DblogLogPurgeNear",

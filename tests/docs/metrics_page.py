@@ -45,6 +45,7 @@ report. The readonly listener (`dblog.rest.readonly.listener`) shows metrics wit
 | does a process hang? | `time() - dblog_task_reported_timestamp_seconds > 60` |
 | how late are changes? | `dblog_task_lag_seconds`, and by stage `dblog_task_event_latency_seconds` |
 | will the log be purged too early? | `dblog_task_log_retention_seconds < dblog_task_lag_seconds + 6 * 3600`, or `dblog_task_log_purge_margin_files == 0 and dblog_task_log_stored_behind_files > 0`. What a provider of managed servers adds to the server's own rules shows in the second alone |
+| does PostgreSQL's slot fill its disk? | `dblog_task_log_needed_bytes > 10e9`, or how much its disk can take. A connector that is stopped, failed or deleted reports nothing, and its slot keeps the log all the same: watch `pg_replication_slots` at the server too |
 | will it be lost before it is read? | `dblog_task_log_race_left_seconds < 86400` |
 | are dumps kept from harming their source? | `dblog_task_dump_governor_state{state="held"} == 1`, and `dblog_task_dump_limit_measured / on(connector, task, limit) dblog_task_dump_limit` |
 | are rows left out? | `increase(dblog_task_events_skipped_total{reason!="parked"}[15m]) > 0` |

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
-from contracts.database import DatabaseContract
+from contracts.database import DatabaseContract, Opened
+from dblog.abort import Abort
 from dblog.model import OffsetMap
 from psycopg2.extensions import connection as Connection  # noqa: N812 - a class, whatever its name
 from stack import Postgres
@@ -63,6 +65,9 @@ class GivenPostgres:
     def delete(self, table: str, id_: int) -> None:
         self._run(f"DELETE FROM {table} WHERE id = {id_}")
 
+    def write_log(self, *, bytes_total: int) -> None:
+        self._run(f"SELECT pg_logical_emit_message(false, '', repeat('x', {bytes_total // 20})) FROM generate_series(1, 20)")
+
     def purge(self) -> None:
         advance_slots(self.server, self.of)
 
@@ -79,3 +84,14 @@ class TestPostgres(DatabaseContract):
         with connected(postgres, database=postgres_database) as connection:
             yield GivenPostgres(postgres, postgres_database, connection)
         drop_slots(postgres, postgres_database)
+
+    def test_a_slot_that_keeps_all_that_is_needed_has_no_margin_for_an_alert(self, given: GivenPostgres, opened: Opened) -> None:
+        """The server drops nothing (max_slot_wal_keep_size is -1), so 0 would be wrong; what the slot keeps on the server's disk is shown."""
+        stored = opened.now()
+        given.write_log(bytes_total=20_000_000)
+        with closing(opened.server.open_watch(Abort())) as watch:
+            state = watch.look(opened.now(), stored)
+
+        assert state.stored_behind_files > 0
+        assert (state.margin_files, state.margin_bytes, state.purged) == (None, None, False)
+        assert state.needed_bytes >= 20_000_000

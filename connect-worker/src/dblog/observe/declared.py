@@ -145,7 +145,15 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("server_log_asked_timestamp_seconds", "When the server last answered how far its log goes. It is asked every 10 s."),
         _metric("server_questions_failed_total", "Times it did not answer."),
         _metric("log_retention_seconds", "How long the server keeps its log. Absent where it keeps it for ever."),
-        _metric("log_purge_margin_files", "Log files that the server still has in front of the stored position's; 0: that one goes next."),
+        _metric(
+            "log_needed_bytes",
+            "Bytes of log from where the server has to keep it for the connector to its end. PostgreSQL keeps them on its disk for the slot.",
+        ),
+        _metric(
+            "log_purge_margin_files",
+            "Log files that the server still has in front of the stored position's, or PostgreSQL can write before it drops what the slot needs; "
+            "0: that one goes next. Absent where a slot keeps all (max_slot_wal_keep_size = -1).",
+        ),
         _metric("log_purge_margin_bytes", "Their bytes."),
         _metric("log_purged", "1 when the stored position's log file is gone from the server."),
         _metric(

@@ -200,9 +200,9 @@ class LogState:
     behind_files: int
     stored_behind_files: int
     """From the position that is stored: a task that is paused, or cannot reach Kafka, reads ahead of it."""
-    margin_files: int
-    """Older ones than the stored position's: what the server can drop before that position is lost."""
-    margin_bytes: int
+    margin_files: int | None
+    """Older ones than the stored position's: what the server can drop before that position is lost. None where it drops nothing that is needed."""
+    margin_bytes: int | None
     purged: bool
     """Whether the stored position is lost already."""
     retention_s: float | None

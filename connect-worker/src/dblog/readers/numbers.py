@@ -157,15 +157,17 @@ class RunningNumbers:
             "log_behind_bytes": float(state.behind_bytes),
             "log_behind_files": float(state.behind_files),
             "log_stored_behind_files": float(state.stored_behind_files),
-            "log_purge_margin_files": float(state.margin_files),
-            "log_purge_margin_bytes": float(state.margin_bytes),
+            "log_needed_bytes": float(state.needed_bytes),
             "log_purged": float(state.purged),
             **self._of_race(),
             "gtid_mode": float(state.uses_gtids),
         }
-        if state.retention_s is not None:
-            out["log_retention_seconds"] = state.retention_s
-        return out
+        limits = {
+            "log_retention_seconds": state.retention_s,
+            "log_purge_margin_files": state.margin_files,
+            "log_purge_margin_bytes": state.margin_bytes,
+        }
+        return out | {name: float(value) for name, value in limits.items() if value is not None}
 
     # ---- the dump
 

@@ -57,8 +57,10 @@ class PostgresWatch:
             behind_bytes=max(0, end - read.at.lsn),
             behind_files=max(0, end // SEGMENT_BYTES - read.at.lsn // SEGMENT_BYTES),
             stored_behind_files=max(0, end // SEGMENT_BYTES - stored.at.lsn // SEGMENT_BYTES),
-            margin_files=0 if safe is None else max(0, safe) // SEGMENT_BYTES,
-            margin_bytes=0 if safe is None else max(0, safe),
+            margin_files=None
+            if safe is None
+            else max(0, safe) // SEGMENT_BYTES,  # without max_slot_wal_keep_size a slot keeps all that it needs
+            margin_bytes=None if safe is None else max(0, safe),
             purged=status == "lost" or lsn_of(confirmed) > stored.at.lsn,
             retention_s=None,
             kept_bytes=kept if kept is not None and kept > 0 else None,
