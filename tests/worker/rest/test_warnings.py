@@ -1,5 +1,8 @@
 """What is accepted and probably not meant: logged and in a header, both of a bounded size."""
 
+import re
+
+import pytest
 from dblog.rest.connectors import warn
 from structlog.testing import capture_logs
 
@@ -19,7 +22,23 @@ def test_the_header_of_doubts_is_small_and_its_texts_are_whole():
     assert len(header) <= 2048
     assert header.count('299 dblog "') == 3
     assert header.endswith('x"')
-    assert header.count('"') == 6
+    assert header.replace('\\"', "").count('"') == 6
+
+
+def test_a_statement_in_the_header_has_the_quotes_that_the_server_takes():
+    with capture_logs():
+        header = warn("shop", [r'run there: ALTER TABLE "a"."b" REPLICA IDENTITY FULL; or \x'])["Warning"]
+
+    assert header == r'299 dblog "run there: ALTER TABLE \"a\".\"b\" REPLICA IDENTITY FULL; or \\x"'
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_no_cut_parts_an_escaped_character(before):
+    with capture_logs():
+        header = warn("shop", ["y" * before + '\\"' * 600])["Warning"]
+
+    inside = header.removeprefix('299 dblog "').removesuffix('"')
+    assert re.fullmatch(r'(?:[^"\\]|\\.)*', inside)
 
 
 def test_a_header_of_one_short_doubt_is_as_it_was_and_none_has_no_header():

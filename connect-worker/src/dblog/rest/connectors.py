@@ -242,8 +242,8 @@ def warn(name: str, warnings: Sequence[str]) -> dict[str, str]:
 def warning_header(warnings: Sequence[str]) -> dict[str, str]:
     """The Warning header (RFC 7234, section 5.5): the bodies of the answers are Connect's, which have no field for it."""
     # ASCII without controls: a header must not be more than one, whatever the configuration's keys are.
-    texts = [warning.encode("ascii", "replace").decode()[:_WARNING_CHARS_MAX] for warning in warnings[:_WARNINGS_SENT_MAX]]
-    quoted = ["".join(c if c.isprintable() and c not in '"\\' else "'" for c in text) for text in texts]
+    texts = [warning.encode("ascii", "replace").decode() for warning in warnings[:_WARNINGS_SENT_MAX]]
+    quoted = [_quoted("".join(c if c.isprintable() else "'" for c in text)) for text in texts]
     header = ""
     for text in quoted:
         longer = f'{header}{", " if header else ""}299 dblog "{text}"'
@@ -251,6 +251,13 @@ def warning_header(warnings: Sequence[str]) -> dict[str, str]:
             break
         header = longer
     return {"Warning": header} if header else {}
+
+
+def _quoted(text: str) -> str:
+    """The inside of a quoted-string (RFC 9110, section 5.6.4), cut. A statement's quotes stay what they are: PostgreSQL's names have double ones."""
+    out = text.replace("\\", "\\\\").replace('"', '\\"')[:_WARNING_CHARS_MAX]
+    escapes = len(out) - len(out.rstrip("\\"))
+    return out[:-1] if escapes % 2 else out  # the cut has parted a pair
 
 
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
