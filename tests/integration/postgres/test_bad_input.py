@@ -238,6 +238,22 @@ def test_an_account_that_may_not_make_the_publication(postgres: Postgres, databa
         assert "publication.autocreate.mode=disabled" in str(error.value)
 
 
+def test_all_that_is_missing_is_one_list_of_statements_that_names_a_schema_once(postgres: Postgres, database: str, reader: dict[str, str]) -> None:
+    user = reader["database.user"]
+    execute(
+        postgres,
+        "CREATE TABLE u (id INT PRIMARY KEY)",
+        f"REVOKE SELECT ON t FROM {user}",
+        f"ALTER ROLE {user} NOREPLICATION",
+        database=database,
+    )
+
+    text = refused(follower_of(postgres, database, **reader), at_start=False)
+
+    assert f'ALTER ROLE "{user}" REPLICATION; user ' in text
+    assert text.endswith(f'run there: GRANT USAGE ON SCHEMA "public" TO "{user}"; GRANT SELECT ON "public"."t", "public"."u" TO "{user}";')
+
+
 def test_policies_that_hide_rows(postgres: Postgres, database: str, reader: dict[str, str]) -> None:
     execute(postgres, "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 7)", database=database)
 

@@ -149,7 +149,13 @@ def probe(table: Table) -> str:
 
 def grant_select(table: TableId, user: str) -> str:
     """Reading one table."""
-    return f"GRANT USAGE ON SCHEMA {quote(table.database)} TO {quote(user)}; GRANT SELECT ON {quote_table(table)} TO {quote(user)};"
+    return grant_selects([table], user)
+
+
+def grant_selects(tables: Sequence[TableId], user: str) -> str:
+    """Reading these tables, each schema named once."""
+    schemas = ", ".join(quote(schema) for schema in dict.fromkeys(table.database for table in tables))
+    return f"GRANT USAGE ON SCHEMA {schemas} TO {quote(user)}; GRANT SELECT ON {', '.join(map(quote_table, tables))} TO {quote(user)};"
 
 
 # ---- parts of statements

@@ -54,7 +54,7 @@ def check(
     missing += _publication(session, publication, autocreate, tables, standby=standby)
     missing += _readable(session, tables)
     if missing:
-        raise DefiniteError("; ".join(missing))
+        raise DefiniteError("; ".join(missing).replace(";; ", "; "))  # statements end with one, too
     by_id = {table.id: table for table in tables}
     identities = session.replica_identities(lambda table: table in by_id)
     # Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name.
@@ -194,7 +194,7 @@ def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
             refused.append(table.id)
     if not refused:
         return []
-    grants = " ".join(sql.grant_select(table, session.settings.user) for table in refused[:NAMED_MAX])
+    grants = sql.grant_selects(refused[:NAMED_MAX], session.settings.user)
     more = f" and {len(refused) - NAMED_MAX} more" if len(refused) > NAMED_MAX else ""
     return [f"user '{session.settings.user}' may not read captured tables{more}; run there: {grants}"]
 
