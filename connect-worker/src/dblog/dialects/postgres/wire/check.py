@@ -9,7 +9,7 @@ from dblog.core.selection import KeyRule, message_key
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
-from dblog.dialects.postgres.wire.slot import find_publication, find_slot, require_ours, require_slot_name
+from dblog.dialects.postgres.wire.slot import find_publication, find_slot, lacks_to_create, require_ours, require_slot_name
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
 
@@ -144,7 +144,9 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
                 )
             ]
         if autocreate != "disabled":
-            return []
+            wanted = None if autocreate == "all_tables" else [] if autocreate == "no_tables" else [table.id for table in tables]
+            lacks = lacks_to_create(session, name, wanted, by_root=session.by_root)
+            return [] if lacks is None else [lacks]
         listed = ", ".join(sql.quote_table(table.id) for table in tables[:NAMED_MAX])
         return [
             (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -189,6 +189,16 @@ def can_decode(session: Session, name: str, publication: str) -> bool:
 # ---- the publication
 
 
+_ADMINISTRATOR_SQL = (
+    "SELECT r.rolsuper OR EXISTS (SELECT FROM pg_catalog.pg_roles m WHERE m.rolname IN ('rds_superuser', 'azure_pg_admin', 'cloudsqlsuperuser') "
+    "AND pg_catalog.pg_has_role(r.oid, m.oid, 'member')) FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"
+)
+_NOT_OWNED_SQL = (
+    "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN unnest(%s::text[], %s::text[]) AS t (schema, name) "
+    "ON n.nspname = t.schema AND c.relname = t.name WHERE NOT pg_catalog.pg_has_role(c.relowner, 'USAGE') LIMIT 1"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """One row of pg_publication, and the tables that it publishes."""
@@ -237,17 +247,46 @@ def follow_publication(session: Session, name: str) -> None:
         session.by_root = found.by_root
 
 
-def create_publication(session: Session, name: str, tables: Iterable[TableId] | None, *, by_root: bool) -> None:
+def create_publication(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> None:
     """Make it. ``tables``: those; None for all, also those that are made later."""
-    what = "FOR ALL TABLES" if tables is None else f"FOR TABLE {', '.join(map(quote_table, tables))}" if tables else ""
-    options = " WITH (publish_via_partition_root = true)" if by_root else ""
-    statement = f"CREATE PUBLICATION {quote(name)} {what}{options}"
     try:
-        session.query(statement, doing=f"making the publication {name}")
+        session.query(_publication_statement(name, tables, by_root=by_root), doing=f"making the publication {name}")
     except PrivilegeError as e:
-        who = "a superuser" if tables is None else f"the owner of the tables with CREATE on database {session.settings.database}"
-        message = f"{e}; run there as {who}: {statement}; or set publication.autocreate.mode=disabled and make it yourself"
+        message = f"{e}; {_make_it_yourself(session, name, tables, by_root=by_root)}"
         raise PrivilegeError(message) from e
+
+
+def lacks_to_create(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> str | None:
+    """The sentence about an account that may not make the publication, with the statement for who may. Nothing is made.
+
+    Providers of managed servers let their administrators do what else takes a superuser, so for these the start finds out.
+    """
+    if session.wire.one(_ADMINISTRATOR_SQL, doing="reading the account's privileges"):
+        return None
+    allowed = session.wire.one(
+        "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')", doing="reading the account's privileges"
+    )
+    if allowed and tables is not None:
+        allowed = not session.query(
+            _NOT_OWNED_SQL, ([table.database for table in tables], [table.name for table in tables]), doing="looking for the tables' owners"
+        )
+    if allowed and tables is not None:
+        return None
+    return (
+        f"user '{session.settings.user}' may not make the publication {name}; {_make_it_yourself(session, name, tables, by_root=by_root)}"
+    )
+
+
+def _publication_statement(name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> str:
+    what = " FOR ALL TABLES" if tables is None else f" FOR TABLE {', '.join(map(quote_table, tables))}" if tables else ""
+    options = " WITH (publish_via_partition_root = true)" if by_root else ""
+    return f"CREATE PUBLICATION {quote(name)}{what}{options}"
+
+
+def _make_it_yourself(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> str:
+    who = "a superuser" if tables is None else f"the owner of the tables with CREATE on database {session.settings.database}"
+    statement = _publication_statement(name, tables, by_root=by_root)
+    return f"run there as {who}: {statement}; or set publication.autocreate.mode=disabled and make it yourself"
 
 
 def add_tables(session: Session, publication: Publication, tables: Sequence[TableId]) -> None:
