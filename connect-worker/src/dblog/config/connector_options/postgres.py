@@ -94,6 +94,10 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
         "data. Their rows go to no topic.",
         "check": signal_tables(Namespace.SCHEMA),
     },
+    "incremental.snapshot.watermarking.strategy": {
+        "doc": "How Debezium writes its watermarks; those of dblog are messages of the log.",
+        "no_effect": "watermarks are messages of the log (pg_logical_emit_message), not signals",
+    },
     "dblog.watermark.table": {
         "doc": "Table that watermarks are written to where the log holds rows only.",
         "check": None,
