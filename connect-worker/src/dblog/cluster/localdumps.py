@@ -217,7 +217,8 @@ class LocalDumps:
             self._send(run, {"type": "dump_forget", "id": key[1]})
         elif key not in self._ending and self._leads():
             self._ending.add(key)
-            _log.info("dump ended", connector=key[0], dump=key[1], state=end["state"], rows=end.get("rows"), reason=end.get("reason"))
+            level = _log.warning if end["state"] == "FAILED" else _log.info
+            level("dump ended", connector=key[0], dump=key[1], state=end["state"], rows=end.get("rows"), reason=end.get("reason"))
             self._store.end_later(known, self._end_of(end))
 
     def changed(self, key: DumpKey) -> None:

@@ -240,7 +240,7 @@ def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted, *, table
     if table not in request.tables_wanted and not selects(request)(table):
         raise UnknownTableError(
             f"The dump {request.id} has no table {table[:_SHOWN_CHARS]}: none of its patterns matches that name, which is written database.table "
-            f"({_listed(request.tables)})"
+            f"({listed(request.tables)})"
         )
     if wanted is known:
         return request
@@ -523,6 +523,7 @@ def _check_together(request: DumpRequest, read: _Reader) -> None:
         read.wrong("columns", "a column is named twice; name each once")
 
 
-def _listed(patterns: Sequence[str]) -> str:
+def listed(patterns: Sequence[str]) -> str:
+    """The first of them, as they were given."""
     shown = ", ".join(as_written(pattern) for pattern in patterns[:3])
     return shown + (f", and {len(patterns) - 3} more" if len(patterns) > 3 else "")  # noqa: PLR2004

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any
 
 from dblog.config.regex import any_of
-from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, request_from_json, selects
+from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, listed, request_from_json, selects
 from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text
 from dblog.errors import DefiniteError
 from dblog.model import TableId
@@ -155,7 +155,7 @@ class Requests:
             return self._with(known.with_request(request))
         made = RequestedDump(request=request, dump=dump_of(request.id, tables), checked=checked)
         if not made.dump.left:
-            made = replace(made, end=End.FAILED, reason="no captured table matches its patterns any more")
+            made = replace(made, end=End.FAILED, reason=f"no captured table matches {listed(request.tables)}")
         return self.put(made.with_request(request))
 
     def put(self, one: RequestedDump) -> Requests:

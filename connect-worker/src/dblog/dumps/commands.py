@@ -24,7 +24,9 @@ app = typer.Typer(no_args_is_help=True, help="Dumps on demand: read tables again
 Connector = Annotated[str, typer.Argument(help="The connector.")]
 Dump = Annotated[str, typer.Argument(help="The dump's id, as list shows it; initial is the connector's own.")]
 Requested = Annotated[str, typer.Argument(help="The dump's id, as list shows it.")]
-Table = Annotated[str | None, typer.Option("--table", help="Only this table of the dump, as database.table.")]
+Table = Annotated[
+    str | None, typer.Option("--table", help="Only this table of the dump, as database.table (schema.table with PostgreSQL).")
+]
 Url = Annotated[str, typer.Option(help="REST address of a worker; the group's leader is found.")]
 Login = Annotated[Path | None, typer.Option(help="Folder with username and password, or file with user:password.")]
 Authorities = Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM; without it the machine's.")]
@@ -44,7 +46,10 @@ _PASSING = frozenset({409, 429, 500, 503})
 @app.command("start")
 def start(
     connector: Connector,
-    tables: Annotated[list[str], typer.Argument(help="Patterns for the whole of database.table, as in table.include.list.")],
+    tables: Annotated[
+        list[str],
+        typer.Argument(help="Patterns for the whole of database.table (schema.table with PostgreSQL), as in table.include.list."),
+    ],
     mode: Annotated[str, typer.Option(help="rows, repair, columns or verify.")] = "rows",
     where: Annotated[str | None, typer.Option(help="Only the rows of this SQL predicate. It takes the role admin.")] = None,
     key: Annotated[

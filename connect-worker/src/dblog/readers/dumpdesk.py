@@ -104,8 +104,8 @@ class DumpDesk:
         tables = self.tables_of(request)
         if not tables:
             message = (
-                f"no captured table matches {', '.join(request.tables)}; a pattern matches the whole of database.table, and the connector captures what "
-                "its include and exclude lists select"
+                f"no captured table matches {', '.join(request.tables)}; a pattern matches the whole of database.table (schema.table with PostgreSQL), "
+                "and the connector captures what its include and exclude lists select"
             )
             raise NoTableError(message)
         if request.keys is not None and len(tables) > 1:
@@ -179,5 +179,5 @@ def _require_use(request: DumpRequest, tables: Sequence[TableId]) -> None:
     for text in request.predicate:
         pattern = Pattern(text, ignore_case=True)
         if not any(map(pattern.fullmatch, names)):
-            message = f"the predicate's pattern {text} matches none of the dump's tables ({', '.join(names[:NAMED_MAX])}); it is the whole of database.table"
+            message = f"the predicate's pattern {text} matches none of the dump's tables ({', '.join(names[:NAMED_MAX])}); it is the whole of {names[0]}"
             raise DefiniteError(message)
