@@ -18,7 +18,7 @@ BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
 
 help:
-	@echo 'dblog: change data capture from MySQL and MariaDB through Kafka into Delta Lake'
+	@echo 'dblog: change data capture from MySQL, MariaDB and PostgreSQL through Kafka into Delta Lake'
 	@echo
 	@echo 'Try it'
 	@echo '  make demo [SOURCE=mariadb|mysql|postgres]   a database under writes into Delta, with kills on the way and a proof at the end'
