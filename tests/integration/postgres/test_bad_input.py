@@ -284,6 +284,32 @@ def test_policies_that_hide_rows(postgres: Postgres, database: str, reader: dict
     assert f'ALTER ROLE "{reader["database.user"]}" BYPASSRLS;' in text
 
 
+# --- the include lists ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lists", "warning"),
+    [
+        (
+            {"schema.include.list": "public", "table.include.list": r"public.t,public\.tt"},
+            "no table that the account sees matches public.tt (is public.t meant?)",
+        ),
+        ({"schema.include.list": "pubic"}, "no schema with tables that the account sees matches pubic (is public meant?)"),
+    ],
+)
+def test_a_name_that_matches_no_table(postgres: Postgres, database: str, lists: dict[str, str], warning: str) -> None:
+    follower = follower_of(postgres, database, **lists)
+
+    assert warning in checked(follower)
+
+
+def test_names_without_their_schema_match_no_table(postgres: Postgres, database: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        checked(follower_of(postgres, database, **{"table.include.list": "t"}))
+
+    assert "t of table.include.list has no schema part, so it matches no table: write public\\.t" in str(error.value)
+
+
 # --- the slot --------------------------------------------------------------------------------------------------------
 
 

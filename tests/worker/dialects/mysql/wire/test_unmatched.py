@@ -2,7 +2,8 @@
 
 import time
 
-from dblog.dialects.mysql.wire.unmatched import NAMED_MAX, describe_unmatched
+from dblog.core.unmatched_tables import NAMED_MAX
+from dblog.dialects.mysql.wire.unmatched import describe_unmatched
 from dblog.model import TableId
 
 ROWS = [(f"tenant_{number // 100:04d}", f"customer_orders_{number:05d}") for number in range(10_000)]

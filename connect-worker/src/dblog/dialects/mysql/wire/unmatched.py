@@ -1,104 +1,27 @@
-"""Names of the include lists that match no table: probably misspelt, so the nearest table or database that the account sees is named with them.
-
-A table may also be made later, and is captured then: all of this is a warning, but for a list of tables of which no member has a database part.
-"""
+"""Names of the include lists that match no table, beside the tables that the account sees."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from dblog.config.nearest import nearest, of_like_length
 from dblog.core.selection import Parts
+from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.mysql.catalog import sql
-from dblog.errors import ConfigError
 from dblog.model import TableId
 
 if TYPE_CHECKING:
     from dblog.dialects.mysql.wire.session import Session
 
-NAMED_MAX = 20
-_LOOKED_AT_MAX = 10_000
-"""Tables that a name is compared with."""
-_CANDIDATES_MAX = 5
-_COMPARED_MAX = 2_000
-"""Pairs of names for one configuration: each takes up to a tenth of a millisecond, in which no other thread runs."""
-
 
 def describe_unmatched(session: Session, named: Parts, seen: Iterable[TableId]) -> list[str]:
-    """A sentence for each name that matches none of the tables ``seen``; ConfigError where the list can never match any."""
-    names = {(table.database.lower(), table.name.lower()) for table in seen}
-    databases = {database for database, _ in names}
-    unmatched = [
-        (database, table)
-        for database, table in named
-        if (database is None and table is not None)
-        or (
-            database is not None
-            and (database.lower() not in databases if table is None else (database.lower(), table.lower()) not in names)
-        )
-    ]
-    if not unmatched:
-        return [] if names else ["no table matches the include lists; tables that are created later are captured"]
-    visible = _visible(session)
-    looking = _Looking(visible)
-    out = [_sentence(database, table, looking) for database, table in unmatched[:NAMED_MAX]]
-    if len(unmatched) > NAMED_MAX:
-        out.append(f"{len(unmatched) - NAMED_MAX} more names of the include lists match no table")
-    if all(database is None and table is not None for database, table in named):
-        raise ConfigError({"table.include.list": out})
-    return out
-
-
-def _sentence(database: str | None, table: str | None, looking: _Looking) -> str:
-    if database is None:
-        found = looking.tables_called(table or "")[:_CANDIDATES_MAX]
-        members = ", or ".join(rf"{known.database}\.{known.name}" for known in found) or rf"<database>\.{table}"
-        return f"{table} of table.include.list has no database part, so it matches no table: write {members}"
-    if table is None:
-        if looking.has_database(database):
-            return f"no table of the database {database} matches the include lists; tables that are created later are captured"
-        meant = looking.nearest_database(database)
-        return f"no database with tables that the account sees matches {database}{f' (is {meant} meant?)' if meant else ''}"
-    meant = looking.nearest_table(database, table)
-    return f"no table that the account sees matches {database}.{table}{f' (is {meant} meant?)' if meant else ''}"
-
-
-class _Looking:
-    """Looks for the names that are meant, with so many comparisons and no more: a misspelt name is worth a hint, not seconds."""
-
-    def __init__(self, visible: list[TableId]) -> None:
-        self._left = _COMPARED_MAX
-        self._visible = visible
-        self._by_database: dict[str, list[TableId]] = {}
-        for known in visible:
-            self._by_database.setdefault(known.database.lower(), []).append(known)
-
-    def has_database(self, name: str) -> bool:
-        return name.lower() in self._by_database
-
-    def tables_called(self, name: str) -> list[TableId]:
-        return [known for known in self._visible if known.name.lower() == name.lower()]
-
-    def nearest_database(self, name: str) -> str | None:
-        return self._nearest(name, (tables[0].database for tables in self._by_database.values()))
-
-    def nearest_table(self, database: str, table: str) -> str | None:
-        """With its database: the named one, else the one that resembles it, else any."""
-        meant = database if self.has_database(database) else self.nearest_database(database)
-        tables = self._visible if meant is None else self._by_database[meant.lower()]
-        return self._nearest(f"{database}.{table}", (f"{known.database}.{known.name}" for known in tables))
-
-    def _nearest(self, name: str, known: Iterable[str]) -> str | None:
-        alike = list(islice((each for each in known if of_like_length(name, each)), self._left))
-        self._left -= len(alike)
-        return nearest(name, alike)
+    """As ``describe_unmatched_tables``."""
+    return describe_unmatched_tables(named, seen, lambda: _visible(session))
 
 
 def _visible(session: Session) -> list[TableId]:
     rows = session.query(
-        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' LIMIT {_LOOKED_AT_MAX}",
+        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' LIMIT {LOOKED_AT_MAX}",
         doing="listing tables",
     )
     return [TableId(str(database), str(name)) for database, name in rows if str(database).lower() not in sql.BUILTIN_DATABASES]

@@ -10,7 +10,7 @@ from dblog.abort import Abort
 from dblog.config.namespaces import Namespace
 from dblog.config.options import Settings
 from dblog.config.stream_params import STREAM_PARAMS, stream_params
-from dblog.core.selection import Selection, key_rules
+from dblog.core.selection import Selection, key_rules, named_parts
 from dblog.core.timeline import Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.postgres.catalog.overrides import Overrides, not_taken, probes
@@ -58,6 +58,7 @@ class PostgresKind:
                 signal_tables=source.signal_tables,
                 key_rules=key_rules(settings.originals.get("message.key.columns")),
                 further=stream_params(settings.text_or_none(STREAM_PARAMS)),
+                named=named_parts(settings.originals, namespace=Namespace.SCHEMA),
             )
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]

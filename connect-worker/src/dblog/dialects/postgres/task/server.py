@@ -83,7 +83,7 @@ class PostgresServer:
 
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
         """Everything that the server must offer; then the publication is made, or made whole, where it is ours to make."""
-        del watermarks, named
+        del watermarks
         warnings = check(
             self.session,
             tables=tables,
@@ -97,6 +97,7 @@ class PostgresServer:
             signal_tables=self.signal_tables,
             key_rules=key_rules(self.settings.originals.get("message.key.columns")),
             further=stream_params(self.settings.text_or_none(STREAM_PARAMS)),
+            named=named,
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))
         self._publish([table.id for table in tables])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from dblog.core.selection import KeyRule, message_key
+from dblog.config.namespaces import Namespace
+from dblog.core.selection import KeyRule, Parts, message_key
+from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
@@ -32,12 +34,13 @@ def check(
     signal_tables: AbstractSet[TableId],
     key_rules: tuple[KeyRule, ...],
     further: Collection[str] = (),
+    named: Parts = (),
 ) -> list[str]:
     """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
     ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``reader``: what the connector's own log connection is called,
     which may read the slot. ``by_root``: publish.via.partition.root. ``key_rules``: message.key.columns. ``further``: options of the plugin that are asked
-    for (slot.stream.params).
+    for (slot.stream.params). ``named``: what the include lists name.
     """
     missing: list[str] = []
     warnings: list[str] = []
@@ -55,16 +58,28 @@ def check(
     missing += _readable(session, tables)
     if missing:
         raise DefiniteError("; ".join(missing).replace(";; ", "; "))  # statements end with one, too
+    unmatched = describe_unmatched_tables(named, [table.id for table in tables], lambda: _visible(session), namespace=Namespace.SCHEMA)
     by_id = {table.id: table for table in tables}
     identities = session.replica_identities(lambda table: table in by_id)
     # Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name.
     return [
         *warnings,
+        *unmatched,
         *without_identity(by_id, identities),
         *without_values(by_id, identities, cannot_show),
         *without_message_key(by_id, identities, key_rules),
         *_of_publication(session, publication, by_id, by_root=by_root, signal_tables=signal_tables, filled=autocreate == "filtered"),
     ]
+
+
+def _visible(session: Session) -> list[TableId]:
+    rows = session.query(
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE c.relkind IN ('r', 'p') AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%%' LIMIT {LOOKED_AT_MAX}",
+        (),
+        doing="listing tables",
+    )
+    return [TableId(schema, name) for schema, name in rows]
 
 
 def _settings(session: Session, *, standby: bool, read_only: bool) -> list[str]:
