@@ -110,6 +110,26 @@ def test_the_example_of_debeziums_postgresql_manual_is_accepted_with_what_is_wor
     )
 
 
+def test_a_deleted_connector_of_postgresql_names_the_slot_that_stays(worker, name):
+    config = {
+        "connector.class": "PostgresConnector",
+        "plugin.name": "pgoutput",
+        "database.hostname": "192.168.99.100",
+        "database.user": "postgres",
+        "database.dbname": "postgres",
+        "topic.prefix": "fulfillment",
+    }
+    worker.client.put(f"/connectors/{name}/config", json=config).raise_for_status()
+
+    answer = worker.client.delete(f"/connectors/{name}")
+
+    assert answer.status_code == 204
+    assert "the replication slot debezium stays at 192.168.99.100:5432" in answer.headers["Warning"]
+    assert "SELECT pg_drop_replication_slot('debezium');" in answer.headers["Warning"]
+    worker.create(name).raise_for_status()
+    assert "Warning" not in worker.client.delete(f"/connectors/{name}").headers
+
+
 def test_names_with_odd_characters_can_be_made_read_and_removed(worker):
     for odd in ("my connector", "a->b", "größe", "a/b", "50%"):
         quoted = httpx.URL(worker.url).copy_with(path="/").join("connectors/").__str__() + _quoted(odd)

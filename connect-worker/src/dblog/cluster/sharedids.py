@@ -38,6 +38,19 @@ def shared_reader(
     return None
 
 
+def slot_left(config: Mapping[str, str | None]) -> str | None:
+    """A sentence for the replication slot that a deleted connector leaves at its server, and how to drop it; None where the log is not read by one."""
+    reader = _reader(config)
+    if reader is None or reader[0] != "slot.name":
+        return None
+    _, host, port, slot = reader
+    quoted = slot.replace("'", "''")
+    return (
+        f"the replication slot {slot} stays at {host}:{port}, and the server keeps its log for it until its disk is full; unless a connector shall go on "
+        f"with it, run there: SELECT pg_drop_replication_slot('{quoted}');"
+    )
+
+
 def _reader(config: Mapping[str, str | None]) -> tuple[str, str, str, str] | None:
     """The key, the server's host and port, and the name that the key has; None for a configuration that names no reader."""
     defaults = _defaults(config.get("connector.class") or "")

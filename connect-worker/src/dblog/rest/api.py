@@ -10,7 +10,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -92,9 +92,9 @@ def error(status: int, message: str) -> Answer:
     return Answer({"error_code": int(status), "message": message}, status_code=int(status))
 
 
-def empty(status: HTTPStatus) -> Response:
+def empty(status: HTTPStatus, *, headers: Mapping[str, str] | None = None) -> Response:
     """An answer without a body."""
-    return Response(status_code=status)
+    return Response(status_code=status, headers=headers)
 
 
 async def json_body(request: HttpRequest) -> Any:

@@ -24,7 +24,7 @@ from dblog.cluster.requests import (
     conflict,
     not_found,
 )
-from dblog.cluster.sharedids import shared_reader
+from dblog.cluster.sharedids import shared_reader, slot_left
 from dblog.cluster.state import ConnectorView
 from dblog.config.options import HIDDEN, Properties
 from dblog.config.roles import Role
@@ -134,10 +134,15 @@ async def patch_config(request: HttpRequest) -> Response:
 
 
 async def delete(request: HttpRequest) -> Response:
-    """204; what runs is stopped afterwards, its status goes last."""
-    await ready(request)
-    await ask(request, DeleteConnector(segment(request, "connector")))
-    return empty(HTTPStatus.NO_CONTENT)
+    """204; what runs is stopped afterwards, its status goes last. What stays at the database is named in the log and in a header."""
+    found = await ready(request)
+    name = segment(request, "connector")
+    left = slot_left(found.herder.configs.connector_configs().get(name, {}))
+    await ask(request, DeleteConnector(name))
+    if left is None:
+        return empty(HTTPStatus.NO_CONTENT)
+    _log.warning("a deleted connector leaves something at its database", connector=name, reason=left)
+    return empty(HTTPStatus.NO_CONTENT, headers=warning_header([left]))
 
 
 async def status(request: HttpRequest) -> Response:
