@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task.kind import PostgresKind
+from dblog.dialects.postgres.task.source import PostgresSource
+from dblog.dialects.postgres.task.watch import PostgresWatch
 from dblog.errors import DefiniteError
 from stack import Postgres, Postgres18
+from structlog.testing import capture_logs
 from support.in_windows import SourceWithWindows
 from support.postgres import execute, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -656,3 +660,30 @@ def test_a_dump_in_the_order_of_another_column_brings_every_row(
 
     follower.task.stop()
     assert sorted(record["after"]["id"] for name, record in follower.values if name == "t" and record) == list(range(1, 41))
+
+
+def test_a_captured_table_that_the_publication_lacks_while_the_connector_runs_is_named_once(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)", "CREATE TABLE left_out (id INT PRIMARY KEY)")
+    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t, u")
+    server = PostgresSource(parse_connector(follower.options, follower.config)).connect(again=False)
+    at = server.now()
+
+    def said(*statements: str) -> list[str]:
+        with capture_logs() as lines:
+            follower.sql(*statements)
+            watch.look(at, at)
+            watch.look(at, at)
+        return [line["reason"] for line in lines if line["log_level"] == "warning"]
+
+    server.begin()
+    watch = PostgresWatch(server.connections, Abort(), includes=lambda table: table.name != "left_out")
+    with closing(server), closing(watch):
+        assert said() == []
+        (of_one,) = said("ALTER PUBLICATION dbz_publication DROP TABLE u")
+        (of_two,) = said("CREATE TABLE a_new_one (id INT PRIMARY KEY)")
+        assert said("ALTER PUBLICATION dbz_publication ADD TABLE u, a_new_one", "DROP TABLE t") == []
+
+    assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."u"; or leave the tables out' in of_one
+    assert of_one.endswith("; then dump those that had been captured")
+    assert 'ADD TABLE "public"."a_new_one", "public"."u"' in of_two

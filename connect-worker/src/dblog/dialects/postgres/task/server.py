@@ -67,6 +67,7 @@ class PostgresServer:
         self._overrides = Overrides(connections.settings.originals)
         self._numbered: dict[int, Table] = {}
         self._put_back: frozenset[TableId] = frozenset()
+        self._includes: Callable[[TableId], bool] = lambda _table: False
         """Tables that the publication lacked until now: what was written to them meanwhile is in no log."""
         self._publication_is_new = False
 
@@ -269,6 +270,7 @@ class PostgresServer:
         """What the log shows of tables."""
         schemas = PostgresSchemas(self.connections, timeline, context, epoch=epoch)
         schemas.know(self._numbered)
+        self._includes = context.includes
         return schemas
 
     # ---- connections
@@ -280,7 +282,7 @@ class PostgresServer:
 
     def open_watch(self, abort: Abort) -> PostgresWatch:
         """A session of its own for questions about the log."""
-        return PostgresWatch(self.connections, abort)
+        return PostgresWatch(self.connections, abort, includes=self._includes)
 
     def open_load(self, abort: Abort) -> ServerLoad:
         """A session of its own for questions about the load."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+
+import structlog
 
 from dblog.abort import Abort
 from dblog.core.pressure import Limit
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
+from dblog.dialects.postgres.wire.check import lacks_tables
 from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
 from dblog.dialects.postgres.wire.session import LOG_END_SQL, Session, connect
+from dblog.dialects.postgres.wire.slot import find_publication
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import Load, LogState, Progress
+
+log = structlog.get_logger(__name__)
 
 ANSWER_LIMIT_S = 10.0
 SEGMENT_BYTES = 16 << 20
@@ -32,10 +38,13 @@ def _asking(settings: ConnectSettings, connections: Connections, abort: Abort) -
 
 
 class PostgresWatch:
-    """Implements ``readers.contract.LogWatch``."""
+    """Implements ``readers.contract.LogWatch``. ``includes``: whether a table is captured."""
 
-    def __init__(self, connections: Connections, abort: Abort) -> None:
+    def __init__(self, connections: Connections, abort: Abort, *, includes: Callable[[TableId], bool]) -> None:
         self._slot = connections.slot
+        self._publication = connections.publication
+        self._includes = includes
+        self._lacking: frozenset[TableId] = frozenset()
         self._session = _asking(settings_of(connections.settings), connections, abort)
         if self._session.identity != connections.identity:
             self._session.close()
@@ -50,6 +59,7 @@ class PostgresWatch:
         if not rows:
             message = f"the slot {self._slot} is gone"
             raise TransientError(message)
+        self._look_at_publication()
         end_text, restart, confirmed, status, safe, now_s, kept = rows[0]
         end = lsn_of(end_text)
         restart_lsn = stored.at.lsn if restart is None else lsn_of(restart)
@@ -68,6 +78,20 @@ class PostgresWatch:
             stored_age_s=max(0.0, now_s - stored.source_ts_us / 1_000_000) if stored.source_ts_us else None,
             uses_gtids=False,
         )
+
+    def _look_at_publication(self) -> None:
+        """A table that it lacks, because it was taken out or is new, is in no message of the log: nothing else shows that."""
+        found = find_publication(self._session, self._publication)
+        if found is None or found.all_tables:  # a publication that is gone ends the log, with its own sentence
+            return
+        self._session.by_root = found.by_root
+        lacking = frozenset(table for table in self._session.table_numbers().values() if self._includes(table)) - found.tables
+        if lacking and lacking != self._lacking:
+            log.warning(
+                "the publication lacks captured tables: what is written to them is in no record",
+                reason=lacks_tables(self._publication, sorted(lacking)) + "; then dump those that had been captured",
+            )
+        self._lacking = lacking
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """By the statistics of ANALYZE."""
