@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,10 @@ import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task.kind import PostgresKind
+from dblog.dialects.postgres.wire.connect import settings_of
+from dblog.dialects.postgres.wire.session import connect
 from dblog.errors import DefiniteError
+from dblog.model import TableId
 from stack import Postgres, Postgres17
 from support.postgres import execute, log_end, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -180,3 +185,19 @@ def test_changes_that_the_database_got_by_replication_are_left_out_where_the_con
             record["after"]["id"]: record["source"]["origin"] for name, record in follower.values if name == "t" and record is not None
         }
         assert named == {number: "elsewhere" if number == ids[1] == 2 else None for number in ids}
+
+
+def test_a_table_that_the_account_may_not_read_is_left_out_of_the_estimates_and_the_others_are_not(
+    postgres: Postgres, database: str
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE open (id INT)", "CREATE TABLE closed (id INT)", "CREATE ROLE looks_only LOGIN PASSWORD 'p'")
+    try:
+        follower.sql("GRANT SELECT ON open TO looks_only")
+        settings = settings_of(parse_connector(follower.options, follower.config))
+        with closing(connect(replace(settings, user="looks_only", password="p"), by_root=False)) as session:
+            found = session.row_estimates([TableId("public", "open"), TableId("public", "closed"), TableId("public", "missing")])
+    finally:
+        follower.sql("DROP OWNED BY looks_only", "DROP ROLE looks_only")
+
+    assert list(found) == [TableId("public", "open")]

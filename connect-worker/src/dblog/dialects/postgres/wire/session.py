@@ -152,10 +152,15 @@ class Session:
             doing="estimating tables",
         )
         found = {TableId(schema, name): count for schema, name, count in rows}
-        return {table: count if count >= 0 else self._planned_rows(table) for table, count in found.items()}
+        planned = {table: count if count >= 0 else self._planned_rows(table) for table, count in found.items()}
+        return {table: count for table, count in planned.items() if count is not None}
 
-    def _planned_rows(self, table: TableId) -> int:
-        plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=f"estimating {table}")
+    def _planned_rows(self, table: TableId) -> int | None:
+        """None: the account may not read the table, or it is gone."""
+        try:
+            plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=f"estimating {table}")
+        except (DefiniteError, TableChangedError):
+            return None
         return int(plan[0]["Plan"]["Plan Rows"])
 
     # ---- tables
