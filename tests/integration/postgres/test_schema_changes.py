@@ -228,6 +228,19 @@ def test_another_primary_key_distinguishes_the_rows_whatever_the_log_shows_of_th
     assert sorted(new, key=lambda row: row["n"]) == sorted(follower.selected("a"), key=lambda row: row["n"])
 
 
+def test_the_key_of_a_table_that_is_made_meanwhile_has_its_own_order(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    make(follower)
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("CREATE TABLE c (id INT, name TEXT, PRIMARY KEY (name, id))", "INSERT INTO c VALUES (1, 'x')")
+    follower.until(lambda: bool(follower.rows.get("c")))
+    follower.task.stop()
+
+    assert list(follower.rows["c"]) == ['{"name":"x","id":1}']
+
+
 def test_a_column_that_takes_null_from_now_on_is_null_in_records(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database)
     follower.sql("CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO a SELECT n, n FROM generate_series(1, 5) n")

@@ -82,14 +82,17 @@ class PostgresSchemas:
         return table, Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map)), merged
 
     def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
-        """The primary key that a Relation message shows, which has no order: that of the known key, where it is of the same columns. None where the replica
-        identity is another.
+        """The primary key that a Relation message shows, which has no order: that of the known key, or of the server's, where it is of the same columns. None
+        where the replica identity is another.
         """
         of_key = tuple(column.name for column in relation.columns if column.of_key)
         if relation.identity != "d" or not of_key:
             return None
         known = self._timeline.current_table(table)
-        return known.key if known is not None and set(known.key) == set(of_key) else of_key
+        if known is not None and set(known.key) == set(of_key):
+            return known.key
+        key, _ = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
+        return key if set(key) == set(of_key) else of_key
 
     def parse_statement(self, statement: RelationChanged | MadeAgain | Truncated, text: str, position: Position) -> Iterable[Change]:
         """The changes of what the log shows."""
