@@ -241,6 +241,17 @@ def test_the_key_of_a_table_that_is_made_meanwhile_has_its_own_order(postgres: P
     assert list(follower.rows["c"]) == ['{"name":"x","id":1}']
 
 
+def test_a_primary_key_whose_columns_change_their_order_is_another_one(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE a (id INT, name TEXT, PRIMARY KEY (id, name))", "INSERT INTO a VALUES (1, 'x')")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("ALTER TABLE a DROP CONSTRAINT a_pkey, ADD PRIMARY KEY (name, id)", "INSERT INTO a VALUES (2, 'y')")
+    follower.until(lambda: '{"name":"y","id":2}' in follower.rows["a"] and '{"name":"x","id":1}' in follower.rows["a"])
+    follower.task.stop()
+
+
 def test_a_column_that_takes_null_from_now_on_is_null_in_records(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database)
     follower.sql("CREATE TABLE a (id INT PRIMARY KEY, n INT NOT NULL)", "INSERT INTO a SELECT n, n FROM generate_series(1, 5) n")

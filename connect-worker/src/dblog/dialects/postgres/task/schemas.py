@@ -211,8 +211,8 @@ class PostgresSchemas:
                 self._number(number, table)
 
     def _differs_unseen(self, known: Table, relation: Relation) -> bool:
-        """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; the primary key where the message flags
-        other columns, all of them with REPLICA IDENTITY FULL; and whether there still is one where it flags none, as it does where the key is deferrable.
+        """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; the order of the primary key, whether
+        there still is one where the message flags no column (as it does where the key is deferrable), and all of it with another replica identity.
         """
         now = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
         if now is None:
@@ -222,7 +222,8 @@ class PostgresSchemas:
             return True
         known_key = known.key if known.primary_key else ()
         if _shows_key(relation):
-            return bool(known_key) and not key and not any(column.of_key for column in relation.columns)
+            is_gone = bool(known_key) and not key and not any(column.of_key for column in relation.columns)
+            return is_gone or bool(key != known_key and set(key) == set(known_key))
         return bool(key != known_key)
 
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
