@@ -194,7 +194,8 @@ def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> N
         for grant in grants_in(refused(follower).split("\nThe last one lets ")[0])
     ]
 
-    reported = grants_in(README.read_text(encoding="utf-8"))
+    # Those of PostgreSQL name its account without a host.
+    reported = [grant for grant in grants_in(README.read_text(encoding="utf-8")) if "'dblog'@'%'" in grant]
     other = "REPLICATION CLIENT" if source.flavor == "mariadb" else "BINLOG MONITOR"
     shown = [grant.replace(f"`{database}`", "`inventory`").replace("`dblog_x`", "`dblog`") for grant in asked]
     assert shown == [grant for grant in reported if other not in grant]

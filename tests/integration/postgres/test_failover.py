@@ -154,7 +154,7 @@ def make(server: Postgres17) -> str:
     return database
 
 
-@pytest.mark.parametrize("while_dumping", [False, True], ids=["in the log", "in the dump"])
+@pytest.mark.parametrize("while_dumping", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in the log", "in the dump"])
 def test_with_a_failover_slot_nothing_is_lost_and_positions_go_on_rising(pair: tuple[Postgres17, Postgres17], while_dumping: bool) -> None:
     primary, standby = pair
     database = make(primary)

@@ -109,6 +109,7 @@ def test_the_old_primary_behind_the_address_again_is_no_silent_loss(tmp_path: Pa
         new.stop()
 
 
+@pytest.mark.long
 def test_a_dump_of_an_idle_server_in_read_only_mode_ends_behind_a_switch_of_its_log(tmp_path: Path) -> None:
     """pg_current_wal_insert_lsn() is then behind the header of a page (0/2000028) that the walsender, whose position is 0/2000000, has not come to."""
     with Postgres(tmp_path / "one", durable=False, options={"autovacuum": "off", "checkpoint_timeout": "1h"}) as server:

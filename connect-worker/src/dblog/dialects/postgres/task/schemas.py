@@ -91,8 +91,8 @@ class PostgresSchemas:
         known = self._timeline.current_table(table)
         if known is not None and set(known.key) == set(of_key):
             return known.key
-        key, _ = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
-        return key if set(key) == set(of_key) else of_key
+        now = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
+        return now[0] if now is not None and set(now[0]) == set(of_key) else of_key
 
     def parse_statement(self, statement: RelationChanged | MadeAgain | Truncated, text: str, position: Position) -> Iterable[Change]:
         """The changes of what the log shows."""
