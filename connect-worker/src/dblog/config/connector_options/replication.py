@@ -6,10 +6,10 @@ Names, types and defaults are Debezium 3.6's, but for ``plugin.name``: its defau
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from dblog.config.connector_options.forms import LOW, REPLICATION, bool_option, int_option, long_option, not_yet, option
-from dblog.config.options import Value, not_negative_long, only, positive
+from dblog.config.options import Check, Value, not_negative_long, only, positive
 from dblog.config.replica_identities import identity_rules
 from dblog.config.stream_params import stream_params
 from dblog.errors import ConfigError
@@ -48,20 +48,17 @@ def _slot_name(value: Value, _all: Mapping[str, Value]) -> str | None:
     return None
 
 
-def _identities(value: Value, _all: Mapping[str, Value]) -> str | None:
-    try:
-        identity_rules(value if isinstance(value, str) else None)
-    except ConfigError as e:
-        return "; ".join(text for texts in e.errors.values() for text in texts)
-    return None
+def _parsed_by(parse: Callable[[str | None], object]) -> Check:
+    """Whether the function takes the value; what it says where it does not."""
 
+    def check(value: Value, _all: Mapping[str, Value]) -> str | None:
+        try:
+            parse(value if isinstance(value, str) else None)
+        except ConfigError as e:
+            return "; ".join(text for texts in e.errors.values() for text in texts)
+        return None
 
-def _stream_params(value: Value, _all: Mapping[str, Value]) -> str | None:
-    try:
-        stream_params(value if isinstance(value, str) else None)
-    except ConfigError as e:
-        return "; ".join(text for texts in e.errors.values() for text in texts)
-    return None
+    return check
 
 
 REPLICATION_OPTIONS = (
@@ -110,7 +107,7 @@ REPLICATION_OPTIONS = (
         importance=LOW,
         group=REPLICATION,
         label="Plugin options",
-        check=_stream_params,
+        check=_parsed_by(stream_params),
     ),
     bool_option(
         name="dblog.log.streaming",
@@ -170,7 +167,7 @@ REPLICATION_OPTIONS = (
         "NOTHING or INDEX <name>, parted by commas.",
         group=REPLICATION,
         label="Replica identities",
-        check=_identities,
+        check=_parsed_by(identity_rules),
     ),
     int_option(
         name="status.update.interval.ms",

@@ -76,9 +76,12 @@ INDEXES_SQL = (
     "WHERE i.indrelid = ANY(%s::oid[]) AND m.amname = 'btree' ORDER BY i.indrelid, NOT i.indisreplident, NOT i.indisprimary, c.relname"
 )
 
-COLUMN_NUMBERS_SQL = (
-    "SELECT a.attname, a.attnum FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped"
+UNSHOWN_SQL = (
+    "SELECT a.attname, a.attnum, a.attnotnull, k.place FROM pg_catalog.pg_attribute a LEFT JOIN (pg_catalog.pg_index i CROSS JOIN LATERAL "
+    "unnest(i.indkey) WITH ORDINALITY AS k (number, place)) ON i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum "
+    "AND k.place <= i.indnkeyatts WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY k.place"
 )
+"""A table's columns: (name, number, whether it is NOT NULL, its place in the primary key or NULL), in the order of that key."""
 
 ATTACHED_SQL = (
     "WITH RECURSIVE tree (root, number) AS (SELECT n, n FROM unnest(%s::oid[]) AS roots (n) "

@@ -16,7 +16,7 @@ from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog.dialects.postgres.task.connections import Connections
-from dblog.dialects.postgres.wire.session import settled_log_end
+from dblog.dialects.postgres.wire.session import Unshown, settled_log_end
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
 
@@ -91,8 +91,8 @@ class PostgresSchemas:
         known = self._timeline.current_table(table)
         if known is not None and set(known.key) == set(of_key):
             return known.key
-        now = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
-        return now[0] if now is not None and set(now[0]) == set(of_key) else of_key
+        now = self._unshown(relation)
+        return now.key if now is not None and set(now.key) == set(of_key) else of_key
 
     def parse_statement(self, statement: RelationChanged | MadeAgain | Truncated, text: str, position: Position) -> Iterable[Change]:
         """The changes of what the log shows."""
@@ -148,17 +148,18 @@ class PostgresSchemas:
             return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation))
         if before.id == table_id and before.number not in (None, relation.number):
             return MadeAgain(self._as_logged(table_id, before, columns, relation))
-        same = before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation)
-        if same and not self._differs_unseen(before, relation):
-            self._look_behind(before, relation)
-            return None
+        if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
+            now = self._unshown(relation)
+            if now is None or not _differs_unseen(before, relation, now):
+                self._look_behind(before, relation, now)
+                return None
         return RelationChanged(before, self._as_logged(table_id, before, columns, relation))
 
-    def _look_behind(self, known: Table, relation: Relation) -> None:
+    def _look_behind(self, known: Table, relation: Relation, now: Unshown | None) -> None:
         """The log does not show that a column was dropped and made again with its name and type, nor that a partition was attached, but it names the columns
         once more. Where the catalog has another column by now, or more such partitions, the table is in doubt.
         """
-        numbers: dict[str, int] = self._context.patience(lambda: self._connections.live_session().column_numbers(relation.number))
+        numbers = {} if now is None else now.numbers
         attached: list[tuple[int, int]] = (
             self._context.patience(lambda: self._connections.live_session().attached_partitions([relation.number]))
             if known.partitioned
@@ -210,21 +211,9 @@ class PostgresSchemas:
             if name == table:
                 self._number(number, table)
 
-    def _differs_unseen(self, known: Table, relation: Relation) -> bool:
-        """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; the order of the primary key, whether
-        there still is one where the message flags no column (as it does where the key is deferrable), and all of it with another replica identity.
-        """
-        now = self._context.patience(lambda: self._connections.live_session().key_and_nullable(relation.number))
-        if now is None:
-            return False
-        key, nullable = now
-        if any(column.name in nullable for column in known.columns if not column.nullable):
-            return True
-        known_key = known.key if known.primary_key else ()
-        if _shows_key(relation):
-            is_gone = bool(known_key) and not key and not any(column.of_key for column in relation.columns)
-            return is_gone or bool(key != known_key and set(key) == set(known_key))
-        return bool(key != known_key)
+    def _unshown(self, relation: Relation) -> Unshown | None:
+        found: Unshown | None = self._context.patience(lambda: self._connections.live_session().unshown(relation.number))
+        return found
 
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
         """The table with these columns: as the server has it now where that fits, whatever its name is by now, else what is known of each column."""
@@ -288,6 +277,19 @@ def _other_key(known: Table, relation: Relation) -> bool:
     """
     of_key = {column.name for column in relation.columns if column.of_key}
     return _shows_key(relation) and bool(of_key) and of_key != set(known.key)
+
+
+def _differs_unseen(known: Table, relation: Relation, now: Unshown) -> bool:
+    """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; the order of the primary key, whether there
+    still is one where the message flags no column (as it does where the key is deferrable), and all of it with another replica identity.
+    """
+    if any(column.name in now.nullable for column in known.columns if not column.nullable):
+        return True
+    known_key = known.key if known.primary_key else ()
+    if _shows_key(relation):
+        is_gone = bool(known_key) and not now.key and not any(column.of_key for column in relation.columns)
+        return is_gone or (now.key != known_key and set(now.key) == set(known_key))
+    return now.key != known_key
 
 
 def _shows_key(relation: Relation) -> bool:

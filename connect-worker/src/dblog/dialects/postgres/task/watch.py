@@ -15,7 +15,7 @@ from dblog.dialects.postgres.task.connections import Connections, by_root, chunk
 from dblog.dialects.postgres.wire.check import lacks_tables
 from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
 from dblog.dialects.postgres.wire.session import LOG_END_SQL, Session, connect
-from dblog.dialects.postgres.wire.slot import find_publication
+from dblog.dialects.postgres.wire.slot import follow_publication
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import Load, LogState, Progress
@@ -81,10 +81,9 @@ class PostgresWatch:
 
     def _look_at_publication(self) -> None:
         """A table that it lacks, because it was taken out or is new, is in no message of the log: nothing else shows that."""
-        found = find_publication(self._session, self._publication)
+        found = follow_publication(self._session, self._publication)
         if found is None or found.all_tables:  # a publication that is gone ends the log, with its own sentence
             return
-        self._session.by_root = found.by_root
         lacking = frozenset(table for table in self._session.table_numbers().values() if self._includes(table)) - found.tables
         if lacking and lacking != self._lacking:
             log.warning(

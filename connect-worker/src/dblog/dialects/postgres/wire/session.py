@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dblog.dialects.postgres.catalog import tables as catalog
@@ -56,6 +57,15 @@ def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
         time.sleep(min(delay_s, LOOK_INTERVAL_S))
         _, flushed, _ = ends()
     return min(end, flushed), end
+
+
+@dataclass(frozen=True, slots=True)
+class Unshown:
+    """Of a table: its primary key in order, the columns that take NULL, and the number of each column."""
+
+    key: tuple[str, ...]
+    nullable: frozenset[str]
+    numbers: Mapping[str, int]
 
 
 class Session:
@@ -184,27 +194,20 @@ class Session:
         """The names of all tables whose rows are logged, by their numbers."""
         return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
 
-    def column_numbers(self, number: int) -> dict[str, int]:
-        """The numbers of a table's columns, by their names; none of a table that is gone."""
-        return dict(self.query(catalog.COLUMN_NUMBERS_SQL, (number,), doing="reading the columns' numbers"))
-
     def attached_partitions(self, roots: Sequence[int]) -> list[tuple[int, int]]:
         """(Partitioned table, partition) of those that were tables before, by number."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
-    def key_and_nullable(self, number: int) -> tuple[tuple[str, ...], frozenset[str]] | None:
-        """What a table has now of what no Relation message shows: its primary key in order, and the columns that take NULL. None: it is gone."""
-        rows = self.query(
-            "SELECT a.attname, a.attnotnull, k.place FROM pg_catalog.pg_attribute a LEFT JOIN (pg_catalog.pg_index i CROSS JOIN LATERAL "
-            "unnest(i.indkey) WITH ORDINALITY AS k (number, place)) ON i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum "
-            "AND k.place <= i.indnkeyatts WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY k.place",
-            (number,),
-            doing="reading a table's key",
-        )
+    def unshown(self, number: int) -> Unshown | None:
+        """What a table has now that no Relation message shows. None: it is gone."""
+        rows = self.query(catalog.UNSHOWN_SQL, (number,), doing="reading a table's key")
         if not rows:
             return None
-        key = tuple(str(name) for name, _, place in rows if place is not None)
-        return key, frozenset(str(name) for name, not_null, _ in rows if not not_null)
+        return Unshown(
+            key=tuple(name for name, _, _, place in rows if place is not None),
+            nullable=frozenset(name for name, _, not_null, _ in rows if not not_null),
+            numbers={name: column for name, column, _, _ in rows},
+        )
 
     def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
         """Relreplident of every table that ``include`` accepts."""

@@ -239,12 +239,15 @@ def find_publication(session: Session, name: str) -> Publication | None:
     )
 
 
-def follow_publication(session: Session, name: str) -> None:
-    """Tables have the columns that the publication lists, and rows of partitions come as it has them, if it is there, whatever the configuration would make."""
+def follow_publication(session: Session, name: str) -> Publication | None:
+    """Tables have the columns that the publication lists, and rows of partitions come as it has them, if it is there, whatever the configuration would make.
+    The publication.
+    """
     session.publication = name
     found = find_publication(session, name)
     if found is not None:
         session.by_root = found.by_root
+    return found
 
 
 def create_publication(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> None:
