@@ -97,6 +97,10 @@ def test_a_run_with_errors_shows_no_secret_and_no_row(kafka: Kafka, mariadb: Mar
     told = {"dump begins", "table dumped", "the table is dumped again", "task failed", "trying again"}
     assert {line["event"] for line in of_tasks} >= told
     assert [line for line in of_tasks if "connector" not in line or "task" not in line] == []
-    of_log = [line for line in of_tasks if line["event"] in ("DDL in the log", "log connection lost, connecting again", "reading the log")]
-    assert {line["event"] for line in of_log} == {"DDL in the log", "log connection lost, connecting again", "reading the log"}
+    of_log = [
+        line
+        for line in of_tasks
+        if line["event"] in ("schema change in the log", "log connection lost, connecting again", "reading the log")
+    ]
+    assert {line["event"] for line in of_log} == {"schema change in the log", "log connection lost, connecting again", "reading the log"}
     assert [line for line in of_log if ":" not in line.get("position", "")] == []

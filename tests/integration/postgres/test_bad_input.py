@@ -95,16 +95,16 @@ def test_the_account_of_the_manual_is_enough(postgres: Postgres, database: str, 
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
-def test_a_log_without_rows(own_folder: Path) -> None:
-    with started(Postgres(own_folder, durable=False, options={"wal_level": "replica"})) as server:
+def test_a_log_without_rows_that_nobody_may_read(own_folder: Path) -> None:
+    with started(Postgres(own_folder, durable=False, options={"wal_level": "replica", "max_wal_senders": "0"})) as server:
         database = new_database(server)
 
         text = refused(follower_of(server, database))
 
         assert "wal_level=replica" in text
         assert "ALTER SYSTEM SET wal_level = 'logical'; and restart it" in text
-        execute(server, "ALTER SYSTEM SET wal_level = 'logical'")
-        server.restart(options={"wal_level": "logical"})
+        assert "ALTER SYSTEM SET max_wal_senders = 10; and restart it" in text
+        server.restart(options={"wal_level": "logical", "max_wal_senders": "10"})
         execute(server, "CREATE PUBLICATION dbz_publication FOR ALL TABLES", database=database)
         follower_of(server, database).start().task.stop()
         drop_slots(server, database)
@@ -282,6 +282,33 @@ def test_policies_that_hide_rows(postgres: Postgres, database: str, reader: dict
 
     assert "the policies of public.t (row-level security) hide rows" in text
     assert f'ALTER ROLE "{reader["database.user"]}" BYPASSRLS;' in text
+
+
+# --- signals and predicates -------------------------------------------------------------------------------------------
+
+
+def test_a_signal_table_that_is_not_there_is_named_with_the_statement_that_makes_it(postgres: Postgres, database: str) -> None:
+    follower = follower_of(postgres, database, **{"signal.data.collection": "public.signals"})
+
+    (warning,) = checked(follower)
+
+    assert "signal.data.collection names public.signals, and there is no such table" in warning
+    execute(postgres, warning.partition("run there: ")[2].rstrip(";"), database=database)
+    assert checked(follower) == []
+
+
+@pytest.mark.parametrize("predicate", ["nobody = 1", "id ="])
+def test_a_predicate_that_the_server_does_not_take_is_not_taken_for_a_table_that_has_changed(
+    postgres: Postgres, database: str, predicate: str
+) -> None:
+    follower = follower_of(postgres, database, **{"snapshot.mode": "no_data"}).start()
+    try:
+        with pytest.raises(DefiniteError, match="the server does not take the predicate of public.t") as caught:
+            follower.ask(r"public\.t", predicate={"public.t": predicate})
+    finally:
+        follower.task.stop()
+
+    assert "has changed" not in told(caught.value)
 
 
 # --- the include lists ------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from dblog.config.connector import MYSQL_OPTIONS
+from dblog.config.connector import MYSQL_OPTIONS, POSTGRES_OPTIONS
 from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, unknown_keys, without_effect, worker_keys_without_effect
 
 
@@ -22,6 +22,21 @@ from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, un
 )
 def test_a_misspelt_key_is_named_with_the_one_it_resembles(key, meant):
     assert unknown_keys(MYSQL_OPTIONS, ["name", key, "topic.prefix"]) == {key: meant}
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "meant"),
+    [
+        (MYSQL_OPTIONS, "database.server.name", "topic.prefix"),
+        (MYSQL_OPTIONS, "schema.include.list", "database.include.list"),
+        (MYSQL_OPTIONS, "table.whitelist", "table.include.list"),
+        (POSTGRES_OPTIONS, "database.server.name", "topic.prefix"),
+        (POSTGRES_OPTIONS, "database.include.list", "schema.include.list"),
+        (POSTGRES_OPTIONS, "schema.blacklist", "schema.exclude.list"),
+    ],
+)
+def test_a_key_of_another_version_or_of_the_connector_for_another_database_is_named_with_its_name_here(options, key, meant):
+    assert unknown_keys(options, [key]) == {key: meant}
 
 
 def test_known_keys_aliases_and_the_keys_of_clients_converters_and_transforms_are_not_unknown():

@@ -117,7 +117,7 @@ def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administra
 def test_a_dump_with_sql_of_its_own_takes_an_administrator_and_its_sql_and_keys_are_shown_to_operators(worker):
     sql = {"tables": ["shop.orders"], "predicate": {"shop.orders": "a = 1"}}
     answers = {user: ask(worker, user, "POST", "/connectors/a/dumps", sql) for user in ("oli", "root")}
-    keys = ask(worker, "oli", "POST", "/connectors/a/dumps", {"tables": ["shop.orders"], "keys": [[4711]]})
+    keys = ask(worker, "oli", "POST", "/connectors/a/dumps", {"tables": ["shop.orders"], "keys": [[471147114711]]})
 
     assert {user: answer.status_code for user, answer in answers.items()} == {"oli": 403, "root": 202}
     assert "takes the role admin of the connector a, which oli does not have" in answers["oli"].json()["message"]
@@ -126,14 +126,14 @@ def test_a_dump_with_sql_of_its_own_takes_an_administrator_and_its_sql_and_keys_
         user: [ask(worker, user, "GET", f"/connectors/a/dumps/{answer.json()['id']}").json() for answer in (answers["root"], keys)]
         for user in ("oli", "ann", "tom")
     }
-    assert [shown["oli"][0]["predicate"], shown["oli"][1]["keys"]] == [{"shop.orders": "a = 1"}, [[4711]]]
+    assert [shown["oli"][0]["predicate"], shown["oli"][1]["keys"]] == [{"shop.orders": "a = 1"}, [[471147114711]]]
     for user in ("ann", "tom"):
         assert [{"predicate", "keys"} & dump.keys() for dump in shown[user]] == [set(), set()]
         assert shown[user][1]["status"]["state"] in ("WAITING", "RUNNING")
     audit = [json.loads(line) for line in worker.log.read_text().splitlines() if '"dblog.audit"' in line]
     noted = next(line for line in audit if line.get("dump") == keys.json()["id"])
     assert (noted["user"], noted["mode"], noted["tables"]) == ("oli", "rows", ["shop.orders"])
-    assert "4711" not in worker.log.read_text()
+    assert "471147114711" not in worker.log.read_text()
 
 
 def test_lists_leave_out_what_is_not_for_who_asks(worker):

@@ -8,6 +8,7 @@ the validate answer, without making the configuration invalid. A worker's file i
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import islice
 
@@ -66,6 +67,21 @@ _ADDED_FOR_TASKS = frozenset({"task.class"})
 
 _LOOKED_UP_MAX = 100
 
+_FORMER = {
+    "database.server.name": "topic.prefix",
+    "database.include.list": "schema.include.list",
+    "database.exclude.list": "schema.exclude.list",
+    "schema.include.list": "database.include.list",
+    "schema.exclude.list": "database.exclude.list",
+    "schema.whitelist": "schema.include.list",
+    "schema.blacklist": "schema.exclude.list",
+    "database.whitelist": "database.include.list",
+    "database.blacklist": "database.exclude.list",
+    "table.whitelist": "table.include.list",
+    "table.blacklist": "table.exclude.list",
+}
+"""What a key of Debezium 1, or of its connector for another database, is called here: no spelling leads from one to the other."""
+
 
 def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
     """Each of the names that neither Connect nor the connector's ``options`` declare, in order, with the nearest known one, or None.
@@ -77,8 +93,13 @@ def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, s
     others = [
         name for name in names if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith((*_FAMILIES, *_CONVERTERS))
     ]
-    found = {name: nearest_of(name, known) if at < _LOOKED_UP_MAX else None for at, name in enumerate(others)}
+    found = {name: _meant(name, known) if at < _LOOKED_UP_MAX else None for at, name in enumerate(others)}
     return found | _misspelt_converter_keys(names, known)
+
+
+def _meant(name: str, known: AbstractSet[str]) -> str | None:
+    former = _FORMER.get(name)
+    return former if former in known else nearest_of(name, known)
 
 
 def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:

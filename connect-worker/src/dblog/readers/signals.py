@@ -112,7 +112,7 @@ class SignalDesk:
             action = action_of(signal)
             self._obey(signal, action, read)
         except SignalError as e:
-            self.refused(str(e), read)
+            self.refused(str(e), read, signal=signal.request_id)
             return
         self.taken_total += 1
         log.info("signal", type=signal.type, signal=signal.request_id, note=action.why if isinstance(action, Nothing) else None)
@@ -130,11 +130,11 @@ class SignalDesk:
         else:
             self.take(signal, read)
 
-    def refused(self, why: str, read: Read | None = None) -> None:
+    def refused(self, why: str, read: Read | None = None, *, signal: str | None = None) -> None:
         """A signal that cannot be carried out."""
         self._interleaver.change_requests(read or _as_before)
         self.refused_total += 1
-        log.warning("a signal is left out", reason=why, position=self._position())
+        log.warning("a signal is left out", reason=why, signal=signal, position=self._position())
 
     def _obey(self, signal: Signal, action: Action, read: Read) -> None:
         match action:

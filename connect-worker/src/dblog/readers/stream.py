@@ -450,7 +450,7 @@ class LogStream:
         self.ddl_total += 1
         self.ddl_at_us = self.heard_at_us
         self.truncates_total += sum(isinstance(change, TruncateTable) for change in done.changes)
-        log.info("DDL in the log", tables=[str(t) for t in done.touched], position=item.where)
+        log.info("schema change in the log", tables=[str(t) for t in done.touched], position=item.where)
         reader.forget_tables()
         self._output.statement(item, done)
         self._sent()

@@ -27,7 +27,7 @@ from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
 from dblog.dialects.postgres.wire.check import check, lacks_tables
-from dblog.dialects.postgres.wire.connect import PrivilegeError, open_wire, settings_of, translate
+from dblog.dialects.postgres.wire.connect import TABLE_CHANGED, PrivilegeError, open_wire, settings_of, translate
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.replica_identity import set_identities
 from dblog.dialects.postgres.wire.session import Session, connect
@@ -337,7 +337,7 @@ class PostgresServer:
                     raise
                 except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
                     message = f"the server does not take the predicate of {table.id}"
-                    refused = DefiniteError(f"{message}: {e}")
+                    refused = DefiniteError(f"{message}: {str(e).removesuffix(TABLE_CHANGED)}")
                     refused.discreet = f"{message}: {discreet(e)}"
                     raise refused from e
         finally:

@@ -68,6 +68,7 @@ def check(
         *without_identity(by_id, identities),
         *without_values(by_id, identities, cannot_show),
         *without_message_key(by_id, identities, key_rules),
+        *_absent_signal_tables(session, signal_tables),
         *_of_publication(session, publication, by_id, by_root=by_root, signal_tables=signal_tables, filled=autocreate == "filtered"),
     ]
 
@@ -101,6 +102,10 @@ def _settings(session: Session, *, standby: bool, read_only: bool) -> list[str]:
     if level != "logical":
         missing.append(
             f"the server at {address} has wal_level={level}, so its log holds no rows; run there ALTER SYSTEM SET wal_level = 'logical'; and restart it"
+        )
+    if session.setting("max_wal_senders") == "0":
+        missing.append(
+            f"the server at {address} has max_wal_senders=0, so nobody may read its log; run there ALTER SYSTEM SET max_wal_senders = 10; and restart it"
         )
     return missing
 
@@ -271,13 +276,26 @@ def _of_publication(
             f"come under {under}; set publish.via.partition.root={there}, or, before the first start, run there: ALTER PUBLICATION {sql.quote(name)} SET "
             f"(publish_via_partition_root = {wanted});"
         )
-    unheard = [] if found.all_tables or filled else sorted(table for table in signal_tables if table not in found.tables)
+    known = signal_tables & set(session.table_numbers().values())
+    unheard = [] if found.all_tables or filled else sorted(table for table in known if table not in found.tables)
     if unheard:
         warnings.append(
             f"the publication {name} lacks the signal table {unheard[0]}, so no signal of it is heard; run there: ALTER PUBLICATION "
             f"{sql.quote(name)} ADD TABLE {sql.quote_table(unheard[0])};"
         )
     return warnings
+
+
+def _absent_signal_tables(session: Session, signal_tables: AbstractSet[TableId]) -> list[str]:
+    """The sentence about a signal table that is not there, or that the name does not mean."""
+    absent = sorted(signal_tables - set(session.table_numbers().values())) if signal_tables else []
+    return [
+        (
+            f"signal.data.collection names {table}, and there is no such table, so no signal of it is heard; run there: CREATE TABLE {sql.quote_table(table)} "
+            "(id VARCHAR(64) PRIMARY KEY, type VARCHAR(32) NOT NULL, data TEXT);"
+        )
+        for table in absent
+    ]
 
 
 def _some_rows(publication: str, filtered: Sequence[TableId]) -> list[str]:

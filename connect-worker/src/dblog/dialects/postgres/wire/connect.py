@@ -302,6 +302,10 @@ def translate_server(error: ServerError, settings: ConnectSettings, doing: str) 
     return meaning(error.sqlstate, error.primary, settings, doing)
 
 
+TABLE_CHANGED = ": the table is gone or has changed"
+"""Ends such an error's text. Where a statement has a text of the user's, its names are as likely to be wrong."""
+
+
 def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: str) -> DblogError:
     """The dblog error for an SQLSTATE (PostgreSQL manual, appendix A). ``primary``: the error's first line, which quotes values only in the classes that are
     left out here.
@@ -318,7 +322,7 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
             "dump again (snapshot.mode=when_needed does, with a slot of its own making), or reset the connector's offsets and drop the slot"
         )
     elif state in _TABLE_CHANGED:
-        error = TableChangedError(f"{text}: the table is gone or has changed")
+        error = TableChangedError(f"{text}{TABLE_CHANGED}")
     elif state[:2] in _TRANSIENT_CLASSES or state == "XX000":
         error = TransientError(text)
     else:
