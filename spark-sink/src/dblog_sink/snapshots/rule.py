@@ -26,7 +26,9 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9._\-]")
 
 
 def transaction_id(given: str) -> str:
-    """What rows, BEGIN and END of one transaction have in common: PostgreSQL's is ``<txid>:<lsn of the record>``, a GTID is the same everywhere."""
+    """What rows, BEGIN and END of one transaction have in common: PostgreSQL's is ``<txid>:<an LSN>``, which Debezium takes from each record; a GTID is the
+    same everywhere.
+    """
     match = _POSTGRES_ID.fullmatch(given)
     return given if match is None else match.group(1)
 

@@ -9,14 +9,15 @@ from dblog.model import TableId
 
 CHARACTERS_MAX = 10_000
 
-_PART = re.compile(
-    r"""[eE]'(?:[^'\\]|''|\\.)*'   # a text with backslashes
-      | '(?:[^']|'')*'             # a text
-      | "(?:[^"]|"")*"             # an identifier
-      | \$(\w*)\$.*?\$\1\$         # a text between dollars
-      | .""",
-    re.DOTALL | re.VERBOSE,
-)
+QUOTED = r"""
+        [eE]'(?:[^'\\]|''|\\.)*'           # a text with backslashes
+      | '(?:[^']|'')*'                     # a text
+      | "(?:[^"]|"")*"                     # an identifier
+      | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$   # a text between dollars
+"""
+"""What a statement's words are not looked for in; of a verbose pattern in which the dot matches line breaks."""
+
+_PART = re.compile(rf"{QUOTED}|.", re.DOTALL | re.VERBOSE)
 
 
 def fault_of(where: str) -> str | None:

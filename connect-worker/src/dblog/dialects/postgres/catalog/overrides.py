@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from dblog.config.namespaces import Namespace
 from dblog.config.select_overrides import key_of, select_overrides
 from dblog.dialects.postgres.catalog import conditions
 from dblog.errors import ConfigError, DefiniteError
@@ -22,14 +23,14 @@ _STATEMENT = re.compile(
 _WHERE = re.compile(r"WHERE\b", re.IGNORECASE)
 _ENDS = re.compile(r"(GROUP|HAVING|LIMIT|OFFSET|FETCH|UNION|EXCEPT|INTERSECT|FOR|WINDOW)\b", re.IGNORECASE)
 _ORDER = re.compile(r"ORDER\s+BY\b", re.IGNORECASE)
-_TOKEN = re.compile(r"""[eE]'(?:[^'\\]|''|\\.)*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\w+|.""", re.DOTALL)
+_TOKEN = re.compile(rf"{conditions.QUOTED}|\w+|.", re.DOTALL | re.VERBOSE)
 
 
 class Overrides:
     """One connector's. ConfigError with every statement that cannot be used."""
 
     def __init__(self, properties: Mapping[str, str | None]) -> None:
-        statements, errors = select_overrides(properties)
+        statements, errors = select_overrides(properties, namespace=Namespace.SCHEMA)
         self._conditions: dict[str, str] = {}
         for table, statement in statements.items():
             schema, _, name = table.partition(".")

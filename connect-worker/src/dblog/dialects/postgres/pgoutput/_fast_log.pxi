@@ -565,7 +565,7 @@ cdef class LogDecoder:
     cdef int passed_over(self, uint8_t op, _Table table, const uint8_t* p, Py_ssize_t n, uint64_t lsn) except -1:
         """A row that is none of the connector's, or one of a signal table."""
         relation = table.relation
-        if self.signal_tables and relation.schema and TableId(relation.schema, relation.name) in self.signal_tables:
+        if self.signal_tables and TableId(relation.schema, relation.name) in self.signal_tables:
             return self.signal(op, relation, PyBytes_FromStringAndSize(<char*>p, n), lsn)
         self.take(lsn)
         if table.parked:

@@ -39,13 +39,12 @@ _Message = TypeVar("_Message")
 
 @dataclass(slots=True)
 class _Table:
-    """What becomes of a table's rows; ``kept`` False: to be asked about again."""
+    """What becomes of a table's rows."""
 
     relation: Relation
     encoder: RowEncoder | None = None
     parked: bool = False
     asked: bool = False
-    kept: bool = True
 
 
 class ReferenceLogDecoder:

@@ -26,7 +26,6 @@ _MESSAGE = struct.Struct(">BQ")
 
 TRANSACTIONAL = 1
 OF_KEY = 1
-CASCADE, RESTART_IDENTITY = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,6 @@ class Truncate:
     """Tables that were emptied by one statement, by number."""
 
     relations: tuple[int, ...]
-    flags: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +140,8 @@ def read_relation(data: bytes, at: int) -> Relation:
 
 def read_truncate(data: bytes, at: int) -> Truncate:
     """Behind the letter ``T``."""
-    count, flags = struct.unpack_from(">IB", data, at)
-    return Truncate(struct.unpack_from(f">{count}I", data, at + 5), flags)
+    (count,) = struct.unpack_from(">I", data, at)
+    return Truncate(struct.unpack_from(f">{count}I", data, at + 5))  # a byte of flags is in between
 
 
 def read_message(data: bytes, at: int) -> Message:

@@ -33,8 +33,11 @@ def lsn_of(text: str) -> int:
     return int(upper, 16) << 32 | int(lower, 16)
 
 
-def wal_file(timeline: int, lsn: int, segment_bytes: int = 16 << 20) -> str:
+SEGMENT_BYTES = 16 << 20
+
+
+def wal_file(timeline: int, lsn: int) -> str:
     """The name of the WAL file that has an LSN, of a server with segments of the usual size (PostgreSQL manual, 30.6 "WAL Internals")."""
-    segment = lsn // segment_bytes
-    per_id = (1 << 32) // segment_bytes
+    segment = lsn // SEGMENT_BYTES
+    per_id = (1 << 32) // SEGMENT_BYTES
     return f"{timeline:08X}{segment // per_id:08X}{segment % per_id:08X}"

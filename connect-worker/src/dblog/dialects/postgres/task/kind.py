@@ -9,16 +9,15 @@ from typing import Any
 from dblog.abort import Abort
 from dblog.config.namespaces import Namespace
 from dblog.config.options import Settings
-from dblog.config.stream_params import STREAM_PARAMS, stream_params
-from dblog.core.selection import Selection, key_rules, named_parts
+from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.postgres.catalog.overrides import Overrides, not_taken, probes
 from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
 from dblog.dialects.postgres.task.altered import check_altered
-from dblog.dialects.postgres.task.connections import by_root, reader_name
+from dblog.dialects.postgres.task.checked import check_configured
+from dblog.dialects.postgres.task.connections import by_root
 from dblog.dialects.postgres.task.source import PostgresSource
-from dblog.dialects.postgres.wire.check import check
 from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import follow_publication
@@ -45,20 +44,9 @@ class PostgresKind:
         try:
             follow_publication(session, settings.text("publication.name"))
             tables = list(session.read_tables(selection.includes).values())
-            warnings = check(
-                session,
-                tables=tables,
-                slot=settings.text("slot.name"),
-                publication=settings.text("publication.name"),
-                autocreate=settings.text("publication.autocreate.mode"),
-                cannot_show=source.plans.cannot_show,
-                reader=reader_name(settings),
-                read_only=settings.boolean("read.only"),
-                by_root=by_root(settings),
-                signal_tables=source.signal_tables,
-                key_rules=key_rules(settings.originals.get("message.key.columns")),
-                further=stream_params(settings.text_or_none(STREAM_PARAMS)),
-                named=named_parts(settings.originals, namespace=Namespace.SCHEMA),
+            named = named_parts(settings.originals, namespace=Namespace.SCHEMA)
+            warnings = check_configured(
+                session, settings, tables=tables, plans=source.plans, signal_tables=source.signal_tables, named=named
             )
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]

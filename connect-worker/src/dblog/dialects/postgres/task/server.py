@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import psycopg2
 import structlog
 
 from dblog.abort import Abort
 from dblog.config.replica_identities import OPTION as IDENTITIES
 from dblog.config.replica_identities import identity_rules
-from dblog.config.stream_params import STREAM_PARAMS, stream_params
 from dblog.core.dumps import Key
-from dblog.core.selection import Parts, key_rules
+from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.postgres.catalog import chunk_sql, conditions, given_keys, sql
 from dblog.dialects.postgres.catalog.overrides import Overrides
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
-from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
+from dblog.dialects.postgres.pgoutput.position import lsn_text
+from dblog.dialects.postgres.task.checked import check_configured
 from dblog.dialects.postgres.task.connections import Connections, by_root
 from dblog.dialects.postgres.task.log import PostgresLog
 from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
-from dblog.dialects.postgres.wire.check import check, lacks_tables
-from dblog.dialects.postgres.wire.connect import TABLE_CHANGED, PrivilegeError, open_wire, settings_of, translate
+from dblog.dialects.postgres.wire.check import lacks_tables
+from dblog.dialects.postgres.wire.connect import TABLE_CHANGED, PrivilegeError, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.replica_identity import set_identities
 from dblog.dialects.postgres.wire.session import Session, connect
@@ -42,6 +41,7 @@ from dblog.dialects.postgres.wire.slot import (
     require_ours,
     require_position,
 )
+from dblog.dialects.postgres.wire.timelines import switch_point
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, discreet
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
@@ -67,8 +67,8 @@ class PostgresServer:
         self._overrides = Overrides(connections.settings.originals)
         self._numbered: dict[int, Table] = {}
         self._put_back: frozenset[TableId] = frozenset()
-        self._includes: Callable[[TableId], bool] = lambda _table: False
         """Tables that the publication lacked until now: what was written to them meanwhile is in no log."""
+        self._includes: Callable[[TableId], bool] = lambda _table: False
         self._publication_is_new = False
 
     @property
@@ -85,20 +85,8 @@ class PostgresServer:
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
         """Everything that the server must offer; then the publication is made, or made whole, where it is ours to make."""
         del watermarks
-        warnings = check(
-            self.session,
-            tables=tables,
-            slot=self.connections.slot,
-            publication=self.connections.publication,
-            autocreate=self.settings.text("publication.autocreate.mode"),
-            cannot_show=self._plans.cannot_show,
-            reader=self.connections.reader_name,
-            read_only=self.connections.read_only,
-            by_root=by_root(self.settings),
-            signal_tables=self.signal_tables,
-            key_rules=key_rules(self.settings.originals.get("message.key.columns")),
-            further=stream_params(self.settings.text_or_none(STREAM_PARAMS)),
-            named=named,
+        warnings = check_configured(
+            self.session, self.settings, tables=tables, plans=self._plans, signal_tables=self.signal_tables, named=named
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))
         self._publish([table.id for table in tables])
@@ -197,7 +185,7 @@ class PostgresServer:
             )
             raise PositionLostError(message)
         read = max(progress.at.lsn, progress.at.commit_lsn)
-        switch = self._switch_point(int(timeline), int(was_timeline or 1))
+        switch = switch_point(settings_of(self.settings), int(timeline), int(was_timeline or 1))
         if switch is None:
             message = (
                 f"the server at {session.settings.address} is on timeline {timeline}, which does not follow the offset's timeline {was_timeline}: it is no "
@@ -212,28 +200,6 @@ class PostgresServer:
             )
             raise PositionLostError(message)
         log.warning("another server answers, a former standby; going on there", was=progress.server, now=session.identity)
-
-    def _switch_point(self, timeline: int, before: int) -> int | None:
-        """Where the timeline left the one before (PostgreSQL manual, TIMELINE_HISTORY); None where the server does not say."""
-        if timeline <= before:
-            return None
-        wire = open_wire(settings_of(self.settings), again=True, replication=True, name="dblog timeline")
-        try:
-            with wire.connection.cursor() as cursor:
-                cursor.execute(f"TIMELINE_HISTORY {timeline}")
-                content = cursor.fetchone()[1]
-        except psycopg2.Error as e:
-            raise translate(e, wire.settings, "reading the timeline's history") from e
-        finally:
-            wire.close()
-        text = (
-            content.decode() if isinstance(content, bytes) else bytes(content).decode() if isinstance(content, memoryview) else str(content)
-        )
-        for line in text.splitlines():
-            parts = line.split()
-            if len(parts) > 1 and parts[0] == str(before):
-                return lsn_of(parts[1])
-        return None
 
     # ---- schemas
 

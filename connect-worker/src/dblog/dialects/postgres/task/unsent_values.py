@@ -15,9 +15,7 @@ from dblog.codecs.plan import TablePlan
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of_line, images, with_values
 from dblog.dialects.postgres.task.connections import Connections
-from dblog.dialects.postgres.wire import _libpq
-from dblog.dialects.postgres.wire.connect import translate_server
-from dblog.errors import DblogError, TableChangedError, TransientError, discreet
+from dblog.errors import DblogError, DefiniteError, TableChangedError, discreet
 from dblog.model import Column
 from dblog.readers.contract import TaskContext
 
@@ -67,18 +65,12 @@ class UnsentValues:
         return found
 
     def _rows(self, statement: str) -> bytes:
-        wire = self._connections.live_session().wire
         try:
-            with wire.used() as connection:
-                rows, _, _ = _libpq.copied(connection, statement.encode("utf-8", "surrogateescape"), 0)
-        except _libpq.ServerError as e:
-            error = translate_server(e, wire.settings, "reading a value that the log does not have")
-            if isinstance(error, TransientError) and not isinstance(error, TableChangedError):
-                raise error from e
-            refused = _NotReadableError(str(error))
-            refused.discreet = discreet(error)
+            return self._connections.live_session().wire.copied(statement, doing="reading a value that the log does not have")
+        except (TableChangedError, DefiniteError) as e:
+            refused = _NotReadableError(str(e))
+            refused.discreet = discreet(e)
             raise refused from e
-        return bytes(rows)
 
 
 class _NotReadableError(DblogError):

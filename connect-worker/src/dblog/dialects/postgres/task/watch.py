@@ -10,7 +10,7 @@ import structlog
 from dblog.abort import Abort
 from dblog.core.pressure import Limit
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
-from dblog.dialects.postgres.pgoutput.position import lsn_of
+from dblog.dialects.postgres.pgoutput.position import SEGMENT_BYTES, lsn_of
 from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
 from dblog.dialects.postgres.wire.check import lacks_tables
 from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
@@ -22,8 +22,7 @@ from dblog.readers.contract import Load, LogState, Progress
 
 log = structlog.get_logger(__name__)
 
-ANSWER_LIMIT_S = 10.0
-SEGMENT_BYTES = 16 << 20
+QUESTION_LIMIT_S = 10.0
 
 _SLOT_SQL = (
     f"SELECT ({LOG_END_SQL})::text, s.restart_lsn::text, s.confirmed_flush_lsn::text, s.wal_status, s.safe_wal_size, "
@@ -33,7 +32,7 @@ _SLOT_SQL = (
 
 
 def _asking(settings: ConnectSettings, connections: Connections, abort: Abort) -> Session:
-    asked = replace(settings, connect_timeout_s=ANSWER_LIMIT_S, statement_timeout_s=ANSWER_LIMIT_S, abort=abort)
+    asked = replace(settings, connect_timeout_s=QUESTION_LIMIT_S, statement_timeout_s=QUESTION_LIMIT_S, abort=abort)
     return connect(asked, by_root=by_root(connections.settings), again=True)
 
 
@@ -71,7 +70,7 @@ class PostgresWatch:
             if safe is None
             else max(0, safe) // SEGMENT_BYTES,  # without max_slot_wal_keep_size a slot keeps all that it needs
             margin_bytes=None if safe is None else max(0, safe),
-            purged=status == "lost" or lsn_of(confirmed) > stored.at.lsn,
+            purged=status == "lost" or (confirmed is not None and lsn_of(confirmed) > stored.at.lsn),
             retention_s=None,
             kept_bytes=kept if kept is not None and kept > 0 else None,
             needed_bytes=max(0, end - restart_lsn),

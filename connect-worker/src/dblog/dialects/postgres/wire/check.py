@@ -11,7 +11,7 @@ from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
-from dblog.dialects.postgres.wire.slot import find_publication, find_slot, lacks_to_create, require_ours, require_slot_name
+from dblog.dialects.postgres.wire.slot import find_publication, find_slot, lacks_to_create, require_ours
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
 
@@ -44,7 +44,6 @@ def check(
     """
     missing: list[str] = []
     warnings: list[str] = []
-    require_slot_name(slot)
     standby = session.is_standby
     missing += _settings(session, standby=standby, read_only=read_only)
     if "origin" in further and session.version < _ORIGIN_SINCE:
@@ -61,7 +60,6 @@ def check(
     unmatched = describe_unmatched_tables(named, [table.id for table in tables], lambda: _visible(session), namespace=Namespace.SCHEMA)
     by_id = {table.id: table for table in tables}
     identities = session.replica_identities(lambda table: table in by_id)
-    # Updates and deletes without a key of the old row: the server refuses them, or the log has them without a name.
     return [
         *warnings,
         *unmatched,
@@ -224,9 +222,7 @@ def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
 def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableId, str]) -> list[str]:
     """The sentence about tables whose updates and deletes the server refuses while they are published."""
     lacking = [
-        table
-        for table, kind in sorted(identities.items())
-        if kind == _NOTHING or (kind == _DEFAULT and not tables[table].primary_key) or (kind == _DEFAULT and not tables[table].key)
+        table for table, kind in sorted(identities.items()) if kind == _NOTHING or (kind == _DEFAULT and not tables[table].primary_key)
     ]
     if not lacking:
         return []

@@ -19,7 +19,7 @@ import psycopg2
 import psycopg2.extras
 
 from dblog.abort import Abort
-from dblog.dialects.postgres.wire._libpq import ServerError
+from dblog.dialects.postgres.wire import _libpq
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
 
 SESSION = {
@@ -131,6 +131,15 @@ class Wire:
         """The PGconn for a call of ``_libpq`` that may take long: another thread that closes the connection, having cut it, waits until that has ended."""
         with self._used:
             yield self.pointer
+
+    def copied(self, statement: str, *, doing: str) -> bytes:
+        """The lines that ``COPY (...) TO STDOUT`` gives, all of them."""
+        try:
+            with self.used() as connection:
+                rows, _, _ = _libpq.copied(connection, statement.encode("utf-8", "surrogateescape"), 0)
+        except _libpq.ServerError as e:
+            raise translate_server(e, self.settings, doing) from e
+        return bytes(rows)
 
     @property
     def pointer(self) -> int:
@@ -295,7 +304,7 @@ def translate(error: Exception, settings: ConnectSettings, doing: str, *, secret
     return meaning(state, None if secret else primary, settings, doing)
 
 
-def translate_server(error: ServerError, settings: ConnectSettings, doing: str) -> DblogError:
+def translate_server(error: _libpq.ServerError, settings: ConnectSettings, doing: str) -> DblogError:
     """The same for an error of ``_libpq``."""
     if not error.sqlstate:
         return TransientError(f"{doing} at {settings.address} failed: the connection is lost ({first_line(error.primary)})")

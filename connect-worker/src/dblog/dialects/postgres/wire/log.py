@@ -105,10 +105,6 @@ class LogConnection:
         with contextlib.suppress(OSError):
             os.write(self._wakes, b"x")
 
-    def confirm(self) -> None:
-        """Tell the server now how far all is stored."""
-        self._send_status()
-
     def close(self) -> None:
         """Tell the server how far all is stored, and close the connection."""
         with contextlib.suppress(DblogError):

@@ -1,4 +1,4 @@
-"""A session for questions: which server it is, how far its log goes, its tables, its slot. One thread at a time uses it."""
+"""A session for questions: which server it is, how far its log goes, its tables. One thread at a time uses it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from dblog.model import TableId
 
 log = structlog.get_logger(__name__)
 
-_NAME = re.compile(r"[a-z0-9_]{1,63}")
 PLUGIN = "pgoutput"
 _FAILOVER_SINCE = 170000
 _ROW_FILTERS_SINCE = 150000
@@ -35,30 +33,22 @@ class Slot:
     plugin: str
     database: str | None
     active_pid: int | None
-    restart_lsn: int | None
     confirmed_lsn: int
     wal_status: str | None
     """``lost``: the server has dropped log that it needs."""
 
 
-def require_slot_name(name: str) -> None:
-    """DefiniteError for a name that no slot can have."""
-    if not _NAME.fullmatch(name):
-        message = f"slot.name is '{name}'; a slot's name has 1 to 63 lower-case letters, digits and underscores"
-        raise DefiniteError(message)
-
-
 def find_slot(session: Session, name: str) -> Slot | None:
     """The slot as it is now."""
     rows = session.query(
-        "SELECT slot_name, plugin, database, active_pid, restart_lsn::text, confirmed_flush_lsn::text, wal_status, slot_type "
+        "SELECT slot_name, plugin, database, active_pid, confirmed_flush_lsn::text, wal_status, slot_type "
         "FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
         (name,),
         doing=f"looking for the slot {name}",
     )
     if not rows:
         return None
-    _, plugin, database, pid, restart, confirmed, wal_status, kind = rows[0]
+    _, plugin, database, pid, confirmed, wal_status, kind = rows[0]
     if kind != "logical":
         message = f"the replication slot {name} is a physical one; name another with slot.name, or drop it: SELECT pg_drop_replication_slot('{name}')"
         raise DefiniteError(message)
@@ -67,7 +57,6 @@ def find_slot(session: Session, name: str) -> Slot | None:
         plugin=plugin,
         database=database,
         active_pid=pid,
-        restart_lsn=None if restart is None else lsn_of(restart),
         confirmed_lsn=0 if confirmed is None else lsn_of(confirmed),
         wal_status=wal_status,
     )

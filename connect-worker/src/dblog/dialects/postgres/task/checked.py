@@ -1,0 +1,35 @@
+"""What a configuration asks of its server: the same at validation and at a task's start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dblog.config.options import Settings
+from dblog.config.stream_params import STREAM_PARAMS, stream_params
+from dblog.core.selection import Parts, key_rules
+from dblog.dialects.postgres.task.connections import by_root, reader_name
+from dblog.dialects.postgres.task.plans import PostgresPlans
+from dblog.dialects.postgres.wire.check import check
+from dblog.dialects.postgres.wire.session import Session
+from dblog.model import Table, TableId
+
+
+def check_configured(
+    session: Session, settings: Settings, *, tables: Sequence[Table], plans: PostgresPlans, signal_tables: frozenset[TableId], named: Parts
+) -> list[str]:
+    """``wire.check.check`` with what the configuration says. DefiniteError with all that is missing; warnings otherwise."""
+    return check(
+        session,
+        tables=tables,
+        slot=settings.text("slot.name"),
+        publication=settings.text("publication.name"),
+        autocreate=settings.text("publication.autocreate.mode"),
+        cannot_show=plans.cannot_show,
+        reader=reader_name(settings),
+        read_only=settings.boolean("read.only"),
+        by_root=by_root(settings),
+        signal_tables=signal_tables,
+        key_rules=key_rules(settings.originals.get("message.key.columns")),
+        further=stream_params(settings.text_or_none(STREAM_PARAMS)),
+        named=named,
+    )
