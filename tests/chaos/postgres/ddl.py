@@ -1,7 +1,7 @@
 """Random DDL over the tables of a plan on PostgreSQL.
 
 What the log of PostgreSQL cannot show is not drawn, or only with the rows that show it: rows that ALTER ... TYPE ... USING writes anew with the type of
-before, a column that is dropped and added again alike, rows of a partition that is attached or detached under the name of its root.
+before, rows of a partition that is detached under the name of its root.
 """
 
 from __future__ import annotations
@@ -147,9 +147,11 @@ class _Made:
             case "drop_column":
                 return self.of((f"{alter} DROP {name}", self.effect("drop", chosen.name)))
             case "drop_and_add":
-                # The same name, another type: old rows have NULL in it, or the new column's default.
+                # The same name: old rows have NULL in it, or the new column's default. The log does not show the change where the type is the same, too.
                 again = number_column(self.chance, chosen.name)
-                if chosen.kind.ddl in ("int", "integer"):
+                if self.chance.random() < 0.4:
+                    again = dataclasses.replace(chosen, nullable=True)
+                elif chosen.kind.ddl in ("int", "integer"):
                     again = Column(name=chosen.name, kind=made.NUMERIC, suffix=self.chance.choice(["", " DEFAULT 1.5"]))
                 return self.of((f"{alter} DROP {name}, ADD {again.definition}", self.effect("modify", chosen.name, column=again)))
             case "rename_column":
@@ -259,15 +261,15 @@ class _Made:
                 f'INSERT INTO "{table.name}" ({names}) {rows}',
             )
         if self.kind == "attach":
+            early = not self.settings.by_root or self.chance.random() < 0.5
             by_itself = f'INSERT INTO "{new}" ({names}) {rows}'
             return self.whole(
                 f'CREATE TABLE "{new}" (LIKE "{table.name}" INCLUDING ALL)',
                 identity,
                 *self.published(new),
-                # Under the root's name rows of before would be seen by nobody.
-                *([] if self.settings.by_root else [by_itself]),
+                *([by_itself] if early else []),
                 (f'{self.alter} ATTACH PARTITION "{new}" {bounds}', self.set("parts", [*table.parts, new])),
-                *([by_itself] if self.settings.by_root else []),
+                *([] if early else [by_itself]),
             )
         if len(table.parts) <= 2:
             return []

@@ -91,6 +91,9 @@ def settings_of(chance: random.Random, mask: frozenset[str], tables: list[Postgr
     full = [t for t in tables if chance.random() < 0.15 and t.shape != "unique" and not t.parts and "options" not in mask]
     for table in full:
         table.made_with, table.identity = table.identity, "full"
+    options["dblog.log.streaming"] = chance.choice(
+        ["true", "false"]
+    )  # large transactions, with a small logical_decoding_work_mem, while they are under way
     return Settings(
         log={name: SERVER[name][0] if mask & {"log", f"log:{name}"} else value for name, value in server.items()},
         modes=TypeModes() if "modes" in mask else modes,

@@ -44,7 +44,8 @@ class LogDecoder:
     ``resolve(relation, position, offset)`` gives the encoder of a table's rows, None for a table that is not captured, ROWS_PARKED for one that is parked;
     asked once for each Relation message that differs from the last one of its table, until ``forget_tables``, and each time again where the answer is
     IGNORED_FOR_NOW. ``committed`` hears of each transaction that ends: its number, its commit LSN and the numbers of the tables that it has changed; a
-    FastLogged is noted in without a call. ``signal_tables``: rows that are inserted there come out as ``SignalRow``. ``transactions``: records have their order in their transaction, whose borders come with them.
+    FastLogged is noted in without a call. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
+    ``transactions``: records have their order in their transaction, whose borders come with them.
     ``fill(plan, body)`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
     """
 
