@@ -40,6 +40,10 @@ class DefiniteError(DblogError):
     """Trying again cannot help: the message states what is wrong, where, and what to do."""
 
 
+class TableDeniedError(DefiniteError):
+    """The account may not read this table: its dump ends with the GRANT that helps, and everything else goes on."""
+
+
 class PositionLostError(DefiniteError):
     """The server does not have the log from the stored position on: only a new dump helps (snapshot.mode=when_needed starts one)."""
 

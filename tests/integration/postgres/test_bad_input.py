@@ -10,6 +10,7 @@ import psycopg2
 import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
+from dblog.core.dumprequests import INITIAL
 from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.errors import ConfigError, DblogError, DefiniteError, PositionLostError, TransientError
 from stack import Postgres, Postgres17
@@ -68,7 +69,7 @@ def checked(follower: PostgresFollower) -> list[str]:
 
 
 def refused(follower: PostgresFollower, *, at_start: bool = True) -> str:
-    """The sentence of a check, which a start has, too."""
+    """The sentence of a check, which a start has, too, but for tables that may not be read: it goes on beside them."""
     with pytest.raises(DefiniteError) as by_check:
         checked(follower)
     text = told(by_check.value)
@@ -213,7 +214,7 @@ def test_an_account_without_replication_and_without_select_is_told_both(postgres
     user = reader["database.user"]
     execute(postgres, f"ALTER ROLE {user} NOREPLICATION", f"REVOKE SELECT ON t FROM {user}", database=database)
 
-    text = refused(follower_of(postgres, database, **reader))
+    text = refused(follower_of(postgres, database, **reader), at_start=False)
 
     assert f'ALTER ROLE "{user}" REPLICATION;' in text
     statement = f'GRANT USAGE ON SCHEMA "public" TO "{user}"; GRANT SELECT ON "public"."t" TO "{user}";'
@@ -275,10 +276,39 @@ def test_all_that_is_missing_is_one_list_of_statements_that_names_a_schema_once(
     assert text.endswith(f'run there: GRANT USAGE ON SCHEMA "public" TO "{user}"; GRANT SELECT ON "public"."t", "public"."u" TO "{user}";')
 
 
+def test_a_new_table_that_may_not_be_read_ends_its_own_dump_and_nothing_else(
+    postgres: Postgres, database: str, reader: dict[str, str]
+) -> None:
+    user = reader["database.user"]
+    follower = follower_of(postgres, database, **reader).start()
+    try:
+        follower.until_dumped()
+        execute(postgres, "CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)", database=database)
+        follower.until(lambda: (follower.status(INITIAL) or {}).get("state") == "FAILED")
+        status = follower.status(INITIAL)
+        assert status is not None
+        assert f'run there: GRANT USAGE ON SCHEMA "public" TO "{user}"; GRANT SELECT ON "public"."u" TO "{user}";' in status["reason"]
+        follower.sql("INSERT INTO t VALUES (2, 'x')")
+        follower.until_equal("t")
+        follower.task.stop()
+
+        follower.restart()
+        follower.sql("INSERT INTO t VALUES (3, 'y')")
+        follower.until_equal("t")
+        follower.task.stop()
+
+        execute(postgres, f"GRANT SELECT ON u TO {user}", database=database)
+        follower.restart()
+        follower.until_equal("u")
+        follower.until_dumped()
+    finally:
+        follower.task.stop()
+
+
 def test_policies_that_hide_rows(postgres: Postgres, database: str, reader: dict[str, str]) -> None:
     execute(postgres, "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 7)", database=database)
 
-    text = refused(follower_of(postgres, database, **reader))
+    text = refused(follower_of(postgres, database, **reader), at_start=False)
 
     assert "the policies of public.t (row-level security) hide rows" in text
     assert f'ALTER ROLE "{reader["database.user"]}" BYPASSRLS;' in text

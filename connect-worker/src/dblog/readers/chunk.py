@@ -31,7 +31,16 @@ from dblog.core.dumps import Key, KeyRange, TableDump
 from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.surrogate import keyed_by
 from dblog.core.watermark import Ticket
-from dblog.errors import DefiniteError, RowsMovedError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError, discreet
+from dblog.errors import (
+    DefiniteError,
+    RowsMovedError,
+    ServerChangedError,
+    TableChangedError,
+    TableDeniedError,
+    TransientError,
+    UnknownKeyError,
+    discreet,
+)
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.chunknotes import Trouble
@@ -278,7 +287,7 @@ class ChunkReader:
                 log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=reason)
                 self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
                 continue
-            except ChosenRowsError as e:
+            except (ChosenRowsError, TableDeniedError) as e:
                 self._disconnect()  # the error has left its snapshot open
                 self._interleaver.fail_dump(table, str(e))
                 return

@@ -82,7 +82,9 @@ class Statuses:
             "eta_s": outlook.eta_s if runs else None,
             "eta_error": outlook.error,
             "revision": None if one is None else one.request.revision,
-            "reason": reason or next((f"{table} waits: {why}" for table, why in troubles.items()), None),
+            "reason": reason
+            or next((f"{table} waits: {why}" for table, why in troubles.items()), None)
+            or next((progress.fault for progress in dump.failed), None),
             "governor": self._governor() if runs else None,
             # Of a signal: nobody else knows it yet.
             **({"request": one.request.to_json()} if one is not None and one.by_signal else {}),

@@ -33,7 +33,7 @@ from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.connect import PrivilegeError
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.session import Session, settings_of
-from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, discreet
+from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TableDeniedError, discreet
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
 from dblog.readers.items import Statement
@@ -294,7 +294,7 @@ class BinlogServer:
             for table, where in conditions:
                 try:
                     connection.select(probe(table.id, where), (), table=table.id)
-                except PrivilegeError:
+                except (PrivilegeError, TableDeniedError):
                     raise
                 except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
                     message = f"the server does not take the predicate of {table.id}"
@@ -315,7 +315,7 @@ class BinlogServer:
             for numbers, (text, parameters) in given_keys.probes(table, keys):
                 try:
                     connection.select(text, parameters, table=table.id)
-                except PrivilegeError:
+                except (PrivilegeError, TableDeniedError):
                     raise
                 except DefiniteError as e:
                     message = f"the server does not take {numbers} for {table.id}: {e}"

@@ -35,7 +35,7 @@ from dblog.dialects.mysql.wire.connect import (
 from dblog.dialects.mysql.wire.guarded import no_server
 from dblog.dialects.mysql.wire.marks import SnapshotMarks
 from dblog.dialects.mysql.wire.protocol import ResultColumn
-from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
+from dblog.errors import DblogError, DefiniteError, TableChangedError, TableDeniedError, TransientError, discreet
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -191,7 +191,7 @@ class DumpConnection:
         """Run one SELECT inside the snapshot and keep its row packets.
 
         With ``bytes_max`` rows are kept until they exceed it, at least one; the rest is received and let go, so that memory stays bounded
-        whatever the rows' size (I6). ``key``: which columns are the key, for ``last_key``. ``table``: PrivilegeError has its GRANT.
+        whatever the rows' size (I6). ``key``: which columns are the key, for ``last_key``. ``table``: TableDeniedError has its GRANT.
         """
         sock = self._snapshot.socket
         sock.settimeout(self._snapshot.settings.statement_timeout_s)
@@ -207,7 +207,7 @@ class DumpConnection:
             message = (
                 f"{e}; run there: {sql.grant_select(table, user)} and restart the task, or leave the table out with table.exclude.list"
             )
-            missing = PrivilegeError(message)
+            missing = TableDeniedError(message)
             missing.discreet = message.replace(str(e), discreet(e), 1)
             raise missing from e
         except TimeoutError as e:

@@ -15,7 +15,14 @@ from dblog.model import Table, TableId
 
 
 def check_configured(
-    session: Session, settings: Settings, *, tables: Sequence[Table], plans: PostgresPlans, signal_tables: frozenset[TableId], named: Parts
+    session: Session,
+    settings: Settings,
+    *,
+    tables: Sequence[Table],
+    plans: PostgresPlans,
+    signal_tables: frozenset[TableId],
+    named: Parts,
+    starts: bool = False,
 ) -> list[str]:
     """``wire.check.check`` with what the configuration says. DefiniteError with all that is missing; warnings otherwise."""
     return check(
@@ -32,4 +39,5 @@ def check_configured(
         key_rules=key_rules(settings.originals.get("message.key.columns")),
         further=stream_params(settings.text_or_none(STREAM_PARAMS)),
         named=named,
+        starts=starts,
     )

@@ -26,7 +26,7 @@ from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
 from dblog.dialects.postgres.wire.check import lacks_tables
-from dblog.dialects.postgres.wire.connect import TABLE_CHANGED, PrivilegeError, settings_of
+from dblog.dialects.postgres.wire.connect import TABLE_CHANGED, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.replica_identity import set_identities
 from dblog.dialects.postgres.wire.session import Session, connect
@@ -42,7 +42,7 @@ from dblog.dialects.postgres.wire.slot import (
     require_position,
 )
 from dblog.dialects.postgres.wire.timelines import switch_point
-from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, discreet
+from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TableDeniedError, discreet
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
 from dblog.readers.start import may_start_over
@@ -86,7 +86,7 @@ class PostgresServer:
         """Everything that the server must offer; then the publication is made, or made whole, where it is ours to make."""
         del watermarks
         warnings = check_configured(
-            self.session, self.settings, tables=tables, plans=self._plans, signal_tables=self.signal_tables, named=named
+            self.session, self.settings, tables=tables, plans=self._plans, signal_tables=self.signal_tables, named=named, starts=True
         )
         set_identities(self.session, [table.id for table in tables], identity_rules(self.settings.text_or_none(IDENTITIES)))
         self._publish([table.id for table in tables])
@@ -299,7 +299,7 @@ class PostgresServer:
             for table, where in conditions_of:
                 try:
                     connection.select(conditions.probe(table.id, where), (), table=table.id)
-                except PrivilegeError:
+                except TableDeniedError:
                     raise
                 except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
                     message = f"the server does not take the predicate of {table.id}"
@@ -320,7 +320,7 @@ class PostgresServer:
             for numbers, (text, parameters) in given_keys.probes(table, keys):
                 try:
                     connection.select(text, parameters, table=table.id)
-                except PrivilegeError:
+                except TableDeniedError:
                     raise
                 except DefiniteError as e:
                     message = f"the server does not take {numbers} for {table.id}: {e}"

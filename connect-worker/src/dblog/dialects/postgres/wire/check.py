@@ -35,12 +35,13 @@ def check(
     key_rules: tuple[KeyRule, ...],
     further: Collection[str] = (),
     named: Parts = (),
+    starts: bool = False,
 ) -> list[str]:
     """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
     ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``reader``: what the connector's own log connection is called,
     which may read the slot. ``by_root``: publish.via.partition.root. ``key_rules``: message.key.columns. ``further``: options of the plugin that are asked
-    for (slot.stream.params). ``named``: what the include lists name.
+    for (slot.stream.params). ``named``: what the include lists name. ``starts``: a task starts, which goes on beside tables that it may not read.
     """
     missing: list[str] = []
     warnings: list[str] = []
@@ -54,7 +55,7 @@ def check(
     missing += _role(session)
     missing += _slot(session, slot, reader, warnings)
     missing += _publication(session, publication, autocreate, tables, standby=standby)
-    missing += _readable(session, tables)
+    (warnings if starts else missing).extend(_readable(session, tables))
     if missing:
         raise DefiniteError("; ".join(missing).replace(";; ", "; "))  # statements end with one, too
     unmatched = describe_unmatched_tables(named, [table.id for table in tables], lambda: _visible(session), namespace=Namespace.SCHEMA)

@@ -25,7 +25,7 @@ from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, Wire, open_wire, translate_server
 from dblog.dialects.postgres.wire.session import settled_log_end
-from dblog.errors import DblogError, ServerChangedError, TableChangedError
+from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -205,9 +205,11 @@ class DumpConnection:
             if isinstance(error, TableChangedError) and table is not None:
                 self._doubt(table)
             if isinstance(error, PrivilegeError) and table is not None:
-                grant = sql.grant_select(table, self._snapshot.settings.user)
+                user = self._snapshot.settings.user
+                hidden = "row-level security" in str(error)
+                grant = f"ALTER ROLE {sql.quote(user)} BYPASSRLS;" if hidden else sql.grant_select(table, user)
                 message = f"{error}; run there: {grant} and restart the task, or leave the table out with table.exclude.list"
-                raise PrivilegeError(message) from e
+                raise TableDeniedError(message) from e
             raise error from e
         if within:
             self._snapshot.query("RELEASE SAVEPOINT chunk", doing="reading a chunk")
