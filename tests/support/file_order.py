@@ -9,17 +9,23 @@ from xdist.scheduler import LoadFileScheduling
 
 LONG = (
     "tests/images/test_build.py",
-    "tests/e2e/test_pipeline.py",
     "tests/docs/test_readme.py",
-    "tests/integration/test_sink_on_kafka.py",
+    "tests/e2e/test_pipeline.py",
     "tests/sink/snapshots/test_manifest.py",
-    "tests/sink/batches/test_random_changes.py",
+    "tests/sink/delta/test_upsert.py",
+    "tests/sink/tables/modes/test_mirror.py",
     "tests/sink/job/test_trouble.py",
-    "tests/integration/test_log_kinds.py",
+    "tests/sink/reconcile/test_arrivals.py",
+    "tests/sink/batches/test_random_changes.py",
+    "tests/integration/test_database_contract.py",
+    "tests/integration/postgres/test_ten_kills.py",
+    "tests/integration/test_session.py",
     "tests/worker/rest/test_worker_life.py",
+    "tests/integration/test_ddl_on_servers.py",
+    "tests/integration/test_requested_dumps.py",
     "tests/worker/rest/test_two_workers.py",
+    "tests/integration/test_sink_on_kafka.py",
     "tests/monitoring/test_live.py",
-    "tests/worker/rest/test_hostile.py",
 )
 """Each has tests of a minute or more, longest first."""
 

@@ -144,6 +144,7 @@ def test_every_table_of_the_job_has_its_turn(sink: Sink, registry: RegistryServe
     }
 
 
+@pytest.mark.long
 def test_a_table_is_compacted_and_vacuumed_when_asked(spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path) -> None:
     job = Job(spark, kafka, registry, tmp_path)
     table = job.table("t")

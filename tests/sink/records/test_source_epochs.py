@@ -223,7 +223,10 @@ def of_b(items: TableSchema, op: str, key: int, v: str, at: int, **more: int) ->
 
 @pytest.mark.parametrize(
     "settings",
-    [pytest.param({"rewrite.rows.max": "0"}, id="merged", marks=pytest.mark.long), pytest.param({"trigger.interval.s": "0"}, id="landed")],
+    [
+        pytest.param({"rewrite.rows.max": "0"}, id="merged", marks=pytest.mark.long),
+        pytest.param({"trigger.interval.s": "0"}, id="landed", marks=pytest.mark.long),
+    ],
 )
 def test_changes_after_a_failover_to_lower_file_numbers_are_later_than_all_before(
     sink: Sink, items: TableSchema, settings: dict[str, str]

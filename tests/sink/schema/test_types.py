@@ -6,6 +6,7 @@ import base64
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import pytest
 from dblog_sink.schema.connect_json import as_read
 from dblog_sink.schema.types import conversion
 from pyspark.sql import SparkSession
@@ -97,6 +98,7 @@ def _local(value: object) -> object:
     return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo is not None else value
 
 
+@pytest.mark.long
 def test_keys_of_every_common_kind_find_their_rows(sink: Sink, registry: RegistryServer) -> None:
     kinds = {
         "text": ("string", "k'1", "k2"),

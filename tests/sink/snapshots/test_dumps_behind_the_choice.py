@@ -15,7 +15,8 @@ from support.chunk_markers import chunk_marker, in_avro
 from support.registry_server import RegistryServer
 
 
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("killed", [False, True])
 def test_a_table_is_not_complete_whose_last_chunk_landed_behind_the_choice(sink: Sink, registry: RegistryServer, killed: bool) -> None:
     source = Source(registry)
     source.opened()

@@ -171,7 +171,7 @@ NEVER_APART = {
 }
 """Types whose values are not stored apart, as far as they have no placeholder (PostgreSQL manual, 73.2 "TOAST")."""
 MODES = [
-    pytest.param({}, id="defaults"),
+    pytest.param({}, id="defaults", marks=pytest.mark.long),
     pytest.param({"unavailable.value.placeholder": "hex:80ff41", "decimal.handling.mode": "double", "binary.handling.mode": "hex",
                   "time.precision.mode": "nanoseconds", "hstore.handling.mode": "map"}, id="hex", marks=pytest.mark.long),
     pytest.param({"decimal.handling.mode": "string", "binary.handling.mode": "base64-url-safe", "time.precision.mode": "isostring"},
