@@ -84,6 +84,34 @@ def test_tables_get_the_replica_identity_that_the_configuration_wants(postgres: 
     assert execute(postgres, "SELECT indisreplident FROM pg_index WHERE indexrelid = 'by_note'::regclass", database=database) == [(True,)]
 
 
+def test_partitions_whose_rows_come_under_their_root_get_its_replica_identity(postgres: Postgres, database: str) -> None:
+    wanted = {"publish.via.partition.root": "true", "replica.identity.autoset.values": r"public\.root:FULL"}
+    follower = PostgresFollower(postgres, database, **wanted)
+    follower.sql(
+        "CREATE TABLE root (id INT, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (100)",
+        "CREATE TABLE of_leaves PARTITION OF root FOR VALUES FROM (100) TO (200) PARTITION BY RANGE (id)",
+        "CREATE TABLE low_leaf PARTITION OF of_leaves FOR VALUES FROM (100) TO (150)",
+        "INSERT INTO root VALUES (1, 'a')",
+    )
+    settings = parse_connector(follower.options, follower.config)
+    (warning,) = PostgresKind().check(settings, limit_s=60.0, abort=Abort())
+    assert "public.root has no replica identity" in warning
+    follower.sql("ALTER TABLE root REPLICA IDENTITY FULL")
+    assert PostgresKind().check(settings, limit_s=60.0, abort=Abort()) == [warning]  # rows are logged by the partitions'
+
+    follower.start().until_dumped()
+    follower.sql("UPDATE root SET v = 'b'")
+    follower.until(lambda: "u" in follower.ops("root"))
+    follower.task.stop()
+
+    found = execute(postgres, "SELECT relname, relreplident FROM pg_class WHERE relname IN ('leaf', 'low_leaf')", database=database)
+    assert dict(found) == {"leaf": "f", "low_leaf": "f"}
+    (before,) = [record["before"] for _, record in follower.values if record is not None and record["op"] == "u"]
+    assert before == {"id": 1, "v": "a"}
+    assert PostgresKind().check(settings, limit_s=60.0, abort=Abort()) == []
+
+
 def test_an_account_that_may_not_alter_a_table_fails_with_the_statement_to_run(postgres: Postgres, database: str) -> None:
     wanted = {"replica.identity.autoset.values": r"public\.t:FULL", "publication.autocreate.mode": "disabled"}
     account: dict[str, Any] = {"database.user": f"reader_{database}", "database.password": "pw"}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from stack import Postgres
+from structlog.testing import capture_logs
 from support.postgres import connected, execute
 from support.postgres_follower import PostgresFollower, drop_slots
 
@@ -145,4 +148,59 @@ def test_a_server_that_is_killed_while_transactions_are_under_way_sends_them_aga
         connection.commit()
     follower.until_equal("t")
     follower.until_equal("u")
+    follower.task.stop()
+
+
+def test_ddl_that_is_taken_back_is_not_taken_for_real(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **STREAMING)
+    follower.sql("INSERT INTO u VALUES (-1, 'x')")
+    follower.start().until_dumped()
+    with connected(postgres, database=database) as connection:
+        connection.autocommit = False
+        cursor = connection.cursor()
+        cursor.execute(insert("t", 0))
+        cursor.execute("SAVEPOINT a")
+        cursor.execute("ALTER TABLE u RENAME TO u_old; CREATE TABLE u (id INT PRIMARY KEY, v TEXT, w INT DEFAULT 7)")
+        cursor.execute(insert("u", 1))
+        cursor.execute("ROLLBACK TO SAVEPOINT a")
+        cursor.execute(insert("t", 10_000))
+        connection.commit()
+    follower.until_equal("t")
+    assert follower.ops("u") == ["r"]
+
+    follower.sql("INSERT INTO u VALUES (-2, 'y')", "UPDATE u SET v = 'z' WHERE id = -1")
+    follower.until_equal("u")
+    assert follower.ops("u") == ["r", "c", "u"]
+    follower.task.stop()
+
+
+def test_a_table_that_was_described_in_what_was_taken_back_is_known_to_later_transactions(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **STREAMING).start()
+    follower.until_dumped()
+    with connected(postgres, database=database) as connection:
+        connection.autocommit = False
+        cursor = connection.cursor()
+        cursor.execute("SAVEPOINT a")
+        cursor.execute(insert("u", 0))
+        cursor.execute("ROLLBACK TO SAVEPOINT a")
+        cursor.execute(insert("t", 0))
+        connection.commit()
+    follower.sql("INSERT INTO u VALUES (-1, 'small')")
+    follower.until_equal("u")
+    follower.sql(insert("u", 0), "TRUNCATE t, u")
+    follower.until(lambda: len(follower.rows["u"]) == ROWS + 1)
+    follower.sql("INSERT INTO t VALUES (-1, 'behind')")
+    follower.until(lambda: any(row["id"] == -1 for row in follower.rows["t"].values()))
+    assert streamed(postgres, follower) >= 2
+    follower.task.stop()
+
+
+def test_a_full_disk_is_waited_for_with_the_folder_s_name(postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = PostgresFollower(postgres, database, **STREAMING).start()
+    follower.until_dumped()
+    with capture_logs() as lines, monkeypatch.context() as full:
+        full.setattr("dblog.dialects.postgres.task.log.tempfile.TemporaryFile", partial(Path("/dev/full").open, "w+b"))
+        follower.sql(insert("t", 0))
+        follower.until(lambda: any("TMPDIR" in str(line.get("reason")) for line in lines))
+    follower.until_equal("t")
     follower.task.stop()

@@ -303,15 +303,15 @@ def test_a_restart_inside_a_transaction_passes_over_what_was_taken(make: Callabl
 def test_an_update_that_shows_its_old_key_gets_the_values_that_the_log_does_not_have(make: Callable[..., Watched]) -> None:
     stream = table(Stream().begin())
     stream.update(5, [b"1", None], [b"2", UNSENT], letter=b"K").update(5, None, [b"2", UNSENT]).commit()
-    asked: list[str] = []
+    asked: list[tuple[str, bool]] = []
 
-    def fill(plan: TablePlan, body: bytes) -> bytes:
-        asked.append(plan.table.id.name)
+    def fill(plan: TablePlan, body: bytes, xid: int) -> bytes:
+        asked.append((plan.table.id.name, xid > 0))
         return with_values(body, {1: "ü".encode()})
 
     seen = envelopes(make(fill=fill).drain(stream.bytes()))
 
-    assert asked == ["t$"]
+    assert asked == [("t$", True)]
     assert [one["after"] for one in seen if one["after"]] == [
         {"id": 2, "name": "ü"},
         {"id": 2, "name": "__debezium_unavailable_value"},

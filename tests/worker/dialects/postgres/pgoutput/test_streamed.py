@@ -6,6 +6,7 @@ import io
 import itertools
 import random
 import struct
+from pathlib import Path
 from typing import BinaryIO
 
 import pytest
@@ -112,8 +113,12 @@ def test_the_decoder_gets_each_transaction_whole_when_it_commits(seed: int) -> N
     assert taken(StreamedTransactions(io.BytesIO), *groups) == expected
 
 
-def test_a_table_that_only_a_subtransaction_has_described_that_was_taken_back_is_described_where_a_row_needs_it_or_at_the_end() -> None:
-    described = {number: relation_body(number, f"t{number}", ["id:int4"]) for number in (1, 2, 3)}
+def truncate(*numbers: int) -> bytes:
+    return struct.pack(f">cIB{len(numbers)}I", b"T", len(numbers), 0, *numbers)
+
+
+def test_a_table_that_only_a_subtransaction_has_described_that_was_taken_back_is_described_where_a_row_or_a_truncate_needs_it() -> None:
+    described = {number: relation_body(number, f"t{number}", ["id:int4"]) for number in range(1, 7)}
     again = relation_body(3, "t3", ["id:int4", "more:int4"])
     piece = b"".join(
         logged(numbered(message, xid))
@@ -129,7 +134,32 @@ def test_a_table_that_only_a_subtransaction_has_described_that_was_taken_back_is
 
     found = taken(streamed, started(100) + piece + STOPPED + aborted(100, 101) + committed(100, 900))
 
-    assert found == whole(100, 900, described[1], row(b"I", 1, 2), again, row(b"I", 3, 3), described[2])
+    assert found == whole(100, 900, described[1], row(b"I", 1, 2), again, row(b"I", 3, 3))
+    # The server does not describe the others again, in no later transaction either.
+    keepalive = copy_message(struct.pack(">cQqB", b"k", 5, 0, 0))
+    later = taken(
+        streamed,
+        Stream().begin(xid=200, commit_lsn=1000).bytes()
+        + logged(row(b"I", 1, 4))
+        + keepalive
+        + logged(row(b"D", 2, 5))
+        + logged(row(b"I", 2, 6)),
+        logged(truncate(1, 4, 5)),
+    )
+    assert later[1:] == [
+        row(b"I", 1, 4),
+        keepalive[4:],
+        described[2],
+        row(b"D", 2, 5),
+        row(b"I", 2, 6),
+        described[4],
+        described[5],
+        truncate(1, 4, 5),
+    ]
+    other = relation_body(6, "t6", ["id:int4", "more:int4"])
+    assert taken(streamed, logged(other) + logged(row(b"I", 6, 7))) == [other, row(b"I", 6, 7)]
+    streamed_later = started(300) + logged(numbered(truncate(6, 1), 300)) + STOPPED + committed(300, 1200)
+    assert taken(streamed, streamed_later) == whole(300, 1200, truncate(6, 1))
 
 
 def test_pieces_larger_than_a_feed_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,17 +175,16 @@ def test_pieces_larger_than_a_feed_come_one_after_the_other(monkeypatch: pytest.
     assert taken(streamed, *pieces) == whole(100, 900, *rows)
 
 
-class _Full(io.BytesIO):
-    def write(self, _data: object) -> int:
-        raise OSError(28, "No space left on device")
-
-
 def test_a_full_disk_is_named_with_the_way_out() -> None:
     def spool() -> BinaryIO:
-        return _Full()
+        return Path("/dev/full").open("w+b")  # the buffer's rest finds no room when it is closed, too
 
+    streamed = StreamedTransactions(spool)
+    rows = b"".join(logged(numbered(row(b"I", 1, n), 100)) for n in range(1000))
     with pytest.raises(TransientError, match=r"TMPDIR\): No space left on device; have room there .* or set dblog\.log\.streaming=false"):
-        taken(StreamedTransactions(spool), started(100) + logged(numbered(row(b"I", 1, 1), 100)) + STOPPED)
+        taken(streamed, started(100) + rows + STOPPED)
+    taken(streamed, started(200) + logged(numbered(row(b"I", 1, 1), 200)) + STOPPED)
+    streamed.close()
 
 
 def test_a_connection_that_is_closed_while_a_transaction_is_given_out_ends_it() -> None:

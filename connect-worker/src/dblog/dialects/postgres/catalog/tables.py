@@ -192,6 +192,24 @@ def key_of(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[tuple[s
     return (), False
 
 
+PARTITION_IDENTITIES_SQL = (
+    "SELECT n.nspname, r.relname, c.relreplident::text FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace "
+    "CROSS JOIN LATERAL pg_catalog.pg_partition_tree(r.oid) t JOIN pg_catalog.pg_class c ON c.oid = t.relid "
+    "WHERE r.relkind = 'p' AND NOT r.relispartition AND t.isleaf AND c.relkind = 'r'"
+)
+"""Of each partitioned table that is no partition, the relreplident of each partition that has rows."""
+_SHOWS_LEAST_FIRST = "ndif"
+
+
+def least_identities(rows: Iterable[tuple[Any, ...]]) -> dict[TableId, str]:
+    """By partitioned table, which of its partitions' identities shows least of an old row."""
+    found: dict[TableId, str] = {}
+    for schema, name, identity in rows:
+        table = TableId(schema, name)
+        found[table] = min(found.get(table, identity), identity, key=_SHOWS_LEAST_FIRST.index)
+    return found
+
+
 def identities(tables: Iterable[Sequence[Any]]) -> Mapping[TableId, str]:
     """The replica identity of each table (relreplident), of rows of ``tables_sql``."""
     return {TableId(schema, name): identity for _, schema, name, identity, *_ in tables}

@@ -46,7 +46,7 @@ class LogDecoder:
     IGNORED_FOR_NOW. ``committed`` hears of each transaction that ends: its number, its commit LSN and the numbers of the tables that it has changed; a
     FastLogged is noted in without a call. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
     ``transactions``: records have their order in their transaction, whose borders come with them.
-    ``fill(plan, body)`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
+    ``fill(plan, body, xid)`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class LogDecoder:
         bytes_max: int = ...,
         signal_tables: AbstractSet[TableId] = ...,
         transactions: bool = False,
-        fill: Callable[[TablePlan, bytes], bytes] | None = None,
+        fill: Callable[[TablePlan, bytes, int], bytes] | None = None,
     ) -> None: ...
     def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
         """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""
@@ -95,8 +95,8 @@ def next_border(data: bytes, at: int) -> tuple[int, int, int]:
 
 def of_transaction(data: bytes, aborted: frozenset[int], unshown: dict[int, bytes]) -> bytes:
     """Copy messages of a piece as they would be of a transaction that is sent whole. Those of the subtransactions ``aborted`` are left out, but for their
-    Relation messages, which wait in ``unshown`` until a row needs them.
+    Relation messages, which wait in ``unshown`` until a row or a TRUNCATE of the table needs them.
     """
 
-def shown(unshown: dict[int, bytes]) -> bytes:
-    """The copy messages that waited to the end of their transaction: the server does not describe these tables again."""
+def with_unshown(data: bytes, unshown: dict[int, bytes]) -> bytes:
+    """Copy messages of transactions that are sent whole, with the Relation messages that wait in ``unshown`` in front of what needs them."""

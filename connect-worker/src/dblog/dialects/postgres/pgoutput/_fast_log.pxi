@@ -601,7 +601,7 @@ cdef class LogDecoder:
         before = PyList_GET_SIZE(output.keys)
         try:
             if op == UPDATE and n and p[0] == 75 and self.fill is not None:  # K
-                filled = self.fill(output.encoder.plan, PyBytes_FromStringAndSize(<char*>p, n))
+                filled = self.fill(output.encoder.plan, PyBytes_FromStringAndSize(<char*>p, n), self.xid)
                 p = <const uint8_t*>PyBytes_AS_STRING(filled)
                 n = PyBytes_GET_SIZE(filled)
             if fast is None:

@@ -29,8 +29,8 @@ def of_transaction(bytes data not None, frozenset aborted not None, dict unshown
     """Copy messages of a piece as they would be of a transaction that is sent whole: without the number in front of each, without those of the
     subtransactions ``aborted``, and without keepalives.
 
-    The server describes a table once in a transaction, be it in a subtransaction that is taken back. So a Relation message of such a one waits in
-    ``unshown``, by the table's number, until a row needs it.
+    The server describes a table once, be it in a subtransaction that is taken back. So a Relation message of such a one waits in ``unshown``, by the table's
+    number, until a row or a TRUNCATE needs it, of this transaction or of a later one. Alone it says nothing: what it describes may have been taken back, too.
     """
     cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0, n
@@ -48,7 +48,7 @@ def of_transaction(bytes data not None, frozenset aborted not None, dict unshown
             if letter == 0:
                 continue
             if letter == 79:  # O has no number
-                _write(&out, p, n, 0)
+                _copy(&out, p, n)
                 continue
             if n < XLOG_DATA + ROW:
                 raise DamagedLogError("a message of a transaction under way is cut off")
@@ -60,22 +60,33 @@ def of_transaction(bytes data not None, frozenset aborted not None, dict unshown
             if unshown:
                 if letter == 82:
                     unshown.pop(number, None)
-                elif letter == 84:  # T may be of several tables
-                    _show(&out, unshown, list(unshown))
-                elif (letter == 73 or letter == 85 or letter == 68) and number in unshown:
-                    _show(&out, unshown, [number])
+                elif letter == 84 or letter == 73 or letter == 85 or letter == 68:
+                    _show_for(&out, unshown, letter, p + XLOG_DATA + ROW, n - XLOG_DATA - ROW)
             _write(&out, p, n, 4)
         return PyBytes_FromStringAndSize(<char*>out.data, out.len) if out.len else b""
     finally:
         free(out.data)
 
 
-cdef int _show(Buf* out, dict unshown, list numbers) except -1:
-    """The Relation messages that waited."""
-    cdef bytes message
-    for number in numbers:
-        message = unshown.pop(number)
-        _write(out, <const uint8_t*>PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), 4)
+cdef int _show(Buf* out, dict unshown, uint32_t number) except -1:
+    """The Relation message of a table that waited."""
+    cdef bytes message = unshown.pop(number)
+    _write(out, <const uint8_t*>PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), 4)
+    return 0
+
+
+cdef int _copy(Buf* out, const uint8_t* p, Py_ssize_t n) except -1:
+    """A copy message as it is, behind its length. A keepalive is shorter than what is of the log."""
+    cdef uint8_t* w
+    if not room(out, LENGTH + n):
+        raise MemoryError
+    w = out.data + out.len
+    w[0] = n & 0xFF
+    w[1] = n >> 8 & 0xFF
+    w[2] = n >> 16 & 0xFF
+    w[3] = n >> 24 & 0xFF
+    memcpy(w + LENGTH, p, n)
+    out.len += LENGTH + n
     return 0
 
 
@@ -96,12 +107,41 @@ cdef int _write(Buf* out, const uint8_t* p, Py_ssize_t n, Py_ssize_t left_out) e
     return 0
 
 
-def shown(dict unshown not None):
-    """The copy messages that waited to the end of their transaction: the server does not describe these tables again."""
+def with_unshown(bytes data not None, dict unshown not None):
+    """Copy messages of transactions that are sent whole, with the Relation messages that wait in ``unshown`` in front of what needs them."""
+    cdef const uint8_t* base = <const uint8_t*>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0, n
+    cdef const uint8_t* p
+    cdef uint8_t letter
     cdef Buf out
     memset(&out, 0, sizeof(Buf))
     try:
-        _show(&out, unshown, list(unshown))
+        while at < size:
+            n = <Py_ssize_t>little(base + at, LENGTH)
+            p = base + at + LENGTH
+            letter = _letter(p, n)
+            at += LENGTH + n
+            if unshown and n >= XLOG_DATA + ROW:
+                if letter == 82:  # R
+                    unshown.pop(<uint32_t>big(p + XLOG_DATA + 1, 4), None)
+                elif letter == 84 or letter == 73 or letter == 85 or letter == 68:
+                    _show_for(&out, unshown, letter, p + XLOG_DATA + 1, n - XLOG_DATA - 1)
+            _copy(&out, p, n)
         return PyBytes_FromStringAndSize(<char*>out.data, out.len) if out.len else b""
     finally:
         free(out.data)
+
+
+cdef int _show_for(Buf* out, dict unshown, uint8_t letter, const uint8_t* p, Py_ssize_t n) except -1:
+    """The Relation messages that waited of the tables of a row, or of a TRUNCATE, which may be of several (count, flags, numbers)."""
+    cdef Py_ssize_t at = 0, count = 1
+    cdef uint32_t number
+    if letter == 84:
+        at, count = 5, <Py_ssize_t>big(p, 4) if n >= 4 else 0
+    while count and n >= at + 4:
+        number = <uint32_t>big(p + at, 4)
+        if number in unshown:
+            _show(out, unshown, number)
+        at += 4
+        count -= 1
+    return 0

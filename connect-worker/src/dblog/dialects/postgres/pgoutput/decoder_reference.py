@@ -63,7 +63,7 @@ class ReferenceLogDecoder:
         bytes_max: int = 1 << 20,
         signal_tables: AbstractSet[TableId] = frozenset(),
         transactions: bool = False,
-        fill: Callable[[TablePlan, bytes], bytes] | None = None,
+        fill: Callable[[TablePlan, bytes, int], bytes] | None = None,
     ) -> None:
         self._fill = fill
         self._resolve = resolve
@@ -347,7 +347,7 @@ class ReferenceLogDecoder:
 
     def _encode(self, op: Op, encoder: RowEncoder, body: bytes, lsn: int) -> None:
         if self._fill is not None and op == "u" and body[:1] == b"K":
-            body = self._fill(encoder.plan, body)
+            body = self._fill(encoder.plan, body, self._xid)
         high, low = sequence_of(epoch=self._epoch, lsn=self._commit_lsn, number=self._event + 1)
         context = PostgresContext(
             database=self._database,

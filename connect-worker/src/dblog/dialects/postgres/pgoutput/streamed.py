@@ -11,12 +11,13 @@ Protocol", 55.9 "Logical Replication Message Formats".
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from dblog.dialects.postgres.pgoutput._fast import next_border, of_transaction, shown
+from dblog.dialects.postgres.pgoutput._fast import next_border, of_transaction, with_unshown
 from dblog.dialects.postgres.pgoutput.messages import HEADER, XLOG_DATA
 from dblog.errors import DamagedLogError, TransientError
 
@@ -47,6 +48,8 @@ class StreamedTransactions:
         self._spool = spool
         self._under_way: dict[int, _UnderWay] = {}
         self._open: _UnderWay | None = None
+        self._unshown: dict[int, bytes] = {}
+        """Relation messages of subtransactions that were taken back, by the tables' numbers: the server does not send them again, and a row may need them."""
 
     def take(self, data: bytes) -> Iterator[bytes]:
         """Copy messages as they arrived to copy messages for the decoder. TransientError where no disk is left for a transaction."""
@@ -56,7 +59,7 @@ class StreamedTransactions:
             if start > at:
                 part = data[at:start]
                 if self._open is None:
-                    yield part
+                    yield with_unshown(part, self._unshown) if self._unshown else part
                 else:
                     self._keep(self._open, part)
             body = data[start + HEADER.size + XLOG_DATA.size + 1 : end]
@@ -77,7 +80,7 @@ class StreamedTransactions:
     def close(self) -> None:
         """Forget all. Any thread may."""
         for one in list(self._under_way.values()):
-            one.spool.close()
+            _close(one.spool)
         self._under_way.clear()
         self._open = None
 
@@ -101,7 +104,7 @@ class StreamedTransactions:
         if xid != subtransaction:
             self._begun(xid).aborted.add(subtransaction)
         elif (one := self._under_way.pop(xid, None)) is not None:
-            one.spool.close()
+            _close(one.spool)
 
     def _committed(self, xid: int, flags: int, commit_lsn: int, end_lsn: int, ts: int) -> Iterator[bytes]:
         one = self._under_way.pop(xid, None)
@@ -111,13 +114,11 @@ class StreamedTransactions:
         try:
             yield _copy_message(_BEGIN_MESSAGE.pack(b"B", commit_lsn, ts, xid))
             aborted = frozenset(one.aborted)
-            unshown: dict[int, bytes] = {}
             for piece in self._pieces(one.spool):
-                yield of_transaction(piece, aborted, unshown)
-            yield shown(unshown)
+                yield of_transaction(piece, aborted, self._unshown)
             yield _copy_message(_COMMIT_MESSAGE.pack(b"C", flags, commit_lsn, end_lsn, ts))
         finally:
-            one.spool.close()
+            _close(one.spool)
 
     @staticmethod
     def _pieces(spool: BinaryIO) -> Iterator[bytes]:
@@ -133,6 +134,12 @@ class StreamedTransactions:
             raise _no_room(e) from e
         if gathered:
             yield bytes(gathered)
+
+
+def _close(spool: BinaryIO) -> None:
+    """What it has not written yet may find no room; nobody needs it any more."""
+    with contextlib.suppress(OSError):
+        spool.close()
 
 
 def _copy_message(content: bytes) -> bytes:

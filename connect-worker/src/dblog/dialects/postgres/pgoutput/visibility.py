@@ -45,6 +45,19 @@ class Snapshot:
         """Whether it shows what the transaction has done, if that was committed."""
         return transaction < self.xmin or (transaction < self.xmax and transaction not in self.under_way)
 
+    def shows_xid(self, xid: int) -> bool:
+        """The same of a transaction by the 32 bits that the log has of its number."""
+        return self.shows(whole(xid, near=self.xmax))
+
+
+def whole(xid: int, *, near: int) -> int:
+    """The number of 64 bits that ends in these 32 and is nearest to ``near``."""
+    found = near >> _XID_BITS << _XID_BITS | xid
+    half = 1 << _XID_BITS - 1
+    if found > near + half:
+        return found - (1 << _XID_BITS)
+    return found + (1 << _XID_BITS) if found < near - half else found
+
 
 class Logged:
     """The transactions that a run has read from the log, as far as a snapshot may lack them: the reference implementation of ``_fast.FastLogged``. The log
@@ -88,13 +101,7 @@ class Logged:
 
     def _whole(self, xid: int) -> int:
         """The number of 64 bits that is nearest to the newest known one."""
-        base = self._newest >> _XID_BITS << _XID_BITS
-        half = 1 << _XID_BITS - 1
-        found = base | xid
-        if found > self._newest + half:
-            found -= 1 << _XID_BITS
-        elif found < self._newest - half:
-            found += 1 << _XID_BITS
+        found = whole(xid, near=self._newest)
         self._newest = max(self._newest, found)
         return found
 

@@ -14,8 +14,9 @@ import structlog
 from dblog.codecs.plan import TablePlan
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of_line, images, with_values
+from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
-from dblog.errors import DblogError, DefiniteError, TableChangedError, discreet
+from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
 from dblog.model import Column
 from dblog.readers.contract import TaskContext
 
@@ -31,38 +32,45 @@ class UnsentValues:
         self._connections = connections
         self._context = context
 
-    def __call__(self, plan: TablePlan, body: bytes) -> bytes:
-        """The update (its message behind the table's number) with what the table has of it. As it is where the row is not there any more: then another
-        change of it follows.
+    def __call__(self, plan: TablePlan, body: bytes, xid: int) -> bytes:
+        """The update (its message behind the table's number) of the transaction ``xid`` with what the table has of it. As it is where the row is not there
+        any more: then another change of it follows.
         """
         before, after, _ = images("u", body)
         table = getattr(plan, "table", None)
         if before is None or after is None or not getattr(table, "key", ()) or len(after) != len(plan.columns):
             return body
         lacking = [at for at, field in enumerate(after) if field is UNCHANGED and before[at] is None and plan.columns[at].included]
-        new, old = _key_of(plan, after), _key_of(plan, before)
-        if not lacking or new is None:
+        key = _key_of(plan, after)
+        if not lacking or key is None:
             return body
-        keys = [new] if old is None or old == new else [new, old]
-        found = self._read(plan, [plan.table.columns[at] for at in lacking], keys)
-        # A commit is logged before it is visible: until then the row has its old key.
-        values = next((found[key] for key in keys if key in found), None)
+        values = self._read(plan, [plan.table.columns[at] for at in lacking], key, xid)
         return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
 
-    def _read(self, plan: TablePlan, columns: list[Column], keys: list[_Key]) -> dict[_Key, Raw]:
-        statement = sql.copy_out(sql.columns_by_key(plan.table, columns, keys))
+    def _read(self, plan: TablePlan, columns: list[Column], key: _Key, xid: int) -> Raw | None:
+        """What the row of this key has, once the transaction is visible: until then another row may have the key."""
+        statement = sql.copy_out(sql.columns_by_key(plan.table, columns, [key]))
         try:
+            self._context.patience(lambda: self._require_visible(xid))
             rows: bytes = self._context.patience(lambda: self._rows(statement))
         except _NotReadableError as e:
             log.warning("a large value beside a changed key cannot be read", table=str(plan.table.id), reason=discreet(e))
-            return {}
-        found = {}
+            return None
         width = len(plan.table.key)
         for line in rows.split(b"\n")[:-1]:
             fields = fields_of_line(line)
-            if (key := _as_bounds(plan, fields[:width])) is not None:
-                found[key] = fields[width:]
-        return found
+            if _as_bounds(plan, fields[:width]) == key:
+                return fields[width:]
+        return None
+
+    def _require_visible(self, xid: int) -> None:
+        """A commit is logged before it is visible; a synchronous standby may be waited for in between."""
+        if not Snapshot.of(self._connections.live_session().snapshot()).shows_xid(xid):
+            message = (
+                f"the transaction {xid} is in the log and not visible yet, so a large value that it has left beside a changed key cannot be read; the server "
+                "may wait for a synchronous standby"
+            )
+            raise TransientError(message)
 
     def _rows(self, statement: str) -> bytes:
         try:

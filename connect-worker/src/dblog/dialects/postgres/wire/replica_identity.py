@@ -23,15 +23,23 @@ def set_identities(session: Session, tables: Iterable[TableId], rules: Sequence[
     """Alter the tables that have another one. ConfigError for a table of two rules, DefiniteError for one that the account may not alter."""
     for table in tables:
         wanted = identity_of(str(table), rules)
-        if wanted is None or wanted == _identity(session, table):
+        if wanted is None:
             continue
-        log.info("setting the REPLICA IDENTITY of a table", table=str(table), identity=_text(wanted))
-        statement = f"ALTER TABLE {quote_table(table)} REPLICA IDENTITY {_text(wanted)}"
-        try:
-            session.query(statement, doing=f"setting the REPLICA IDENTITY of {table}")
-        except PrivilegeError as e:
-            message = f"the account may not set the REPLICA IDENTITY of {table} ({OPTION}); as its owner run: {statement}; then the connector leaves it alone"
-            raise DefiniteError(message) from e
+        # Rows are logged by the identity of their partition, whose index has a name of its own.
+        parts = [table] if wanted.index is not None else session.logged_as(table)
+        for part in parts:
+            if wanted != _identity(session, part):
+                _set(session, part, wanted)
+
+
+def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
+    log.info("setting the REPLICA IDENTITY of a table", table=str(table), identity=_text(wanted))
+    statement = f"ALTER TABLE {quote_table(table)} REPLICA IDENTITY {_text(wanted)}"
+    try:
+        session.query(statement, doing=f"setting the REPLICA IDENTITY of {table}")
+    except PrivilegeError as e:
+        message = f"the account may not set the REPLICA IDENTITY of {table} ({OPTION}); as its owner run: {statement}; then the connector leaves it alone"
+        raise DefiniteError(message) from e
 
 
 def _identity(session: Session, table: TableId) -> ReplicaIdentity | None:

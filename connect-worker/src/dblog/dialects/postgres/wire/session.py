@@ -135,7 +135,7 @@ class Session:
 
         A snapshot does not list those that begin behind the last one that has ended, so one of our own is ended first. Transactions of other databases are
         none of this log's, and one whose session waits for its next statement is in no log yet: its commit comes later (PostgreSQL manual, pg_stat_activity:
-        a session is active from before it begins a command until it has ended it).
+        a session is active from before it begins a command until it has ended it). Nor is one that is prepared, while nobody commits such a one.
         """
         if not self.is_standby:
             self.query("SELECT pg_catalog.pg_current_xact_id()", doing="ending a transaction")
@@ -146,7 +146,9 @@ class Session:
             for row in self.query(
                 "SELECT backend_xid::text FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL "
                 "AND (datname <> pg_catalog.current_database() OR state LIKE 'idle in transaction%') "
-                "UNION ALL SELECT transaction::text FROM pg_catalog.pg_prepared_xacts WHERE database <> pg_catalog.current_database()",
+                "UNION ALL SELECT transaction::text FROM pg_catalog.pg_prepared_xacts WHERE database <> pg_catalog.current_database() OR NOT EXISTS ("
+                "SELECT FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database() AND pid <> pg_catalog.pg_backend_pid() "
+                r"AND (query = '<insufficient privilege>' OR (state = 'active' AND query ~* '\mcommit\s+prepared\M')))",
                 doing="listing transactions",
             )
         }
@@ -210,9 +212,23 @@ class Session:
         )
 
     def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
-        """Relreplident of every table that ``include`` accepts."""
-        found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
-        return {table: identity for table, identity in catalog.identities(found).items() if include(table)}
+        """Relreplident of every table that ``include`` accepts; of a partitioned one the least that a partition has, for rows are logged by theirs."""
+        found = catalog.identities(self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables"))
+        if self.by_root:
+            found = dict(found) | catalog.least_identities(self.query(catalog.PARTITION_IDENTITIES_SQL, doing="listing the partitions"))
+        return {table: identity for table, identity in found.items() if include(table)}
+
+    def logged_as(self, table: TableId) -> list[TableId]:
+        """The table, and the partitions that its rows are written to, and logged as."""
+        rows = self.query(
+            "SELECT n.nspname, c.relname FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace rn ON rn.oid = r.relnamespace "
+            "CROSS JOIN LATERAL pg_catalog.pg_partition_tree(r.oid) t JOIN pg_catalog.pg_class c ON c.oid = t.relid "
+            "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE r.relkind = 'p' AND t.isleaf AND c.relkind = 'r' "
+            "AND rn.nspname = %s AND r.relname = %s ORDER BY 1, 2",
+            (table.database, table.name),
+            doing=f"listing the partitions of {table}",
+        )
+        return [table, *(TableId(schema, name) for schema, name in rows)]
 
     def type_texts(self, types: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
         """format_type() of these (type, modifier)."""

@@ -22,6 +22,7 @@ log = structlog.get_logger(__name__)
 
 PLUGIN = "pgoutput"
 _FAILOVER_SINCE = 170000
+_OPTIONS_IN_BRACKETS_SINCE = 150000
 _ROW_FILTERS_SINCE = 150000
 
 
@@ -114,16 +115,16 @@ def create_slot(settings: ConnectSettings, name: str, *, version: int, failover:
     Every transaction that ended in front of it is visible to snapshots from now on. Nothing is exported.
     """
     wire = open_wire(settings, again=True, replication=True, name="dblog slot")
-    options = ["SNAPSHOT 'nothing'"]
+    options = "(SNAPSHOT 'nothing')" if version >= _OPTIONS_IN_BRACKETS_SINCE else "NOEXPORT_SNAPSHOT"
     if failover:
         if version < _FAILOVER_SINCE:
             wire.close()
             message = f"slot.failover=true needs PostgreSQL 17, and {settings.address} runs {version // 10000}; set slot.failover=false"
             raise DefiniteError(message)
-        options.append("FAILOVER")
+        options = "(SNAPSHOT 'nothing', FAILOVER)"
     try:
         with wire.connection.cursor() as cursor:
-            cursor.execute(f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} ({", ".join(options)})')
+            cursor.execute(f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} {options}')
             return lsn_of(cursor.fetchone()[1])
     except psycopg2.Error as e:
         raise translate(e, settings, f"making the slot {name}") from e
