@@ -22,10 +22,9 @@ def slots(source):
         execute(source, "DROP PUBLICATION IF EXISTS dblog_demo", "DROP SCHEMA IF EXISTS shop CASCADE")
 
 
-# What of a binlog comes to Delta, the README's first rows show in every run.
-@pytest.mark.parametrize(
-    "source", [pytest.param("mariadb", marks=pytest.mark.long), pytest.param("mysql", marks=pytest.mark.long), "postgres"], indirect=True
-)
+# What of a binlog comes to Delta, the README's first rows show in every run; kills of one program, the tests of that one.
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["mariadb", "mysql", "postgres"], indirect=True)
 @pytest.mark.usefixtures("slots")
 def test_the_lake_is_identical_to_the_source_after_kills_of_every_program(kafka, source, own_folder):
     kills = [Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0)]

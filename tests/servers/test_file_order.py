@@ -7,14 +7,14 @@ from support.file_order import LONG, next_file
 
 WAITING = (
     "tests/demo/test_shop.py",
-    "tests/e2e/test_pipeline.py",
+    "tests/docs/test_readme.py",
     "tests/sink/delta/test_fence.py",
     "tests/sink/snapshots/test_manifest.py",
 )
 
 
 @pytest.mark.parametrize(
-    ("sink_first", "expected"), [(True, "tests/sink/snapshots/test_manifest.py"), (False, "tests/e2e/test_pipeline.py")]
+    ("sink_first", "expected"), [(True, "tests/sink/snapshots/test_manifest.py"), (False, "tests/docs/test_readme.py")]
 )
 def test_a_process_takes_a_long_file_of_its_kind_first(sink_first, expected):
     assert next_file(WAITING, sink_first=sink_first) == expected

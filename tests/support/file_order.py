@@ -10,7 +10,6 @@ from xdist.scheduler import LoadFileScheduling
 LONG = (
     "tests/images/test_build.py",
     "tests/docs/test_readme.py",
-    "tests/e2e/test_pipeline.py",
     "tests/sink/snapshots/test_manifest.py",
     "tests/sink/delta/test_upsert.py",
     "tests/sink/tables/modes/test_mirror.py",

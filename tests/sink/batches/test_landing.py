@@ -27,7 +27,8 @@ def row(key: int, name: str) -> dict:
     return {"id": key, "name": name}
 
 
-@pytest.mark.parametrize("at", ["tombstones_written", pytest.param("merged", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("at", ["tombstones_written", "merged"])
 def test_a_merge_of_several_batches_that_was_broken_off_before_or_behind_its_rows_is_done_wholly(
     sink: Sink, registry: RegistryServer, at: str
 ) -> None:

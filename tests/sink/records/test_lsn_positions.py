@@ -288,6 +288,7 @@ def test_a_list_of_changes_leaves_out_what_dblog_sends_again_and_keeps_all_of_de
     assert [row["v"] for row in sink.rows(items, order="v")] == ["a", "b", "c", "d", "d"]
 
 
+@pytest.mark.long
 def test_only_the_first_batch_of_a_topic_of_dblog_s_is_looked_at_and_one_that_debezium_may_have_written(
     sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:

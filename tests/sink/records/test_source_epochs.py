@@ -381,7 +381,8 @@ def test_deletes_show_the_log_too_where_the_notes_are_lost_and_no_row_is_left(si
     assert sink.rows(items) == [{"id": 1, "v": "again"}]
 
 
-@pytest.mark.parametrize("many", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.long
+@pytest.mark.parametrize("many", [True, False])
 def test_another_dump_mends_a_table_that_rests_since_the_failover(
     sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:

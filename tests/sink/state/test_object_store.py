@@ -305,6 +305,7 @@ class Kill(DefiniteError):  # noqa: N818  the process is gone: not an error that
 FAULTS = {"refused": 0.02, "lost": 0.03, "slow": 0.01, "slow_s": 0.1, "seed": 7}
 
 
+@pytest.mark.long
 def test_kills_around_the_first_rows_of_a_table_and_faults_of_the_store_change_nothing(
     sink: Sink, items: TableSchema, store: ObjectStore, lake: str
 ) -> None:
