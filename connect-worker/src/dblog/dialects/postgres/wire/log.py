@@ -31,6 +31,10 @@ STATUS_INTERVAL_S = 5.0
 SILENT_S = 60.0
 """A server sends a keepalive at least every half of wal_sender_timeout, a minute by default, where it is asked to answer."""
 
+FLOWS_S = 0.005
+GATHERED_S = 0.0003
+"""While the log flows, messages gather for so long. The server sends each by a call of its own, of which a reader that waits for it doubles the work."""
+
 _STATUS = struct.Struct(">cQQQqB")
 
 
@@ -89,9 +93,12 @@ class LogConnection:
 
     def receive(self, timeout_s: float) -> bytes:
         """The messages that have arrived, none when none came in time. TransientError when the connection is lost."""
+        flows = time.monotonic() - self._heard_at_s < FLOWS_S
         data = self._arrived()
         if not data and timeout_s > 0:
             self._wait(timeout_s)
+            if flows:
+                time.sleep(GATHERED_S)
             data = self._arrived()
         if data:
             self._heard_at_s = time.monotonic()
