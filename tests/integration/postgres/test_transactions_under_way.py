@@ -196,10 +196,10 @@ def test_a_table_that_was_described_in_what_was_taken_back_is_known_to_later_tra
 
 
 def test_a_full_disk_is_waited_for_with_the_folder_s_name(postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    follower = PostgresFollower(postgres, database, **STREAMING).start()
-    follower.until_dumped()
+    follower = PostgresFollower(postgres, database, **STREAMING)
     with capture_logs() as lines, monkeypatch.context() as full:
         full.setattr("dblog.dialects.postgres.task.log.tempfile.TemporaryFile", partial(Path("/dev/full").open, "w+b"))
+        follower.start().until_dumped()
         follower.sql(insert("t", 0))
         follower.until(lambda: any("TMPDIR" in str(line.get("reason")) for line in lines))
     follower.until_equal("t")
