@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from dblog.core.dumprequests import INITIAL
 from dblog.errors import DefiniteError, ServerChangedError
-from stack import Postgres
-from support.postgres import execute
+from stack import Postgres, Postgres18
+from support.postgres import execute, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
+from support.servers import started
 
 
 @pytest.fixture
@@ -266,6 +268,45 @@ def test_behind_a_publication_that_was_dropped_the_tables_are_dumped_again_where
     follower.sql("INSERT INTO t VALUES (4, 'd')")
     follower.until(lambda: {'{"id":2}', '{"id":3}', '{"id":4}'} <= set(keys(follower, "t")))
     follower.task.stop()
+
+
+@pytest.mark.long
+def test_of_version_18_a_publication_that_was_dropped_for_a_while_is_no_silent_loss(own_folder: Path) -> None:
+    with started(Postgres18(own_folder / "server", durable=False)) as server:
+
+        def began(**config: str) -> PostgresFollower:
+            follower = PostgresFollower(server, new_database(server, "dropped"), **config)
+            follower.sql(
+                "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')"
+            )
+            follower.start()
+            follower.until_dumped()
+            sentinel(follower)
+            return follower
+
+        def lose(follower: PostgresFollower) -> None:
+            follower.sql("DROP PUBLICATION dbz_publication", "INSERT INTO t VALUES (2, 'b')", "DELETE FROM t WHERE id = 1")
+            follower.sql("CREATE PUBLICATION dbz_publication FOR ALL TABLES", "INSERT INTO t VALUES (3, 'c')")
+
+        fails = began()
+        lose(fails)
+        for _ in range(2):
+            with pytest.raises(DefiniteError, match=r'skipped loading publication "dbz_publication".*snapshot\.mode=when_needed'):
+                fails.until(lambda: '{"id":3}' in keys(fails, "t"))
+            fails.restart()
+        fails.task.stop()
+
+        for away in (False, True):
+            again = began(**{"snapshot.mode": "when_needed"})
+            if away:
+                again.task.stop()
+            lose(again)
+            if not away:
+                with pytest.raises(ServerChangedError, match="starts again"):
+                    again.until(lambda follower=again: '{"id":3}' in keys(follower, "t"))
+            again.restart()
+            again.until(lambda follower=again: {'{"id":2}', '{"id":3}'} <= set(keys(follower, "t")))
+            again.task.stop()
 
 
 def test_a_publication_of_inserts_alone_is_refused_in_filtered_mode_too(postgres: Postgres, database: str) -> None:

@@ -241,7 +241,9 @@ def slot_of(session: Session, name: str) -> Iterator[int]:
 def read_log(session: Session, slot: str, lsn: int) -> list[bytes]:
     """Messages of the log up to the one that says that it is over."""
     wire = open_wire(session.settings, replication=True)
-    connection = LogConnection.open(wire, slot=slot, options=options_of("p"), lsn=lsn, confirmed=lambda: lsn, status_interval_s=10.0)
+    connection = LogConnection.open(
+        wire, slot=slot, publication="p", options=options_of("p"), lsn=lsn, confirmed=lambda: lsn, status_interval_s=10.0
+    )
     out: list[bytes] = []
     limit = time.monotonic() + READ_LIMIT_S
     with contextlib.closing(connection):

@@ -132,6 +132,7 @@ class Connections:
             connection = LogConnection.open(
                 wire,
                 slot=self.slot,
+                publication=self.publication,
                 options=options_of(
                     self.publication, streaming=self.streams, further=stream_params(self.settings.text_or_none(STREAM_PARAMS))
                 ),

@@ -7,7 +7,15 @@ class ServerError(Exception):
     primary: str
     def __init__(self, sqlstate: str, primary: str) -> None: ...
 
-def received(connection: int, bytes_max: int) -> tuple[bytes, bool]:
+class AlarmError(ServerError):
+    """A notice that an ``Alarm`` waits for."""
+
+class Alarm:
+    """Waits for a notice with this SQLSTATE and this word in its text. Keep it for as long as the connection."""
+
+    def __init__(self, connection: int, state: bytes, word: bytes) -> None: ...
+
+def received(connection: int, bytes_max: int, alarm: Alarm | None = None) -> tuple[bytes, bool]:
     """The copy messages that have arrived, each behind its length (4 bytes, little-endian), and whether the server goes on. Never waits."""
 
 def send(connection: int, message: bytes) -> None:

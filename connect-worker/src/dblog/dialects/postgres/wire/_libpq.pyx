@@ -10,7 +10,7 @@ import psycopg2._psycopg
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, strcmp, strncpy, strstr
 
 cdef extern from "dlfcn.h" nogil:
     void* dlopen(const char* name, int flags)
@@ -26,6 +26,8 @@ ctypedef const char* (*text_f)(void*) noexcept nogil
 ctypedef void* (*exec_f)(void*, const char*) noexcept nogil
 ctypedef void* (*get_result_f)(void*) noexcept nogil
 ctypedef char* (*field_f)(void*, int) noexcept nogil
+ctypedef void (*noticed_f)(void*, void*) noexcept nogil
+ctypedef void* (*set_noticed_f)(void*, noticed_f, void*) noexcept nogil
 
 cdef get_copy_data_f get_copy_data
 cdef put_copy_data_f put_copy_data
@@ -38,6 +40,7 @@ cdef exec_f execute
 cdef get_result_f get_result
 cdef of_connection_f result_status
 cdef field_f error_field
+cdef set_noticed_f set_noticed
 
 cdef int COPY_OUT = 3
 cdef int FATAL_ERROR = 7
@@ -54,7 +57,7 @@ cdef void* _symbol(void* library, const char* name) except NULL:
 
 cdef int _load() except -1:
     global get_copy_data, put_copy_data, consume_input, flush_output, free_memory, clear_result, error_message, execute, get_result
-    global result_status, error_field
+    global result_status, error_field, set_noticed
     path = psycopg2._psycopg.__file__.encode()
     cdef void* library = dlopen(path, RTLD_NOW | RTLD_NOLOAD)
     if library == NULL:
@@ -70,6 +73,7 @@ cdef int _load() except -1:
     get_result = <get_result_f>_symbol(library, b"PQgetResult")
     result_status = <of_connection_f>_symbol(library, b"PQresultStatus")
     error_field = <field_f>_symbol(library, b"PQresultErrorField")
+    set_noticed = <set_noticed_f>_symbol(library, b"PQsetNoticeReceiver")
     return 0
 
 
@@ -83,6 +87,40 @@ class ServerError(Exception):
         super().__init__(sqlstate, primary)
         self.sqlstate = sqlstate
         self.primary = primary
+
+
+class AlarmError(ServerError):
+    """A notice that an ``Alarm`` waits for."""
+
+
+cdef struct Bell:
+    bint has_rung
+    const char* state
+    const char* word
+    char primary[512]
+
+
+cdef class Alarm:
+    """Waits for a notice with this SQLSTATE and this word in its text, on a connection of which ``received`` is asked. Keep it for as long as the connection."""
+
+    cdef Bell bell
+    cdef bytes state, word
+
+    def __init__(self, uintptr_t connection, bytes state not None, bytes word not None):
+        self.state, self.word = state, word
+        self.bell.state = state
+        self.bell.word = word
+        set_noticed(<void*>connection, _noticed, &self.bell)
+
+
+cdef void _noticed(void* to, void* result) noexcept nogil:
+    cdef Bell* bell = <Bell*>to
+    cdef char* state = error_field(result, SQLSTATE)
+    cdef char* primary = error_field(result, PRIMARY)
+    if bell.has_rung or state == NULL or primary == NULL or strcmp(state, bell.state) != 0 or strstr(primary, bell.word) == NULL:
+        return
+    strncpy(bell.primary, primary, 511)
+    bell.has_rung = True
 
 
 cdef struct Bytes:
@@ -106,9 +144,9 @@ cdef inline int _add(Bytes* out, const void* data, Py_ssize_t n) noexcept nogil:
     return 0
 
 
-def received(uintptr_t connection, Py_ssize_t bytes_max):
+def received(uintptr_t connection, Py_ssize_t bytes_max, Alarm alarm=None):
     """The copy messages that have arrived on a connection in COPY BOTH, each behind its length (4 bytes, little-endian), and whether the server goes on:
-    (bytes, open). It stops beyond ``bytes_max``. Never waits.
+    (bytes, open). It stops beyond ``bytes_max``. Never waits. AlarmError when the notice has come and what came in front of it has been given.
     """
     cdef void* conn = <void*>connection
     cdef Bytes out
@@ -116,13 +154,20 @@ def received(uintptr_t connection, Py_ssize_t bytes_max):
     cdef int n = 0, state = 0
     cdef uint32_t length
     cdef bint consumed = False
+    cdef Bell silent
+    cdef Bell* bell = &silent
+    silent.has_rung = False
+    if alarm is not None:
+        bell = &alarm.bell
     out.at = NULL
     out.n = 0
     out.room = 0
     with nogil:
-        while out.n < bytes_max:
+        while out.n < bytes_max and not bell.has_rung:
             n = get_copy_data(conn, &row, 1)
-            if n > 0:
+            if n > 0 and bell.has_rung:  # in front of this message
+                free_memory(row)
+            elif n > 0:
                 consumed = False
                 length = <uint32_t>n
                 state = _add(&out, &length, 4) or _add(&out, row, n)
@@ -141,6 +186,8 @@ def received(uintptr_t connection, Py_ssize_t bytes_max):
     try:
         if state:
             raise MemoryError
+        if bell.has_rung and out.n == 0:
+            raise AlarmError((<bytes>bell.state).decode(), _text(bell.primary))
         if n < 0 and out.n == 0:
             _raise_result(conn, "" if n == -1 else _text(error_message(conn)))
         return PyBytes_FromStringAndSize(<char*>out.at, out.n), n >= 0

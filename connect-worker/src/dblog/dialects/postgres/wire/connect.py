@@ -31,12 +31,14 @@ SESSION = {
     "xmloption": "content",
     "standard_conforming_strings": "on",
     "row_security": "off",
+    "client_min_messages": "warning",
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
 """What decides how values look as text, in the log as in a chunk. row_security=off: an account that policies apply to gets an error, and not fewer rows. Limits
-that a role may have for its sessions (ALTER ROLE ... SET) are not meant for a connection that reads a log, or a table in a snapshot.
+that a role may have for its sessions (ALTER ROLE ... SET) are not meant for a connection that reads a log, or a table in a snapshot. Warnings are heard: by one
+the server says that it decodes without the publication.
 """
 
 _MORE_LIMITS = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
@@ -114,6 +116,12 @@ class PrivilegeError(DefiniteError):
 
 class PublicationMissingError(DefiniteError):
     """The publication was not there where the log is read: no change of then can be had."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it, and "
+            "dump again (snapshot.mode=when_needed does, with a slot of its own making), or reset the connector's offsets and drop the slot"
+        )
 
 
 class Wire:
@@ -326,10 +334,7 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
     if state == "42501":
         error = PrivilegeError(f"{text}: user '{settings.user}' may not do that")
     elif state == "42704" and primary is not None and "publication" in primary:
-        error = PublicationMissingError(
-            f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it, and "
-            "dump again (snapshot.mode=when_needed does, with a slot of its own making), or reset the connector's offsets and drop the slot"
-        )
+        error = PublicationMissingError(text)
     elif state in _TABLE_CHANGED:
         error = TableChangedError(f"{text}{TABLE_CHANGED}")
     elif state[:2] in _TRANSIENT_CLASSES or state == "XX000":

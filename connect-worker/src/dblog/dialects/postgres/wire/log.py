@@ -21,7 +21,7 @@ import psycopg2
 from dblog.dialects.postgres.pgoutput.messages import POSTGRES_EPOCH_US
 from dblog.dialects.postgres.pgoutput.position import lsn_text
 from dblog.dialects.postgres.wire import _libpq
-from dblog.dialects.postgres.wire.connect import Wire, translate, translate_server
+from dblog.dialects.postgres.wire.connect import PublicationMissingError, Wire, translate, translate_server
 from dblog.errors import DblogError, TransientError
 
 RECEIVED_BYTES_MAX = 1 << 20
@@ -36,6 +36,8 @@ GATHERED_S = 0.0003
 """While the log flows, messages gather for so long. The server sends each by a call of its own, of which a reader that waits for it doubles the work."""
 
 _STATUS = struct.Struct(">cQQQqB")
+
+_NOT_IN_ITS_STATE = b"55000"
 
 
 def identified(wire: Wire) -> str:
@@ -60,8 +62,12 @@ def heard_within_s(wire: Wire) -> float:
 class LogConnection:
     """One thread calls ``receive``; ``wake`` and ``close`` may come from another. ``confirmed`` gives the LSN in front of which all is stored."""
 
-    def __init__(self, wire: Wire, *, confirmed: Callable[[], int], status_interval_s: float = STATUS_INTERVAL_S) -> None:
+    def __init__(
+        self, wire: Wire, alarm: _libpq.Alarm, *, confirmed: Callable[[], int], status_interval_s: float = STATUS_INTERVAL_S
+    ) -> None:
+        """``alarm`` is of this connection: the server decodes without the publication."""
         self._wire = wire
+        self._alarm = alarm
         self._confirmed = confirmed
         self._interval_s = status_interval_s
         self._woken, self._wakes = os.pipe()
@@ -74,15 +80,20 @@ class LogConnection:
 
     @classmethod
     def open(
-        cls, wire: Wire, *, slot: str, options: str, lsn: int, confirmed: Callable[[], int], status_interval_s: float
+        cls, wire: Wire, *, slot: str, publication: str, options: str, lsn: int, confirmed: Callable[[], int], status_interval_s: float
     ) -> LogConnection:
-        """Start the stream. TransientError while somebody else reads the slot."""
+        """Start the stream. TransientError while somebody else reads the slot.
+
+        From version 18 on a publication that is not there at a position is no error: the server warns, in the midst of the stream, and leaves out what comes
+        (pgoutput.c, LoadPublications). # I5
+        """
+        alarm = _libpq.Alarm(wire.pointer, _NOT_IN_ITS_STATE, publication.encode())
         try:
             with wire.connection.cursor() as cursor:
                 cursor.start_replication_expert(f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({options})', decode=False)
         except psycopg2.Error as e:
             raise translate(e, wire.settings, f"reading the slot {slot}") from e
-        connection = cls(wire, confirmed=confirmed, status_interval_s=status_interval_s)
+        connection = cls(wire, alarm, confirmed=confirmed, status_interval_s=status_interval_s)
         connection._pacemaker.start()
         return connection
 
@@ -92,7 +103,9 @@ class LogConnection:
         return time.monotonic() - self._heard_at_s > SILENT_S
 
     def receive(self, timeout_s: float) -> bytes:
-        """The messages that have arrived, none when none came in time. TransientError when the connection is lost."""
+        """The messages that have arrived, none when none came in time. TransientError when the connection is lost, PublicationMissingError behind the last
+        message that was decoded with the publication.
+        """
         flows = time.monotonic() - self._heard_at_s < FLOWS_S
         data = self._arrived()
         if not data and timeout_s > 0:
@@ -136,7 +149,10 @@ class LogConnection:
                 message = "the log connection is closed"
                 raise TransientError(message)
             try:
-                data, goes_on = _libpq.received(self._wire.pointer, RECEIVED_BYTES_MAX)
+                data, goes_on = _libpq.received(self._wire.pointer, RECEIVED_BYTES_MAX, self._alarm)
+            except _libpq.AlarmError as e:
+                message = f"reading the log at {self._wire.settings.address} failed ({e.primary})"
+                raise PublicationMissingError(message) from e
             except _libpq.ServerError as e:
                 raise translate_server(e, self._wire.settings, "reading the log") from e
         if not goes_on and not data:

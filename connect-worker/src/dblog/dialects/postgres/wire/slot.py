@@ -160,6 +160,8 @@ def can_decode(session: Session, name: str, publication: str) -> bool:
             break
         time.sleep(_FREED_INTERVAL_S)
     limit_ms = int((session.settings.statement_timeout_s or 0) * 1000)
+    warnings = session.wire.connection.notices
+    warnings.clear()
     session.query(f"SET statement_timeout = {_PEEK_LIMIT_MS}", doing=f"looking into the slot {name}")
     try:
         session.query(
@@ -173,7 +175,7 @@ def can_decode(session: Session, name: str, publication: str) -> bool:
         log.info("the slot cannot be looked into, so its reading shows it", slot=name, reason=discreet(e))
     finally:
         session.query(f"SET statement_timeout = {limit_ms}", doing=f"looking into the slot {name}")
-    return True
+    return not any(publication in warning for warning in warnings)  # all that version 18 says of it
 
 
 # ---- the publication
