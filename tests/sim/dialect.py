@@ -752,6 +752,9 @@ class SimServer:
     def check(self, tables: Any, *, watermarks: Any, named: Any) -> list[str]:
         return []
 
+    def complete_log(self, lacking: Any) -> None:
+        pass
+
     def begin(self) -> SimProgress:
         return self.now()
 

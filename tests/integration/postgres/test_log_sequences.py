@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dblog.core.dumprequests import INITIAL
-from dblog.errors import DefiniteError, ServerChangedError
+from dblog.dialects.postgres.task import server as task_server
+from dblog.dialects.postgres.task.log import PostgresReader
+from dblog.errors import DefiniteError, ServerChangedError, TransientError
 from stack import Postgres, Postgres18
-from support.postgres import execute, new_database
+from support.postgres import connected, execute, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
 from support.servers import started
 
@@ -343,6 +346,106 @@ def test_a_table_that_was_taken_out_of_the_publication_is_dumped_when_it_is_put_
     found = sorted(row["id"] for row in follower.rows["t"].values())
     follower.task.stop()
     assert found == [1, 2, 3]
+
+
+@pytest.mark.parametrize("how", ["the start is killed", "the first connection is lost"])
+def test_a_table_that_is_put_back_into_the_publication_is_dumped_though(
+    postgres: Postgres, database: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "filtered"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    follower.start()
+    follower.until_dumped()
+    follower.sql("ALTER PUBLICATION dbz_publication DROP TABLE t", "INSERT INTO t VALUES (2, 'b')")
+    sentinel(follower)
+    follower.task.stop()
+
+    lost = [TransientError("lost")]
+    add_tables, receive = task_server.add_tables, PostgresReader.receive
+
+    def added(*arguments: Any) -> None:
+        add_tables(*arguments)
+        raise RuntimeError("killed")
+
+    def received(reader: PostgresReader, timeout_s: float) -> int:
+        if lost:
+            raise lost.pop()
+        return receive(reader, timeout_s)
+
+    if how == "the start is killed":
+        with monkeypatch.context() as patch:
+            patch.setattr(task_server, "add_tables", added)
+            with pytest.raises(RuntimeError, match="killed"):
+                follower.new_task().start(follower.offset)
+    else:
+        monkeypatch.setattr(PostgresReader, "receive", received)
+    follower.task = follower.new_task()
+    follower.start()
+    follower.sql("INSERT INTO t VALUES (3, 'c')")
+    follower.until_equal("t")
+    follower.task.stop()
+    assert how == "the start is killed" or not lost
+
+
+def test_a_table_that_is_put_back_is_refused_where_nothing_may_dump_it(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "filtered", "snapshot.mode": "no_data"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+    follower.start()
+    sentinel(follower)
+    follower.task.stop()
+    follower.sql("ALTER PUBLICATION dbz_publication DROP TABLE t", "INSERT INTO t VALUES (2, 'b')")
+
+    for _ in range(2):
+        with pytest.raises(DefiniteError, match=r"only a dump of public\.t brings them.*event\.processing\.failure\.handling\.mode=warn"):
+            follower.new_task().start(follower.offset)
+
+    follower.config["event.processing.failure.handling.mode"] = "warn"
+    follower.restart()
+    follower.sql("INSERT INTO t VALUES (3, 'c')")
+    follower.until(lambda: keys(follower, "t") == ['{"id":3}'])
+    follower.task.stop()
+
+
+@pytest.mark.parametrize("prepared", [False, True], ids=["idle", "prepared"])
+def test_a_table_that_is_added_to_the_publication_is_dumped_behind_transactions_that_have_written_to_it(
+    own_folder: Path, prepared: bool
+) -> None:
+    with started(Postgres(own_folder / "server", durable=False, options={"max_prepared_transactions": "2"})) as server:
+        database = new_database(server)
+        config = {"publication.autocreate.mode": "filtered", "table.include.list": r"public\.(t.*|z)", "snapshot.mode": "initial"}
+        follower = PostgresFollower(server, database, **config)
+        follower.sql("CREATE TABLE z (id INT PRIMARY KEY)")
+        follower.start()
+        follower.until_dumped()
+        sentinel(follower)
+        follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE t_other (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        follower.sql("INSERT INTO t_other VALUES (1)")
+
+        def reason() -> str:
+            return str((follower.status(INITIAL) or {}).get("reason"))
+
+        with connected(server, database=database) as writes, connected(server, database=database) as bystands:
+            writes.autocommit = bystands.autocommit = False
+            writing, bystanding = writes.cursor(), bystands.cursor()
+            writing.execute("INSERT INTO t VALUES (2)")
+            bystanding.execute("INSERT INTO z VALUES (1000)")
+            if prepared:
+                writing.execute("PREPARE TRANSACTION 'left'")
+            for _ in range(2):  # a restart does not forget it
+                follower.restart()
+                if not prepared:
+                    follower.until_equal("t_other")
+                follower.until(lambda: reason().endswith("that were under way then: 1 still are"))
+            if prepared:
+                follower.sql("COMMIT PREPARED 'left'")
+            else:
+                writing.execute("INSERT INTO t VALUES (3)")
+                writes.commit()
+            follower.until_equal("t")
+            bystands.commit()
+        follower.sql("INSERT INTO t VALUES (4)")
+        follower.until_equal("t")
+        follower.task.stop()
 
 
 def test_a_publication_with_a_list_of_columns_is_followed(postgres: Postgres, database: str) -> None:

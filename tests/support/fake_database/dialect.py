@@ -501,6 +501,9 @@ class FakeServer:
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
         return []
 
+    def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
+        pass
+
     def now(self) -> FakeProgress:
         return self._progress(len(self.database.log))
 

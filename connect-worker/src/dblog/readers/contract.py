@@ -408,6 +408,11 @@ class Check(Protocol):
         watermark table, which is made here where it is missing; None where nothing is read from tables, or nothing may be written.
         """
 
+    def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
+        """Have the log hold the rows of all tables that were checked, where the server asks for that and it is ours to order. ``lacking`` is called ahead of
+        it, if at all, with the tables whose rows the log has not held until now: from then on nothing at the server shows that a dump has to bring them. # I3
+        """
+
 
 class RequestCheck(Protocol):
     """Whether a requested dump could be carried out. Asked from any thread, on connections of its own."""
@@ -447,6 +452,8 @@ class TaskContext:
     patience: Callable[[Callable[[], Any]], Any]
     """Waits out a server that is away."""
     clock: Clock
+    joined: frozenset[TableId] = frozenset()
+    """Tables that joined the connector, or its log, while it had a position already, and of which its dump has rows left."""
 
 
 class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, RequestCheck, Protocol):

@@ -189,6 +189,7 @@ class Interleaver:
         """By table and lane; None: of all its lanes."""
         self._shrink: set[tuple[TableId, int]] = set()
         self._held: frozenset[TableId] = frozenset()
+        self._held_for = ""
         self._coming: deque[TableId] = deque(maxlen=COMING_MAX)
         self._notes = ChunkNotes()
         self._stuck: dict[tuple[TableId, int], tuple[Key | None, int]] = {}
@@ -252,9 +253,9 @@ class Interleaver:
             self._notes.read(self._read_for.get(table, INITIAL), table)
 
     def troubles(self, identity: str) -> dict[TableId, str]:
-        """Why tables of a dump wait for their next chunk."""
+        """Why tables of a dump wait for their next chunk; beside them those that are held, of any dump."""
         with self._changed:
-            return self._notes.troubles(identity)
+            return self._notes.troubles(identity) | dict.fromkeys(self._held, self._held_for)
 
     def forget_notes(self, identity: str) -> None:
         """Nobody watches the dump any more."""
@@ -529,7 +530,7 @@ class Interleaver:
     def hold(self, tables: frozenset[TableId], reason: str) -> bool:
         """Open no window of these tables, and of no others but these, until the next call. True: some tables are held no longer."""
         with self._changed:
-            before, self._held = self._held, tables
+            before, self._held, self._held_for = self._held, tables, reason
             for table in tables - before:
                 if self._dump is not None and table in self._dump.left:  # a busy server prepares XA transactions all the time
                     log.info("the table's dump waits", table=str(table), reason=reason)

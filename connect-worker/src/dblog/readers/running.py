@@ -105,6 +105,7 @@ class Running:
         self._threads: list[threading.Thread] = []
         self.queue = BlockingQueue(records_max=options.queue_records_max, bytes_max=options.queue_bytes_max)
         self._patience = patience = Patience(stopped=self._stopped, policy=options.retry_policy, clock=clock)
+        left = beginning.dump.left if beginning.dump is not None else {}
         context = TaskContext(
             run=options.run,
             watermark_name=options.watermark_name,
@@ -112,6 +113,7 @@ class Running:
             stopped=self._stopped,
             patience=patience,
             clock=clock,
+            joined=frozenset(table for table in beginning.joined if table in left),
         )
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
         self._ahead = EncodersAhead(records.encoders, together=records.registered_together)

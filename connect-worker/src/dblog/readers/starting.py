@@ -253,7 +253,7 @@ class _Start:
             known = 0 if dump is None else dump.joins
             if added := rule.of(table for table, (number, _) in found.joined.items() if number > known):
                 named = [str(table) for table in added[:TABLES_NAMED_MAX]]
-                log.info("tables that were new or parked are dumped", count=len(added), tables=named)
+                log.info("tables that were new, parked or not in the log are dumped", count=len(added), tables=named)
                 dump = (dump or dump_of(run, ())).with_new(added)
         if plan.unfinished and not plan.new_dump:
             dump = (dump or dump_of(run, ())).with_progress(self._taken_over(plan.unfinished, found.timeline))
@@ -296,6 +296,8 @@ class _Start:
         """
         old = self._new_timeline()
         self._history.recover(old)
+        lacking: set[TableId] = set()
+        self._server.complete_log(lacking.update)
         before, progress = self._positioned_catalog(self._server.begin)
         progress.epoch = self._next_epoch(max(epoch_above, epoch_of(old.newest)))
         end = self._server.now()
@@ -310,14 +312,17 @@ class _Start:
         timeline = self._new_timeline()
         timeline.databases.update(self._server.read_databases())
         for table in before if plan.log_from is From.NOW else ():
-            timeline.put(table, progress.sequence, note=progress.note())
+            joins = {JOINED: 1} if table.id in lacking and plan.new_dump else {}  # a log that began earlier has not all rows of it
+            timeline.put(table, progress.sequence, note={**progress.note(), **joins})
         dropped = [table for table in old.tables() if not timeline.versions(table)]
         self._history.save(timeline, [*timeline.tables(), *dropped], databases={*timeline.databases, *old.databases})
         self._history.begin_epoch(timeline, progress.sequence)
         if not before:
             log.warning("no table matches the include lists yet; tables that are created later are captured")
         log.info("schemas read", tables=len(before), **progress.note())
-        return _Recovered(progress=progress, timeline=timeline, joined={}, expected=expected, reports=self._reports(), log_end=log_end)
+        return _Recovered(
+            progress=progress, timeline=timeline, joined=timeline.joined(), expected=expected, reports=self._reports(), log_end=log_end
+        )
 
     def _reports(self) -> tuple[Any, ...]:
         """What the schema-change topic gets of a first start."""
@@ -390,10 +395,22 @@ class _Start:
                 timeline.put(table, joined, note={**end.note(), JOINED: number} if joined <= progress.sequence else end.note())
         if new_tables or parked:
             self._history.save(timeline, [*new_tables, *parked])
+        self._server.complete_log(lambda tables: self._join_again(timeline, tables, number))
         reports = self._reports() if offset.get(UNREPORTED) else ()
         return _Recovered(
             progress=progress, timeline=timeline, joined=timeline.joined(), expected=tuple(expected), reports=reports, log_end=end.sequence
         )
+
+    def _join_again(self, timeline: Timeline, tables: list[TableId], number: int) -> None:
+        """Tables whose rows the log has not held until now join once more, and are dumped. The history has that ahead of what makes them like any other, so a
+        start that is killed behind it, or an offset that does not have their dump, forgets none. # I3
+        """
+        known = [table for table in tables if timeline.versions(table)]
+        if not self._options.dump.goes_on:  # of a table that is new and that nothing dumps, no record lacks
+            self._options.dump.refuse_left_out(known, "the log has not held the rows of some tables until now")
+        for table in known:
+            timeline.note_joined(table, timeline.versions(table)[-1].position, number)
+        self._history.save(timeline, known)
 
     def _recover(self, timeline: Timeline) -> int:
         """How many tables the history has, which fill the timeline."""

@@ -87,6 +87,10 @@ class BinlogServer:
             read_only=not writes_watermarks(self.settings),
         )
 
+    def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
+        """It holds all rows."""
+        del lacking
+
     def now(self) -> LogProgress:
         """The log's end. Read marks compare by it, so in read-only mode nothing in front of it may be missing in its GTIDs."""
         written = writes_watermarks(self.settings)

@@ -24,6 +24,7 @@ from dblog.dialects.postgres.pgoutput.streamed import StreamedTransactions
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
+from dblog.dialects.postgres.task.joined import Joined
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.task.unsent_values import UnsentValues
@@ -33,7 +34,7 @@ from dblog.dialects.postgres.wire.log import LogConnection
 from dblog.errors import BadRowsError, ServerChangedError
 from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
-from dblog.readers.items import LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
+from dblog.readers.items import LogCounts, LogItem, LogRows, Moved, Signals, Statement, Unusable, Watermarks
 from dblog.readers.start import may_start_over
 
 log = structlog.get_logger(__name__)
@@ -55,10 +56,7 @@ class PostgresLog:
         context: TaskContext,
         *,
         signal_tables: frozenset[TableId],
-        put_back: frozenset[TableId] = frozenset(),
     ) -> None:
-        """``put_back``: tables that the publication lacked until this run."""
-        self._put_back = put_back
         self._connections = connections
         self._schemas = schemas
         self._resolve = resolve
@@ -68,6 +66,7 @@ class PostgresLog:
         statement = connections.settings.text_or_none("heartbeat.action.query")
         self._heartbeat = None if statement is None else HeartbeatQuery(statement, connections.open_heartbeat)
         self._unsent_values = UnsentValues(connections, context)
+        self._joined = Joined(connections, context)
         self._confirms = confirms_log(connections.settings)
         self._confirmed: ConfirmedLsn | None = None
         self._reader: PostgresReader | None = None
@@ -100,14 +99,13 @@ class PostgresLog:
             StreamedTransactions(tempfile.TemporaryFile) if self._connections.streams else None,
             schemas=self._schemas,
             messages=self._messages,
-            put_back=self._put_back,
+            joined=self._joined,
             at=at.at,
             epoch=at.epoch,
             timeline=at.timeline,
             database=at.database,
             starts_over=may_start_over(settings.text("snapshot.mode")),
         )
-        self._put_back = frozenset()
         return self._reader
 
     def end(self, *, epoch: int) -> Position:
@@ -146,7 +144,7 @@ class PostgresReader:
         *,
         schemas: PostgresSchemas,
         messages: LogicalMessages,
-        put_back: frozenset[TableId],
+        joined: Joined,
         at: LogOffset,
         epoch: int,
         timeline: int,
@@ -159,7 +157,7 @@ class PostgresReader:
         self._streamed = streamed
         self._schemas = schemas
         self._messages = messages
-        self._put_back = put_back
+        self._joined = joined
         self._at = at
         self._epoch = epoch
         self._resumed = sequence_at(at, epoch=epoch)
@@ -196,6 +194,7 @@ class PostgresReader:
 
     def items(self) -> Iterator[LogItem]:
         """What the bytes that arrived hold."""
+        yield from self._joined.held(self._at.lsn)  # ahead of a watermark that would close a window
         data, self._received = self._received, b""
         for piece in (data,) if self._streamed is None else self._streamed.take(data):
             yield from self._feed(piece)
@@ -204,13 +203,9 @@ class PostgresReader:
 
     def flush(self) -> Iterator[LogItem]:
         """The rows that were kept back."""
-        if self._put_back:
-            tables, self._put_back = self._put_back, frozenset()
-            yield OnlyByDump(
-                tables=sorted(tables), reason="the publication lacked the table until now, and so does the log what was written to it"
-            )
         yield from self._decoded(self._decoder.flush())
         yield from self._found_out()
+        yield from self._joined.held(self._at.lsn)
 
     def forget_tables(self) -> None:
         """Ask for the encoder of each table again."""

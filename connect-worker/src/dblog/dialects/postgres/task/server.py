@@ -66,8 +66,8 @@ class PostgresServer:
         self.signal_tables = signal_tables
         self._overrides = Overrides(connections.settings.originals)
         self._numbered: dict[int, Table] = {}
-        self._put_back: frozenset[TableId] = frozenset()
-        """Tables that the publication lacked until now: what was written to them meanwhile is in no log."""
+        self._lacking: list[TableId] = []
+        """Tables that the publication lacks, and that are to be added."""
         self._includes: Callable[[TableId], bool] = lambda _table: False
         self._publication_is_new = False
 
@@ -83,7 +83,7 @@ class PostgresServer:
     # ---- start
 
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
-        """Everything that the server must offer; then the publication is made, or made whole, where it is ours to make."""
+        """Everything that the server must offer; then the publication is made, where it is ours to make."""
         del watermarks
         warnings = check_configured(
             self.session, self.settings, tables=tables, plans=self._plans, signal_tables=self.signal_tables, named=named, starts=True
@@ -106,10 +106,18 @@ class PostgresServer:
             self._publication_is_new = True
             if mode == "no_tables" and wanted:  # what is written to them until then would be in no record
                 raise DefiniteError(lacks_tables(name, wanted))
-        elif mode == "filtered" and not found.all_tables and (absent := [table for table in wanted if table not in found.tables]):
-            log.info("adding tables to the publication", publication=name, tables=[str(table) for table in absent[:20]])
-            add_tables(self.session, found, absent)
-            self._put_back = frozenset(absent)
+        elif mode == "filtered" and not found.all_tables:
+            self._lacking = [table for table in wanted if table not in found.tables]
+
+    def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
+        """The publication gets the tables that it lacks."""
+        if not self._lacking:
+            return
+        name = self.connections.publication
+        lacking([table for table in self._lacking if table not in self.signal_tables])
+        log.info("adding tables to the publication", publication=name, tables=[str(table) for table in self._lacking[:20]])
+        add_tables(self.session, name, self._lacking)
+        self._lacking = []
 
     def now(self) -> PostgresProgress:
         """The log's end."""
@@ -244,7 +252,7 @@ class PostgresServer:
     def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> PostgresLog:
         """The log."""
         assert isinstance(schemas, PostgresSchemas), "made by this dialect"
-        return PostgresLog(self.connections, schemas, resolve, context, signal_tables=self.signal_tables, put_back=self._put_back)
+        return PostgresLog(self.connections, schemas, resolve, context, signal_tables=self.signal_tables)
 
     def open_watch(self, abort: Abort) -> PostgresWatch:
         """A session of its own for questions about the log."""

@@ -87,7 +87,8 @@ class PostgresWatch:
         if lacking and lacking != self._lacking:
             log.warning(
                 "the publication lacks captured tables: what is written to them is in no record",
-                reason=lacks_tables(self._publication, sorted(lacking)) + "; then dump those that had been captured",
+                reason=lacks_tables(self._publication, sorted(lacking))
+                + "; then, when the transactions that were open at that time have ended, dump those that had been captured",
             )
         self._lacking = lacking
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,15 @@ _ENDS_SQL = (
     f"SELECT ({LOG_END_SQL})::text, "
     f"CASE WHEN pg_catalog.pg_is_in_recovery() THEN ({LOG_END_SQL}) ELSE pg_catalog.pg_current_wal_flush_lsn() END::text, "
     "(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')::int"
+)
+
+_WRITERS_SQL = (
+    "SELECT n.nspname, c.relname, l.virtualtransaction FROM unnest(%s::text[], %s::text[]) AS t (schema, name) "
+    "JOIN pg_catalog.pg_namespace n ON n.nspname = t.schema JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.name "
+    "CROSS JOIN LATERAL (SELECT c.oid AS number UNION SELECT p.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) p) AS r "
+    "JOIN pg_catalog.pg_locks l ON l.relation = r.number AND l.locktype = 'relation' "
+    "WHERE l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) "
+    "AND l.granted AND l.mode IN ('RowExclusiveLock', 'AccessExclusiveLock')"
 )
 
 
@@ -154,6 +163,13 @@ class Session:
         }
         ours = [one for one in under_way.split(",") if one and int(one) % (1 << 32) not in others]
         return f"{xmin}:{xmax}:{','.join(ours)}"
+
+    def writers(self, tables: Collection[TableId]) -> set[tuple[TableId, str]]:
+        """(Table, transaction) of those under way, idle and prepared ones too, that may have written to one of the tables: who writes has locked the table,
+        or the partition, until its transaction is over, and is visible before the lock is gone (xact.c, CommitTransaction).
+        """
+        rows = self.query(_WRITERS_SQL, ([table.database for table in tables], [table.name for table in tables]), doing="listing writers")
+        return {(TableId(schema, name), transaction) for schema, name, transaction in rows}
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """Rows by the statistics; of a table that was never analysed what the planner takes for granted, by its size."""

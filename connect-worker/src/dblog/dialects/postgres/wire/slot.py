@@ -231,6 +231,15 @@ def find_publication(session: Session, name: str) -> Publication | None:
     )
 
 
+def publishes_all(session: Session, name: str) -> bool:
+    """Whether it is of all tables, also of those that are made later."""
+    return bool(
+        session.wire.one(
+            "SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = %s", (name,), doing=f"looking for the publication {name}"
+        )
+    )
+
+
 def follow_publication(session: Session, name: str) -> Publication | None:
     """Tables have the columns that the publication lists, and rows of partitions come as it has them, if it is there, whatever the configuration would make.
     The publication.
@@ -284,11 +293,11 @@ def _make_it_yourself(session: Session, name: str, tables: Sequence[TableId] | N
     return f"run there as {who}: {statement}; or set publication.autocreate.mode=disabled and make it yourself"
 
 
-def add_tables(session: Session, publication: Publication, tables: Sequence[TableId]) -> None:
-    """Have it publish these as well."""
-    statement = f"ALTER PUBLICATION {quote(publication.name)} ADD TABLE {', '.join(map(quote_table, tables))}"
+def add_tables(session: Session, publication: str, tables: Sequence[TableId]) -> None:
+    """Have it publish these as well. Nobody who writes to them is waited for: what a transaction has written to them until then is in no record."""
+    statement = f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(map(quote_table, tables))}"
     try:
-        session.query(statement, doing=f"adding tables to the publication {publication.name}")
+        session.query(statement, doing=f"adding tables to the publication {publication}")
     except PrivilegeError as e:
         message = f"{e}; run there as the owner of the publication and the tables: {statement}"
         raise PrivilegeError(message) from e
