@@ -387,6 +387,18 @@ def test_a_table_that_is_put_back_into_the_publication_is_dumped_though(
     assert how == "the start is killed" or not lost
 
 
+def test_a_table_that_is_new_to_the_publication_is_followed_where_nothing_is_dumped(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "filtered", "snapshot.mode": "no_data"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)")
+    follower.start()
+    sentinel(follower)
+    follower.sql("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)")
+    follower.restart()
+    follower.sql("INSERT INTO u VALUES (2)")
+    follower.until(lambda: [row["id"] for row in follower.rows.get("u", {}).values()] == [2])
+    follower.task.stop()
+
+
 def test_a_table_that_is_put_back_is_refused_where_nothing_may_dump_it(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "filtered", "snapshot.mode": "no_data"})
     follower.sql("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
