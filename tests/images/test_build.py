@@ -39,6 +39,7 @@ def built(image: Image) -> None:
     assert {WORKER: "confluent-kafka", SINK: "pyspark"}[image] in {part["name"] for part in materials["components"]}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(BUILD_S_MAX + 300)
 def test_the_worker_s_image_is_built_within_its_size_with_its_compiled_parts(builder: Engine, tmp_path: Path) -> None:
     built(WORKER)

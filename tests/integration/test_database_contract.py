@@ -68,6 +68,7 @@ class GivenServer:
         return Follower(self.server, self.database, **config)
 
 
+@pytest.mark.either_server
 class TestServers(StatementLogContract):
     @pytest.fixture
     def given(self, source: Database) -> Iterator[GivenServer]:

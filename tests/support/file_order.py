@@ -8,7 +8,6 @@ process for the sink's files the others joined it at the end, each with a JVM of
 from xdist.scheduler import LoadFileScheduling
 
 LONG = (
-    "tests/images/test_build.py",
     "tests/docs/test_readme.py",
     "tests/sink/snapshots/test_manifest.py",
     "tests/sink/delta/test_upsert.py",

@@ -30,7 +30,8 @@ def job(spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: P
     return Job(spark, kafka, registry, tmp_path)
 
 
-@pytest.mark.parametrize("repaired", [pytest.param(False, id="parked"), pytest.param(True, marks=pytest.mark.long, id="and repaired")])
+@pytest.mark.long
+@pytest.mark.parametrize("repaired", [pytest.param(False, id="parked"), pytest.param(True, id="and repaired")])
 def test_records_that_kafka_has_deleted_park_their_table_and_the_others_go_on(job: Job, *, repaired: bool) -> None:
     lost, remade, fine = job.table("lost"), job.table("remade"), job.table("fine")
     job.create(lost, remade, fine)

@@ -91,7 +91,7 @@ def lines(sink: Sink, kind: str) -> list[dict]:
 @pytest.mark.parametrize(
     ("seed", "moves", "batches", "steps"),
     [
-        pytest.param(2, 3, 1, ("published",), id="few"),
+        pytest.param(2, 3, 1, ("published",), id="few", marks=pytest.mark.long),
         pytest.param(2, 16, 4, STEPS, marks=pytest.mark.long, id="many"),
     ],
 )
