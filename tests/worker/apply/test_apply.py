@@ -330,9 +330,10 @@ def test_problems_of_a_former_life_are_not_taken_for_this_ones(group, wanted, tm
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         arguments = command("apply", wanted, "--url", url, "--login", login, "--every", 1, "--problems-file", problems)
-        with GuardedProcess("connectors apply", arguments, log=tmp_path / "log", ready=lambda: problems.stat().st_mtime > 0):
-            silent.accept()[0].close()  # the round has begun
-
+        with (
+            GuardedProcess("connectors apply", arguments, log=tmp_path / "log", ready=lambda: problems.stat().st_mtime > 0),
+            silent.accept()[0],  # the round has begun, and has no answer yet
+        ):
             assert problems.read_text().startswith("all: ")
 
 
