@@ -77,8 +77,10 @@ class PostgresSchemas:
     # ---- the contract
 
     def read_table_map(self, table_map: Relation) -> tuple[TableId, Seen, Merge]:
-        """Name, columns and key of a Relation message."""
-        table = TableId(table_map.schema, table_map.name)
+        """Name, columns and key of a Relation message. The server does not send another where a partitioned table is renamed whose rows come under its name: it
+        notes with each partition whether it has. So the name is the one that was found out for its number.
+        """
+        table = self.numbers.get(table_map.number, TableId(table_map.schema, table_map.name))
         return table, Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map)), merged
 
     def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
@@ -183,15 +185,16 @@ class PostgresSchemas:
         if not asked.tables or at.in_transaction or at.lsn < asked.end:
             return
         self._asked = _Asked()
+        of_tables = {table_id: self._of_tables.get(table_id) for table_id in asked.tables}  # as they were: one may take the other's name
         for table_id in sorted(asked.tables):
-            number, state = self._of_tables.get(table_id), self._timeline.state_at(table_id, position)
+            number, state = of_tables[table_id], self._timeline.state_at(table_id, position)
             if not isinstance(state, Known):
                 continue
             name = table_id if number is None else asked.numbers.get(number)
             now = asked.found.get(table_id if name is None else name)
             if now is None:
                 yield Dropped(table_id)
-            elif name is None:
+            elif name is None or (name != table_id and state.table.number not in (None, number)):
                 self._take_number(asked, now.id)
                 yield MadeAgain(now)
             elif now != state.table:
