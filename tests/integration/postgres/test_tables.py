@@ -687,3 +687,25 @@ def test_a_captured_table_that_the_publication_lacks_while_the_connector_runs_is
     assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."u"; or leave the tables out' in of_one
     assert of_one.endswith("; then, when the transactions that were open at that time have ended, dump those that had been captured")
     assert 'ADD TABLE "public"."a_new_one", "public"."u"' in of_two
+
+
+def test_rows_under_their_root_s_name_have_its_new_one_once_a_dump_has_found_it_out(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": "true"})
+    follower.sql(
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE leaf PARTITION OF root FOR VALUES FROM (0) TO (100)",
+        "CREATE TABLE other (id INT PRIMARY KEY, n INT NOT NULL)",
+        "INSERT INTO root VALUES (1, 'a')",
+        "INSERT INTO other VALUES (7, 7)",
+    )
+    follower.start().until_dumped()
+    follower.sql("INSERT INTO root VALUES (2, 'b')")  # the server describes the root with this row, and not again
+    follower.until_equal("root")
+    follower.sql("BEGIN; ALTER TABLE root RENAME TO between; ALTER TABLE other RENAME TO root; ALTER TABLE between RENAME TO other; COMMIT")
+    follower.ask(r"public\.(root|other)")
+    follower.until(lambda: {"id": 2, "v": "b"} in follower.rows["other"].values())
+
+    follower.sql("INSERT INTO other VALUES (3, 'c')")
+
+    follower.until(lambda: {"id": 3, "v": "c"} in follower.rows.get("other", {}).values())
+    follower.task.stop()
