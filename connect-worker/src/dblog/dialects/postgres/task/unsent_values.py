@@ -31,6 +31,8 @@ class UnsentValues:
     def __init__(self, connections: Connections, context: TaskContext) -> None:
         self._connections = connections
         self._context = context
+        self._visible: int | None = None
+        """The transaction that was found visible last: one may change many keys."""
 
     def __call__(self, plan: TablePlan, body: bytes, xid: int) -> bytes:
         """The update (its message behind the table's number) of the transaction ``xid`` with what the table has of it. As it is where the row is not there
@@ -51,7 +53,9 @@ class UnsentValues:
         """What the row of this key has, once the transaction is visible: until then another row may have the key."""
         statement = sql.copy_out(sql.columns_by_key(plan.table, columns, [key]))
         try:
-            self._context.patience(lambda: self._require_visible(xid))
+            if xid != self._visible:
+                self._context.patience(lambda: self._require_visible(xid))
+                self._visible = xid
             rows: bytes = self._context.patience(lambda: self._rows(statement))
         except _NotReadableError as e:
             log.warning("a large value beside a changed key cannot be read", table=str(plan.table.id), reason=discreet(e))
