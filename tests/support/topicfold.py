@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from demo.rest import NO_TLS
 WIRE_HEADER = struct.Struct(">bI")
 READ_TIMEOUT_S = 30.0
 VIOLATIONS_MAX = 10
+NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 class Registry:
@@ -106,7 +108,7 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | 
         if known.error is not None:
             return
         for partition in known.partitions:
-            end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_TIMEOUT_S)[1]
+            end = _watermarks(consumer, TopicPartition(topic, partition))[1]
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
             ended = False
             while not ended:
@@ -126,6 +128,19 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | 
         consumer.close()
 
 
+def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """First and next offset. A topic made a moment ago is described before its leader answers for it ("not leader for partition"), so a passing error is asked again."""
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(partition, timeout=READ_TIMEOUT_S)
+            return low, high
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
 def last_value(bootstrap: str, topic: str) -> bytes | None:
     """The value of the newest record of a topic of one partition; None when there is no topic or no record."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "topicfold", "enable.auto.commit": False, "log_level": 3})
@@ -133,7 +148,7 @@ def last_value(bootstrap: str, topic: str) -> bytes | None:
         partition = TopicPartition(topic, 0)
         if topic not in consumer.list_topics(timeout=READ_TIMEOUT_S).topics:
             return None
-        low, high = consumer.get_watermark_offsets(partition, timeout=READ_TIMEOUT_S)
+        low, high = _watermarks(consumer, partition)
         if high == low:
             return None
         consumer.assign([TopicPartition(topic, 0, high - 1)])
