@@ -14,10 +14,13 @@ from typing import Any
 
 import psycopg2
 import pytest
+from dblog.dialects.postgres.task import schemas
+from dblog.dialects.postgres.wire.connect import Wire
 from stack import Postgres
 from stack.process import wait_until
+from structlog.testing import capture_logs
 from support.in_windows import SourceWithWindows
-from support.postgres import connected
+from support.postgres import connected, execute
 from support.postgres_follower import PostgresFollower, drop_slots
 
 ROWS = 60
@@ -518,3 +521,39 @@ def test_whatever_is_altered_under_writes_and_restarts_the_fold_is_the_tables_ro
             "\n".join([*tables.done, *(f"{name}: {rows[:3]}" for name, rows in differences(follower, tables).items())])
         ) from None
     follower.task.stop()
+
+
+def test_what_the_catalog_had_of_a_table_does_not_undo_what_the_log_shows_behind_it(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log ends at a place when the catalog is asked; what the answer says comes to effect there, with further changes of the table behind it by then."""
+    follower = PostgresFollower(postgres, database)
+    make(follower)
+    follower.start()
+    follower.until_dumped()
+    log_end, asked = schemas.settled_log_end, []
+
+    def altered_behind(wire: Wire) -> tuple[int, int]:
+        if asked:
+            return log_end(wire)
+        follower.sql("INSERT INTO b (id) VALUES (1000)")  # the log goes on, so that the answer waits for it
+        asked.append(log_end(wire))
+        follower.sql("ALTER TABLE a ADD later INT", "INSERT INTO a (id, n, later) VALUES (1000, 1, 7)")
+        ((end,),) = execute(postgres, "SELECT pg_current_wal_lsn()")
+        sent = f"SELECT sent_lsn >= '{end}' FROM pg_stat_replication WHERE application_name = 'dblog log {follower.name}'"
+        wait_until(lambda: execute(postgres, sent) == [(True,)], timeout_s=30, what="the walsender to send all of it")
+        return asked[0]
+
+    monkeypatch.setattr(schemas, "settled_log_end", altered_behind)
+    with capture_logs() as lines:
+        follower.sql("ALTER TABLE a DROP name, ADD name TEXT", "INSERT INTO a (id, n, name) VALUES (999, 1, 'x')")
+        follower.until(lambda: '{"id":1000}' in follower.rows["a"])
+        follower.sql("INSERT INTO a (id, n, later) VALUES (1001, 1, 8)")
+        follower.until(lambda: '{"id":1001}' in follower.rows["a"])
+    follower.until_dumped()
+    follower.task.stop()
+
+    assert asked
+    assert follower.rows["a"]['{"id":1001}']["later"] == 8
+    assert all("later" in row for row in follower.rows["a"].values())
+    assert not [line for line in lines if line.get("reason", "").startswith("the log contradicts")]

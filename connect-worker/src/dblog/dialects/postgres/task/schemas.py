@@ -142,6 +142,8 @@ class PostgresSchemas:
         change = self._change(table_id, before, relation)
         if change is not None:
             self._newest[relation.number] = change.table if isinstance(change, MadeAgain) else change.after
+            if not self._asked.tables.isdisjoint((table_id, former)):
+                self._connections.doubts.add(table_id)  # the message may be newer than what the catalog had of it, so it is asked again
         return change
 
     def _change(self, table_id: TableId, before: Table | None, relation: Relation) -> RelationChanged | MadeAgain | None:
