@@ -315,6 +315,15 @@ def test_policies_that_hide_rows(postgres: Postgres, database: str, reader: dict
     assert f'ALTER ROLE "{reader["database.user"]}" BYPASSRLS;' in text
 
 
+def test_a_slot_that_goes_with_each_stop_and_a_mode_that_never_dumps_again(postgres: Postgres, database: str) -> None:
+    drops = {"slot.drop.on.stop": "true"}
+
+    (warning,) = checked(follower_of(postgres, database, **drops))
+
+    assert "set snapshot.mode=when_needed" in warning
+    assert checked(follower_of(postgres, database, **drops, **{"snapshot.mode": "when_needed"})) == []
+
+
 # --- signals and predicates -------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import pytest
 from dblog.core.dumprequests import INITIAL
 from dblog.dialects.postgres.task import server as task_server
 from dblog.dialects.postgres.task.log import PostgresReader
+from dblog.dialects.postgres.wire import slot
 from dblog.errors import DefiniteError, ServerChangedError, TransientError
 from stack import Postgres, Postgres18
 from support.postgres import connected, execute, new_database
@@ -863,3 +864,55 @@ def test_rows_of_a_root_that_is_no_table_of_the_connector_have_its_key(postgres:
     ops, names = follower.ops("root"), keys(follower, "root")
     follower.task.stop()
     assert (ops, names) == (["c", "u", "d"], [])
+
+
+def slots(follower: PostgresFollower) -> list[Any]:
+    name = follower.config["slot.name"]
+    return execute(follower.server, f"SELECT slot_name FROM pg_replication_slots WHERE slot_name = '{name}'")
+
+
+def test_a_slot_that_is_dropped_with_an_ordered_stop_is_made_again_and_everything_dumped(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"slot.drop.on.stop": "true", "snapshot.mode": "when_needed"})
+    follower.sql(
+        "CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')"
+    )
+    follower.start()
+    follower.until_dumped()
+    sentinel(follower)
+
+    follower.task.leave()
+    assert slots(follower) == []
+    follower.sql("UPDATE t SET v = 'changed' WHERE id = 2", "INSERT INTO t VALUES (3, 'c')")
+    follower.restart()
+    follower.until(lambda: '{"id":3}' in keys(follower, "t"))
+    follower.until_equal("t")
+
+    follower.restart()  # killed: the slot stays
+    assert len(slots(follower)) == 1
+    follower.task.stop()
+
+
+def test_behind_a_slot_that_was_dropped_with_a_stop_nothing_is_passed_over_in_silence(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"slot.drop.on.stop": "true"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+    sentinel(follower)
+
+    follower.task.leave()
+    with pytest.raises(DefiniteError, match=r"is not there any more.*snapshot\.mode=when_needed"):
+        follower.restart()
+
+
+def test_a_slot_that_somebody_else_reads_by_then_stays(postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot, "_FREED_TRIES", 2)
+    follower = PostgresFollower(postgres, database, **{"slot.drop.on.stop": "true"})
+    follower.sql("CREATE TABLE z (id INT PRIMARY KEY)")
+    follower.start()
+    follower.until_dumped()
+
+    follower.parts().source.leave()
+
+    assert len(slots(follower)) == 1
+    sentinel(follower)
+    follower.task.stop()

@@ -249,7 +249,6 @@ REFUSED = [
     ("plugin.name", "wal2json", ("does not read the JSON of wal2json", "plugin.name=pgoutput")),
     ("plugin.name", "wal2json_rds_streaming", ("does not read the JSON of wal2json_rds_streaming",)),
     ("plugin.name", "test_decoding", ("Value must be one of pgoutput",)),
-    ("slot.drop.on.stop", "true", ("would be lost", "use false", "pg_drop_replication_slot")),
     ("slot.stream.params", "add-tables=public.a;include-lsn=true", ("sets those of pgoutput by itself", "remove it from the key")),
     ("slot.stream.params", "origin=local", ("origin must be one of any, none",)),
     ("xmin.fetch.interval.ms", "1000", ("does not write source.xmin yet", "remove the key")),

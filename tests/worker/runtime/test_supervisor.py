@@ -60,6 +60,7 @@ class CountingTask:
         self.next = 1
         self.stopped = 0
         self.committed: list[OffsetMap] = []
+        self.left: list[list[OffsetMap]] = []
 
     @property
     def desk(self) -> Any:
@@ -94,6 +95,9 @@ class CountingTask:
 
     def stop(self) -> None:
         self.stopped += 1
+
+    def leave(self) -> None:
+        self.left.append(list(self.committed))
 
     def metrics(self) -> dict[str, float]:
         return {"next": float(self.next), **self.world.numbers}
@@ -477,6 +481,27 @@ def test_a_stop_commits_what_has_been_sent(world: World) -> None:
     assert world.exit_code == 0
     assert world.stored()[-1] == 20
     assert world.tasks[0].committed[-1] == {"n": 20}
+
+
+def test_what_others_keep_for_a_task_is_given_up_behind_an_ordered_stop_alone_once_all_is_stored(world: World) -> None:
+    world.poll_errors[11] = TransientError("the database went away")
+    world.start()
+    assert len(world.records(world.topic, 20)) == 20
+
+    world.stop()
+
+    assert [task.left for task in world.tasks[:-1]] == [[]]
+    assert [committed[-1] for committed in world.tasks[-1].left] == [{"n": 20}]
+
+
+def test_a_task_that_fails_gives_nothing_up(world: World) -> None:
+    world.poll_errors[8] = DefiniteError("shop.orders cannot be decoded")
+    world.start()
+    world.wait_state("FAILED")
+
+    world.stop()
+
+    assert [task.left for task in world.tasks] == [[]]
 
 
 def test_a_stop_in_front_of_brokers_that_take_nothing_more_stores_what_they_had_acknowledged(world: World, own_folder: Path) -> None:

@@ -7,9 +7,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
+import structlog
+
 from dblog.clock import Clock
 from dblog.config.options import Settings
 from dblog.core.dumprequests import DumpRequest
+from dblog.errors import DblogError, discreet
 from dblog.model import Batch, Headers, OffsetMap
 from dblog.readers.contract import Source
 from dblog.readers.dumpdesk import DumpDesk
@@ -21,6 +24,8 @@ from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.starting import Starting
 from dblog.readers.tally import TABLES_MAX
+
+log = structlog.get_logger(__name__)
 
 
 class ReaderTask:
@@ -55,6 +60,7 @@ class ReaderTask:
             signal_topic=signal_topic,
             signal_file=signal_file,
         )
+        self._source = source
         self._requests = requests
         self._running: Running | None = None
         self.partition: Mapping[str, str] = {"server": settings.text("topic.prefix")}
@@ -93,6 +99,16 @@ class ReaderTask:
         """End the threads and close the connections. From any state, also twice: a start that fails has closed what it opened."""
         if self._running is not None:
             self._running.stop()
+
+    def leave(self) -> None:
+        """Stop, and give up what the server keeps for the connector, where it is configured so. What cannot be given up stays, and nothing is lost by it."""
+        if not self._source.leaves:
+            return
+        self.stop()
+        try:
+            self._source.leave()
+        except DblogError as e:
+            log.warning("what the server keeps for the connector stays there", reason=discreet(e))
 
     def take_topics_ahead(self) -> list[str]:
         """Topics whose first records come soon, since the last call."""

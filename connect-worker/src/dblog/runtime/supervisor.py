@@ -170,6 +170,9 @@ class SourceTask(Protocol):
     def stop(self) -> None:
         """End the readers; may be called from any state, also twice."""
 
+    def leave(self) -> None:
+        """It was ordered to stop, and all is stored: give up what others keep for it, where it is configured so. It is stopped behind this in any case."""
+
     def metrics(self) -> dict[str, float]:
         """Numbers for the herder; ``lag_ms`` speaks of what has not been polled yet."""
 
@@ -307,7 +310,9 @@ class Supervisor:
             self._report_state(None)
             _calm_the_collector()
             with self._stop.heeded():
-                return self._send_until_stopped(order, run, stored)
+                stored = self._send_until_stopped(order, run, stored)
+                task.leave()
+                return stored
         except TransientError as e:
             raise _RestartError(e, stored) from e
         finally:

@@ -83,15 +83,11 @@ REPLICATION_OPTIONS = (
     ),
     bool_option(
         name="slot.drop.on.stop",
-        doc="Whether the slot is dropped when the connector stops.",
+        doc="Whether the slot is dropped whenever the connector stops in order: what is changed until its next start is in no log then, so "
+        "that start dumps all again with snapshot.mode=when_needed, and stops with any other. For tests and trials.",
         default="false",
         group=REPLICATION,
         label="Drop slot on stop",
-        refused=only(
-            False,
-            because="dblog keeps the slot when the connector stops, or what is changed until its next start would be lost; use false, "
-            "and drop the slot when the connector is deleted: SELECT pg_drop_replication_slot('NAME'), by slot.name",
-        ),
     ),
     bool_option(
         name="slot.failover",

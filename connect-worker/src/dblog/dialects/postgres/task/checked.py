@@ -12,6 +12,7 @@ from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.wire.check import check
 from dblog.dialects.postgres.wire.session import Session
 from dblog.model import Table, TableId
+from dblog.readers.start import may_start_over
 
 
 def check_configured(
@@ -25,7 +26,7 @@ def check_configured(
     starts: bool = False,
 ) -> list[str]:
     """``wire.check.check`` with what the configuration says. DefiniteError with all that is missing; warnings otherwise."""
-    return check(
+    warnings = check(
         session,
         tables=tables,
         slot=settings.text("slot.name"),
@@ -41,3 +42,11 @@ def check_configured(
         named=named,
         starts=starts,
     )
+    mode = settings.text("snapshot.mode")
+    if settings.boolean("slot.drop.on.stop") and not may_start_over(mode):
+        warnings.insert(
+            0,
+            f"slot.drop.on.stop=true and snapshot.mode={mode}: behind each stop the changes until the next start are in no log, so that start will "
+            "stop; set snapshot.mode=when_needed, which dumps again then, or leave the slot where it is (slot.drop.on.stop=false)",
+        )
+    return warnings

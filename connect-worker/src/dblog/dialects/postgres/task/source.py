@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import structlog
+
 from dblog.config.options import Settings
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
@@ -11,8 +13,10 @@ from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.server import PostgresServer
 from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import connect
-from dblog.dialects.postgres.wire.slot import follow_publication
+from dblog.dialects.postgres.wire.slot import drop_slot, follow_publication
 from dblog.model import OffsetMap, TableId
+
+log = structlog.get_logger(__name__)
 
 NO_TABLE = TableId("", "")
 """Watermarks are messages of the log: no table holds them."""
@@ -36,6 +40,23 @@ class PostgresSource:
             return frozenset()
         names = self._settings.text_or_none("signal.data.collection") or ""
         return frozenset(sql.parse_table_name(name.strip()) for name in names.split(",") if name.strip())
+
+    @property
+    def leaves(self) -> bool:
+        """slot.drop.on.stop."""
+        return self._settings.boolean("slot.drop.on.stop")
+
+    def leave(self) -> None:
+        """Drop the slot, unless somebody else reads it by now."""
+        name = self._settings.text("slot.name")
+        session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=True)
+        try:
+            if drop_slot(session, name):
+                log.info("the slot is dropped (slot.drop.on.stop)", slot=name)
+            else:
+                log.warning("the slot is not dropped, for somebody reads it (slot.drop.on.stop)", slot=name)
+        finally:
+            session.close()
 
     def progress(self, offset: OffsetMap) -> PostgresProgress:
         """Read a stored offset."""

@@ -132,13 +132,28 @@ def create_slot(settings: ConnectSettings, name: str, *, version: int, failover:
         wire.close()
 
 
-def drop_slot(session: Session, name: str) -> None:
-    """Drop it, if it is there."""
+_FREED_TRIES, _FREED_INTERVAL_S = 50, 0.1
+
+
+def _await_free(session: Session, name: str) -> bool:
+    """Whether nobody reads it: the walsender of a run that has ended may not have noticed yet."""
+    for _ in range(_FREED_TRIES):
+        if not session.query("SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT NULL", (name,)):
+            return True
+        time.sleep(_FREED_INTERVAL_S)
+    return False
+
+
+def drop_slot(session: Session, name: str) -> bool:
+    """Drop it, if it is there; False where somebody reads it."""
+    if not _await_free(session, name):
+        return False
     session.query(
-        "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND active_pid IS NULL",
+        "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
         (name,),
         doing=f"dropping the slot {name}",
     )
+    return True
 
 
 _NEWER_PUBLICATION_SQL = (
@@ -147,18 +162,13 @@ _NEWER_PUBLICATION_SQL = (
 )
 """Whether the publication was made or altered behind the place up to which the slot keeps the catalog: only then may it lack there."""
 _PEEK_LIMIT_MS = 5000
-_FREED_TRIES, _FREED_INTERVAL_S = 50, 0.1
 
 
 def can_decode(session: Session, name: str, publication: str) -> bool:
     """Whether the slot's next transactions can be decoded with the publication, as far as that can be known in a moment: as many as there is time for."""
     if not session.wire.one(_NEWER_PUBLICATION_SQL, (publication, name), doing=f"looking for the publication {publication}"):
         return True
-    for _ in range(_FREED_TRIES):  # the walsender of the run before may not have noticed yet that nobody reads
-        active = session.query("SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT NULL", (name,))
-        if not active:
-            break
-        time.sleep(_FREED_INTERVAL_S)
+    _await_free(session, name)
     limit_ms = int((session.settings.statement_timeout_s or 0) * 1000)
     warnings = session.wire.connection.notices
     warnings.clear()
