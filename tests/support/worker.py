@@ -59,7 +59,7 @@ class Worker:
             f"worker {self.name}",
             [sys.executable, str(_PROGRAM), str(self.write_properties()), tasks],
             log=self.log,
-            env={"PYTHONPATH": os.pathsep.join([str(_ROOT / "connect-worker" / "src"), *sys.path])},
+            env={"PYTHONPATH": os.pathsep.join([str(_ROOT / "connect-worker" / "src"), *sys.path]), "TMPDIR": str(folder)},
             ready=self.healthy,
         )
         self.client = httpx.Client(base_url=self.url, timeout=30, verify=self.tls)

@@ -16,6 +16,8 @@ def _die_with_parent() -> None:
     pr_set_pdeathsig = 1
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        if os.getppid() != int(os.environ.get("DBLOG_HERDER_PID", os.getppid())):
+            os._exit(1)  # it was killed before
 
 
 def _leave_no_core() -> None:

@@ -26,6 +26,7 @@ from dblog.config.worker_options import DUMPS_TOPIC
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
 from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.group import Membership
+from dblog.kafka.instance import take_instance
 from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.kafka.othergroups import OtherGroups
 from dblog.kafka.registry_store import RegistryStore
@@ -111,6 +112,8 @@ def assemble(
             admin_settings=administration,
             consumer_settings=consumer,
         ),
+        instance=take_instance(*settings.items_of("bootstrap.servers"), settings.text("group.id"), worker.advertised_url),
+        further_topic=settings.text("status.storage.topic"),
     )
     herder = Herder(
         worker,

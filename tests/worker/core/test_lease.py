@@ -47,6 +47,17 @@ def test_a_lease_begins_when_its_claim_was_sent_not_when_it_was_answered():
     assert not one.leads(100.0 + SILENCE_S * LEASE_SHARE)
 
 
+def test_a_claim_of_a_run_that_is_known_to_have_ended_is_not_waited_for_and_any_other_is():
+    left = lead(worker("a"), at_s=0.0)
+
+    for ended, may in ([("a",), True], [("b",), False]):
+        one = Leadership(leader="http://a", incarnation="a again", silence_s=SILENCE_S, ended=ended)
+        one.assign()
+        one.observe(left, asked_while_assigned=True, at_s=1.0)
+        assert one.may_claim(1.0) is may
+        assert one.next_claim().number == left.number + 1
+
+
 def test_an_answer_that_comes_after_the_lease_it_gives_gives_none():
     one = worker("a")
     one.assign()

@@ -4,6 +4,7 @@ The tasks are dummies that note their starts; like real ones they end at their l
 brokers allow by default.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -321,6 +322,42 @@ def test_a_rolling_restart_does_not_let_a_waiting_group_lead_and_locks_no_new_wo
                 assert "this worker runs the connectors" not in other.log.read_text()
                 assert health(two)[:2] == (200, "healthy")
                 assert len(starts(echo)) == 2
+
+
+LONG = {**TIMES, "session.timeout.ms": "60000"}
+
+
+@pytest.mark.parametrize("standby", [False, True], ids=["alone", "beside a standby"])
+def test_a_killed_worker_that_is_started_at_once_goes_on_without_waiting_for_its_own_session(kafka, own_folder, group, echo, standby):
+    one, two = (Worker(kafka, own_folder, group, name=f"{group}-{name}", **LONG, **FEW) for name in "ab")
+    with one, two if standby else contextlib.nullcontext():
+        one.create("c", dummy_echo=str(echo))
+        one.wait_for("c", "RUNNING", "RUNNING")
+        for count in (2, 3):
+            one.process.kill()
+            one.process.start()
+            taken_over(echo, count, old_pid=starts(echo)[count - 2]["pid"])
+            running_on(one)
+        if standby:
+            assert health(two)[:2] == (200, "healthy")
+            assert "this worker runs the connectors" not in two.log.read_text()
+
+
+def test_a_worker_that_is_stopped_hands_over_to_a_standby_without_its_session_and_takes_nothing_back(kafka, own_folder, group, echo):
+    one, two = (Worker(kafka, own_folder, group, name=f"{group}-{name}", **LONG, **FEW) for name in "ab")
+    with one:
+        one.create("c", dummy_echo=str(echo))
+        one.wait_for("c", "RUNNING", "RUNNING")
+        with two:
+            until(lambda: one.url in health(two)[2], what=lambda: f"a standby, not {health(two)}")
+
+            one.process.stop()
+
+            taken_over(echo, 2, old_pid=starts(echo)[0]["pid"])
+            running_on(two)
+            one.process.start()
+            until(lambda: two.url in health(one)[2], what=lambda: f"a standby, not {health(one)}")
+            assert len(starts(echo)) == 2
 
 
 @pytest.mark.filterwarnings("ignore:list_groups")  # what replaces it asks coordinators: see kafka/othergroups.py

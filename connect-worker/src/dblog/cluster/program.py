@@ -82,7 +82,9 @@ class TaskProgram:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
                 # A secret that the worker has from a variable comes with the task's first message; anybody of the same user can read a variable.
-                env={name: text for name, text in os.environ.items() if not is_secret(name)} | self._environment,
+                env={name: text for name, text in os.environ.items() if not is_secret(name)}
+                | self._environment
+                | {"DBLOG_HERDER_PID": str(os.getpid())},
             )
         except OSError:
             ours.close()

@@ -5,12 +5,13 @@ while that it still has what another one got. So a member leads only under a **l
 which the coordinator takes from the partition's owner only; a claim that was taken is a lease from the moment it was *sent*, for ``lease_s``, and what
 runs under it ends at that moment by itself. Whoever gets the partition next reads the last claim, and waits until that has stood unchanged for
 ``silence_s``, longer than the lease, by its own clock: then the last lease has ended, whatever became of its holder and whatever the coordinator
-thinks. A leader that stops in order commits a claim without a name: nobody needs to wait for it. # I7
+thinks. A leader that stops in order commits a claim without a name: nobody needs to wait for it, nor for a run that is known to have ended. # I7
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 LEASE_SHARE = 0.8
@@ -50,8 +51,10 @@ def read_claim(number: int, metadata: str | None) -> Claim | None:
 class Leadership:
     """One worker's part in it. All times are seconds of one clock."""
 
-    def __init__(self, *, leader: str, incarnation: str, silence_s: float) -> None:
+    def __init__(self, *, leader: str, incarnation: str, silence_s: float, ended: Collection[str] = ()) -> None:
+        """``ended``: runs of this worker that have ended for certain, and all that ran under them."""
         self._leader = leader
+        self._ended = frozenset(ended)
         self._incarnation = incarnation
         self._silence_s = silence_s
         self.lease_s = silence_s * LEASE_SHARE
@@ -95,9 +98,11 @@ class Leadership:
 
     @property
     def other(self) -> Claim | None:
-        """The claim of another worker that has not stopped in order."""
+        """The claim of another worker that has not stopped in order, and may still run."""
         claim = self._seen
-        return None if claim is None or not claim.leader or claim.incarnation == self._incarnation else claim
+        if claim is None or not claim.leader or claim.incarnation == self._incarnation or claim.incarnation in self._ended:
+            return None
+        return claim
 
     @property
     def other_is_alive(self) -> bool:

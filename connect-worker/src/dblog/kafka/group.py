@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
@@ -21,6 +22,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from dblog.clock import lease_clock_s
 from dblog.core.lease import Claim, Leadership, read_claim
 from dblog.kafka.clientlog import ClientLog
+from dblog.kafka.instance import Instance
 from dblog.kafka.othergroups import OtherGroups, OtherLeader
 
 _log = structlog.get_logger("dblog.kafka.group")
@@ -34,7 +36,10 @@ _JOIN_SOON_S = 2.0
 _LOOK_LIMIT_S = 1.0
 REOPEN_S = 2.0
 _LEAVE_LIMIT_S = 3.0
-_JOIN_LIMIT_S = 8.0
+_HAND_OVER_S = 2.0
+_LEFT_S = 6.0
+"""What brokers allow at least, by default. A new member that joins meanwhile waits for it."""
+_CLOSE_LIMIT_S = 12.0
 _ANSWER_SHARE = 0.25
 """Of the silence: a claim that has no answer by then is waited for no longer. Its answer counts all the same if it comes."""
 _PASSING = frozenset(
@@ -49,6 +54,9 @@ _PASSING = frozenset(
     }
 )
 """Troubles that pass by themselves, or that other lines of the log show."""
+
+_NO_INSTANCES = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})  # noqa: SLF001
+"""Brokers from before 2.3, and those that only speak their protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,12 @@ class Membership:
         heartbeat_s: float,
         rebalance_s: float,
         others: OtherGroups | None = None,
+        instance: Instance | None = None,
+        further_topic: str = "",
     ) -> None:
-        """``others`` are looked at for a group that runs the same connectors: this worker neither joins its own nor leads while there is one."""
+        """``others`` are looked at for a group that runs the same connectors: this worker neither joins its own nor leads while there is one. ``instance``:
+        the member that it is over its runs. ``further_topic``: one that is there and belongs to nobody, for such a member to leave by.
+        """
         self.group = group
         self.silence_s = silence_s
         self._claim_partition = TopicPartition(topic, 0)
@@ -98,7 +110,14 @@ class Membership:
         self._others = others
         self._rebalance_s = max(rebalance_s, silence_s)
         self._renew_s = min(self._heartbeat_s, silence_s / 8)
-        self._leadership = Leadership(leader=url, incarnation=uuid.uuid4().hex, silence_s=silence_s)
+        self._instance = instance
+        self._further_topic = further_topic
+        self._leadership = Leadership(
+            leader=url,
+            incarnation=uuid.uuid4().hex if instance is None else instance.run,
+            silence_s=silence_s,
+            ended=() if instance is None else instance.ended,
+        )
         self._on_change: Callable[[], None] = lambda: None
         self._on_lease: Callable[[float], None] = lambda _until_s: None
         self._on_revoked: Callable[[], None] = lambda: None
@@ -130,7 +149,7 @@ class Membership:
         """Leave the group. Nothing may run under the lease any more: the next leader is asked not to wait."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join(_JOIN_LIMIT_S)
+            self._thread.join(_CLOSE_LIMIT_S)
 
     @property
     def standing(self) -> Standing:
@@ -193,40 +212,66 @@ class Membership:
         self._stopping.wait(REOPEN_S)
 
     def _live(self) -> None:
-        shared = {**self._consumer_settings, "group.id": self.group, "group.protocol": "classic", "reconnect.backoff.max.ms": "2000"}
+        shared = {
+            **self._consumer_settings,
+            "group.id": self.group,
+            "group.protocol": "classic",
+            "reconnect.backoff.max.ms": "2000",
+            "enable.auto.commit": "false",
+        }
+        member = {
+            **shared,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "max.poll.interval.ms": str(round(self._rebalance_s * 1000)),
+            "allow.auto.create.topics": "false",
+            **({} if self._instance is None else {"group.instance.id": self._instance.id}),
+        }
         self._look_from_s = lease_clock_s() + _JOIN_SOON_S
-        reader = Consumer({**shared, "enable.auto.commit": "false", "log_level": "2"})
+        reader = Consumer({**shared, "log_level": "2"})
         consumer = Consumer(
-            {
-                **shared,
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": str(round(self.silence_s * 1000)),
-                "heartbeat.interval.ms": str(round(self._heartbeat_s * 1000)),
-                "max.poll.interval.ms": str(round(self._rebalance_s * 1000)),
-                "enable.auto.commit": "false",
-                "allow.auto.create.topics": "false",
-                "on_commit": self.on_commit,
-            },
-            logger=ClientLog(f"group {self.group}"),
+            {**member, **_session(self.silence_s, self._heartbeat_s), "on_commit": self.on_commit}, logger=ClientLog(f"group {self.group}")
         )
         try:
             consumer.subscribe([self._claim_partition.topic], on_assign=self.on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
-            while not self._stopping.is_set():
+            makes_way = False
+            while not makes_way and not self._stopping.is_set():
                 message = consumer.poll(_POLL_S if self._standing.known else _JOINING_POLL_S)
                 if message is not None and (error := message.error()) is not None:
                     self._on_error(error)
                 self.observe(reader)
-                if self.makes_way():
-                    # Nobody of our group leads. A released claim shows it: else the group's next worker would take this one for its leader's standby.
-                    self._leave(consumer, release=True)
-                    return
-                self.renew(consumer)
-                self.publish()
-            self._leave(consumer, release=self._leadership.leads(lease_clock_s()))
+                makes_way = self.makes_way()
+                if not makes_way:
+                    self.renew(consumer)
+                    self.publish()
+            # Where it makes way nobody of our group leads. A released claim shows it: else the group's next worker would take this one for its leader's
+            # standby.
+            answered = self._leave(consumer, release=makes_way or self._leadership.leads(lease_clock_s()))
         finally:
             self._sent.clear()
             consumer.close()
             reader.close()
+        if self._instance is not None and answered:
+            self._hand_over(member)
+
+    def _hand_over(self, member: Mapping[str, Any]) -> None:
+        """Have the coordinator give our partition to another member. A static member that closes its consumer keeps its place for a session, so another one
+        takes that place, with a short session and for another topic. It stays until the others have joined, for it may be the one that shares out the
+        partitions.
+        """
+        rebalances, limit_s = self.rebalances, lease_clock_s() + self._heartbeat_s + _HAND_OVER_S
+        leaving = Consumer({**member, **_session(min(self.silence_s, _LEFT_S), 1.0), "log_level": "2"})
+        try:
+            leaving.subscribe([self._further_topic], on_assign=self._on_left)
+            while self.rebalances == rebalances and lease_clock_s() < limit_s:
+                leaving.poll(_JOINING_POLL_S)
+        finally:
+            leaving.close()
+
+    def _on_left(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.rebalances += 1
+        consumer.incremental_assign([TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions])
+        if partitions:
+            consumer.pause(partitions)
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalances += 1
@@ -257,6 +302,10 @@ class Membership:
             raise KafkaException(error)
         if error.code() in _PASSING:
             return
+        if self._instance is not None and error.code() in _NO_INSTANCES:
+            _log.info("the brokers know no static members, so a killed worker will be waited for", group=self.group, reason=error.str())
+            self._instance = None
+            raise KafkaException(error)
         if error.str() != self._problem:
             _log.warning("the brokers refuse this worker in its group", group=self.group, reason=error.str())
         self._problem, self._remedy = error.str(), ""
@@ -328,7 +377,8 @@ class Membership:
             self._standing = standing
             self._on_change()
 
-    def _leave(self, consumer: Consumer, *, release: bool) -> None:
+    def _leave(self, consumer: Consumer, *, release: bool) -> bool:
+        """Take the claim back, or wait for the answer to the last one; whether the brokers answer."""
         deadline_s = lease_clock_s() + _LEAVE_LIMIT_S
         while self._sent and lease_clock_s() < deadline_s:
             consumer.poll(_POLL_S)
@@ -337,3 +387,8 @@ class Membership:
             while self._sent and lease_clock_s() < deadline_s:
                 consumer.poll(_POLL_S)
         self._leadership.lose()
+        return not self._sent
+
+
+def _session(session_s: float, heartbeat_s: float) -> dict[str, str]:
+    return {"session.timeout.ms": str(round(session_s * 1000)), "heartbeat.interval.ms": str(round(min(heartbeat_s, session_s / 3) * 1000))}
