@@ -247,6 +247,22 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
         assert len(living(echo)) == 1
 
 
+def test_a_worker_whose_broker_was_down_for_longer_than_a_session_leads_again(own_folder, group, echo):
+    """Claims that waited for the broker are sent without the member's id, which is taken for another consumer with the same group.instance.id."""
+    with started(Kafka(own_folder / "kafka")) as own, Worker(own, own_folder, group, **TIMES, **FEW) as worker:
+        worker.create("c", dummy_echo=str(echo))
+        worker.wait_for("c", "RUNNING", "RUNNING")
+        pid = starts(echo)[0]["pid"]
+
+        own.stop()
+        until(lambda: not alive(pid), limit_s=20)
+        until(lambda: "session timed out" in worker.log.read_text(), limit_s=20)
+        own.start()
+
+        until(lambda: len(starts(echo)) == 2, limit_s=60)
+        worker.wait_for("c", "RUNNING", "RUNNING", limit_s=60.0)
+
+
 def test_a_session_that_the_brokers_do_not_allow_is_reported_with_the_settings(kafka, own_folder, group):
     worker = Worker(kafka, own_folder, group, **{**TIMES, **FEW, "session.timeout.ms": "1000", "heartbeat.interval.ms": "300"})
     worker.process.ready = lambda: "cannot join" in health(worker)[2]

@@ -55,6 +55,9 @@ _PASSING = frozenset(
 )
 """Troubles that pass by themselves, or that other lines of the log show."""
 
+_ENDS_CONSUMER = frozenset({KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID})  # noqa: SLF001
+"""Nothing more comes of a consumer behind these: another has its place, or a claim of its own that waited for lost brokers was sent without its member id."""
+
 _NO_INSTANCES = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})  # noqa: SLF001
 """Brokers from before 2.3, and those that only speak their protocol."""
 
@@ -298,7 +301,7 @@ class Membership:
         self._on_lease(0.0)
 
     def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
+        if error.fatal() or error.code() in _ENDS_CONSUMER:
             raise KafkaException(error)
         if error.code() in _PASSING:
             return
