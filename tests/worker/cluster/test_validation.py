@@ -90,6 +90,20 @@ def test_hosts_that_are_not_allowed_are_refused_before_they_are_asked():  # numb
     assert not asked
 
 
+def test_of_a_configuration_that_lacks_its_name_alone_the_database_is_asked_and_both_are_reported():
+    def refuses(_flavor, _settings, _limit_s, _abort):
+        raise DefiniteError("the login is refused")
+
+    def errors(**config):
+        return Validator(providers={}, check_database=refuses).validate(connector_config(**config)).errors
+
+    found = errors()
+    assert set(found) == {"name", "database.hostname"}
+    assert "the login is refused" in found["database.hostname"][0]
+    assert set(errors(snapshot_mode="sometimes")) == {"name", "snapshot.mode"}, "nobody is asked about what is wrong already"
+    assert set(errors(name="")) == {"name"}
+
+
 WORKER_SECRETS = {
     "sunshine7": "[hidden]",
     'quo"ted-sings': "[hidden]",

@@ -42,6 +42,7 @@ keys, else ``DefiniteError`` or ``TransientError``."""
 ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
 """Given the settings, the worker's and a limit in seconds, asks brokers and registry; raises ``ConfigError`` to name the keys of what does not answer."""
 
+_UNNAMED = "unnamed"
 _REACHABLE_LIMIT_S = 10.0
 _LIMIT_KEY = "connection.validation.timeout.ms"
 _LIMIT_MAX_S = 60.0
@@ -101,10 +102,13 @@ class Validator:
             hide_own = hide = hider(resolution, properties, plugin)
             doubts = describe_unknown(unknown) | without_effect(plugin.options, properties) | other_defaults(plugin.options, properties)
             warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in doubts.items()]
-        if not errors:
+            if errors.keys() == {"name"} and "name" not in properties:  # a form that is filled in: all else of it is asked about
+                checked = check_connector(plugin.options, {**resolution.values, "name": _UNNAMED}, shown=resolution.placeholders)
+        if not checked.errors and errors.keys() <= {"name"}:
             # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
             hide = hider(resolution, properties, plugin, of_worker=self._hidden)
-            errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
+            answered, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
+            errors |= answered
             warnings += map(hide, found)
             if keys := inline_secrets.inline_secret_keys(plugin.options, properties):
                 warnings.append(inline_secrets.described(keys, self._providers))
