@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.cli import app
 from dblog.kafka.group import Membership
+from dblog.kafka.instance import Instance
 from dblog.kafka.othergroups import OtherGroups
 from demo.rest import NO_TLS
 from stack import Kafka
@@ -374,6 +375,101 @@ def test_a_worker_that_is_stopped_hands_over_to_a_standby_without_its_session_an
             one.process.start()
             until(lambda: two.url in health(one)[2], what=lambda: f"a standby, not {health(one)}")
             assert len(starts(echo)) == 2
+
+
+class Members:
+    """Runs of workers of one group, with sessions that no trial waits for; each worker is one static member over its runs."""
+
+    def __init__(self, kafka, group):
+        self.settings = {"bootstrap.servers": kafka.bootstrap}
+        admin = AdminClient(self.settings)
+        for made in admin.create_topics([NewTopic(group, 1, 1), NewTopic(f"{group}-further", 3, 1)]).values():
+            made.result(30)
+        self.group = group
+        self.runs = []
+        self.ended = {}
+
+    def start(self, name):
+        before = self.ended.get(name)
+        ended = frozenset() if before is None else before.ended | {before.run}
+        instance = Instance(id=f"{self.group}-{name}", run=f"{name}{len(ended)}", ended=ended)
+        self.ended[name] = instance
+        made = Membership(
+            group=self.group,
+            topic=self.group,
+            url=f"http://{name}",
+            consumer_settings=self.settings,
+            silence_s=30.0,
+            heartbeat_s=1.0,
+            rebalance_s=60.0,
+            instance=instance,
+            further_topic=f"{self.group}-further",
+        )
+        made.start(on_change=lambda: None, on_lease=lambda _until_s: None, on_revoked=lambda: None)
+        self.runs.append(made)
+        return made
+
+
+@pytest.fixture
+def members(kafka, group):
+    made = Members(kafka, group)
+    yield made
+    for one in made.runs:
+        one.close()
+
+
+def settled(member):
+    """Two heartbeats have brought no further rebalance."""
+    until(lambda: member.rebalances > 0 and member.standing.known)
+    seen = 0
+    while seen != member.rebalances:
+        seen = member.rebalances
+        threading.Event().wait(2.2)
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one standby", "two"])
+def test_a_leader_that_stops_beside_settled_standbys_hands_over_and_comes_back_as_a_standby(members, count):
+    """The place that it left has another topic's partitions, and its next run gets them; nothing of that gives it a claim."""
+    one = members.start("one")
+    until(lambda: one.standing.leads)
+    standbys = [members.start(f"standby{number}") for number in range(count)]
+    for standby in standbys:
+        settled(standby)
+
+    one.close()
+    until(lambda: any(each.standing.leads for each in standbys), limit_s=15)
+    (leads,) = [each for each in standbys if each.standing.leads]
+    again = members.start("one")
+    settled(again)
+
+    assert leads.standing.leads
+    assert not again.standing.leads
+    assert not again.claims, "it has not got the partition"
+    leads.close()
+    others = [again, *(each for each in standbys if each is not leads)]
+    until(lambda: any(each.standing.leads for each in others), limit_s=15)
+
+
+def test_a_lone_leader_that_stopped_in_order_leads_again_at_once(members):
+    for _ in range(3):
+        one = members.start("one")
+        until(lambda one=one: one.standing.leads, limit_s=10)
+        one.close()
+
+
+def test_two_workers_that_stopped_at_once_lead_again_without_a_session(members):
+    one = members.start("one")
+    until(lambda: one.standing.leads)
+    two = members.start("two")
+    settled(two)
+    for ends in [threading.Thread(target=each.close) for each in (two, one)]:
+        ends.start()
+    for each in (one, two):
+        each.close()
+
+    both = [members.start("two"), members.start("one")]
+
+    until(lambda: any(each.standing.leads for each in both), limit_s=20)
 
 
 @pytest.mark.filterwarnings("ignore:list_groups")  # what replaces it asks coordinators: see kafka/othergroups.py

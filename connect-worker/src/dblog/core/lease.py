@@ -2,9 +2,10 @@
 
 Kafka's group coordinator gives the only partition of the config topic to one member. That alone is no fence: a member that was paused believes for a
 while that it still has what another one got. So a member leads only under a **lease**. It commits a claim (its name and a rising number) to the group,
-which the coordinator takes from the partition's owner only; a claim that was taken is a lease from the moment it was *sent*, for ``lease_s``, and what
-runs under it ends at that moment by itself. Whoever gets the partition next reads the last claim, and waits until that has stood unchanged for
-``silence_s``, longer than the lease, by its own clock: then the last lease has ended, whatever became of its holder and whatever the coordinator
+which the coordinator takes from members of its present generation, of which only the partition's owner sends one. A claim that was taken is a lease from
+the moment it was *sent*, for ``lease_s``, and what runs under it ends at that moment by itself. Whoever gets the partition next reads the last claim, and
+waits until that has stood unchanged for ``silence_s``, longer than the lease, by its own clock: then the last lease has ended, whatever became of its
+holder and whatever the coordinator
 thinks. A leader that stops in order commits a claim without a name: nobody needs to wait for it, nor for a run that is known to have ended. # I7
 """
 

@@ -14,7 +14,6 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
@@ -37,8 +36,6 @@ _LOOK_LIMIT_S = 1.0
 REOPEN_S = 2.0
 _LEAVE_LIMIT_S = 3.0
 _HAND_OVER_S = 2.0
-_LEFT_S = 6.0
-"""What brokers allow at least, by default. A new member that joins meanwhile waits for it."""
 _CLOSE_LIMIT_S = 12.0
 _ANSWER_SHARE = 0.25
 """Of the silence: a claim that has no answer by then is waited for no longer. Its answer counts all the same if it comes."""
@@ -135,6 +132,10 @@ class Membership:
         self._number = -1
         """Of the last claim that was sent: each has its own, so that an answer is taken for no other's."""
         self._look_from_s = 0.0
+        self._wanted: list[str] = []
+        """Topics to subscribe to next."""
+        self._asks = False
+        """Whether this member has got a place that was left in order, and has asked for its own."""
         self.rebalances = 0
         """How often the group's coordinator has assigned or taken something, or nothing, here."""
 
@@ -153,6 +154,11 @@ class Membership:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_CLOSE_LIMIT_S)
+
+    @property
+    def claims(self) -> bool:
+        """Whether this worker has got the partition, and sends claims as soon as the last one of another has stood long enough."""
+        return self._leadership.assigned
 
     @property
     def standing(self) -> Standing:
@@ -222,25 +228,32 @@ class Membership:
             "reconnect.backoff.max.ms": "2000",
             "enable.auto.commit": "false",
         }
-        member = {
-            **shared,
-            "partition.assignment.strategy": "cooperative-sticky",
-            "max.poll.interval.ms": str(round(self._rebalance_s * 1000)),
-            "allow.auto.create.topics": "false",
-            **({} if self._instance is None else {"group.instance.id": self._instance.id}),
-        }
         self._look_from_s = lease_clock_s() + _JOIN_SOON_S
+        self._wanted, self._asks = [], False
         reader = Consumer({**shared, "log_level": "2"})
         consumer = Consumer(
-            {**member, **_session(self.silence_s, self._heartbeat_s), "on_commit": self.on_commit}, logger=ClientLog(f"group {self.group}")
+            {
+                **shared,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": str(round(self.silence_s * 1000)),
+                "heartbeat.interval.ms": str(round(self._heartbeat_s * 1000)),
+                "max.poll.interval.ms": str(round(self._rebalance_s * 1000)),
+                "allow.auto.create.topics": "false",
+                "on_commit": self.on_commit,
+                **({} if self._instance is None else {"group.instance.id": self._instance.id}),
+            },
+            logger=ClientLog(f"group {self.group}"),
         )
         try:
-            consumer.subscribe([self._claim_partition.topic], on_assign=self.on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            self._subscribe(consumer, [self._claim_partition.topic])
             makes_way = False
             while not makes_way and not self._stopping.is_set():
                 message = consumer.poll(_POLL_S if self._standing.known else _JOINING_POLL_S)
                 if message is not None and (error := message.error()) is not None:
                     self._on_error(error)
+                if self._wanted:
+                    wanted, self._wanted = self._wanted, []
+                    self._subscribe(consumer, wanted)
                 self.observe(reader)
                 makes_way = self.makes_way()
                 if not makes_way:
@@ -249,46 +262,59 @@ class Membership:
             # Where it makes way nobody of our group leads. A released claim shows it: else the group's next worker would take this one for its leader's
             # standby.
             answered = self._leave(consumer, release=makes_way or self._leadership.leads(lease_clock_s()))
+            if self._instance is not None and answered:
+                self._hand_over(consumer)
         finally:
             self._sent.clear()
             consumer.close()
             reader.close()
-        if self._instance is not None and answered:
-            self._hand_over(member)
 
-    def _hand_over(self, member: Mapping[str, Any]) -> None:
-        """Have the coordinator give our partition to another member. A static member that closes its consumer keeps its place for a session, so another one
-        takes that place, with a short session and for another topic. It stays until the others have joined, for it may be the one that shares out the
-        partitions.
+    def _subscribe(self, consumer: Consumer, topics: list[str]) -> None:
+        consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+
+    def _hand_over(self, consumer: Consumer) -> None:
+        """Have the coordinator give our partition to another member. Closing the consumer does not: a static member's place is kept for a session. One that
+        wants another topic gives up what it has at once. The others hear of it with their next heartbeats; this one stays until they have joined, for it may be
+        the one that shares out the partitions.
         """
         rebalances, limit_s = self.rebalances, lease_clock_s() + self._heartbeat_s + _HAND_OVER_S
-        leaving = Consumer({**member, **_session(min(self.silence_s, _LEFT_S), 1.0), "log_level": "2"})
-        try:
-            leaving.subscribe([self._further_topic], on_assign=self._on_left)
-            while self.rebalances == rebalances and lease_clock_s() < limit_s:
-                leaving.poll(_JOINING_POLL_S)
-        finally:
-            leaving.close()
+        # librdkafka 2.16 does not rejoin for a topic of which it knows nothing yet.
+        consumer.list_topics(self._further_topic, timeout=_LOOK_LIMIT_S)
+        self._subscribe(consumer, [self._further_topic])
+        while self.rebalances == rebalances and lease_clock_s() < limit_s:
+            consumer.poll(_JOINING_POLL_S)
+        if self.rebalances == rebalances:
+            _log.info(
+                "the group has not taken this worker's place back; the next one leads after a session",
+                group=self.group,
+                session_s=self.silence_s,
+            )
 
-    def _on_left(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """A static member that comes back gets what its place had, without a rebalance: where it was left in order that is another topic's, and nothing of it
+        gives a right to lead. The coordinator takes a claim from any member.
+        """
         self.rebalances += 1
         consumer.incremental_assign([TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions])
         if partitions:
+            # Their records are read elsewhere: this consumer is here to be a member.
             consumer.pause(partitions)
-
-    def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.rebalances += 1
-        ours = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions]
-        consumer.incremental_assign(ours)
-        if ours:
-            # Its records are read elsewhere: this consumer is here to be a member.
-            consumer.pause(ours)
+        if self._holds_claim(partitions):
             self._leadership.assign()
+        config, further = self._claim_partition.topic, self._further_topic
+        if self._asks:
+            self._wanted, self._asks = [config], False
+        elif partitions and not self._leadership.assigned:
+            # The coordinator shares out anew where a member that it knows wants other topics than before.
+            self._wanted, self._asks = [config, further], True
         self._problem = self._remedy = ""
         self._look_from_s = 0.0
 
+    def _holds_claim(self, partitions: list[TopicPartition]) -> bool:
+        return any((each.topic, each.partition) == (self._claim_partition.topic, self._claim_partition.partition) for each in partitions)
+
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if partitions and self._leadership.assigned:
+        if self._holds_claim(partitions) and self._leadership.assigned:
             self._lost()
             self._on_revoked()
 
@@ -301,13 +327,13 @@ class Membership:
         self._on_lease(0.0)
 
     def _on_error(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() in _ENDS_CONSUMER:
-            raise KafkaException(error)
         if error.code() in _PASSING:
             return
         if self._instance is not None and error.code() in _NO_INSTANCES:
             _log.info("the brokers know no static members, so a killed worker will be waited for", group=self.group, reason=error.str())
             self._instance = None
+            raise KafkaException(error)
+        if error.fatal() or error.code() in _ENDS_CONSUMER:
             raise KafkaException(error)
         if error.str() != self._problem:
             _log.warning("the brokers refuse this worker in its group", group=self.group, reason=error.str())
@@ -391,7 +417,3 @@ class Membership:
                 consumer.poll(_POLL_S)
         self._leadership.lose()
         return not self._sent
-
-
-def _session(session_s: float, heartbeat_s: float) -> dict[str, str]:
-    return {"session.timeout.ms": str(round(session_s * 1000)), "heartbeat.interval.ms": str(round(min(heartbeat_s, session_s / 3) * 1000))}

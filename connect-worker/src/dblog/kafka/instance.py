@@ -48,12 +48,13 @@ class Instance:
 def take_instance(*names: str, directory: Path | None = None) -> Instance | None:
     """The instance of the worker that these names distinguish on this machine; None where it is another process's, or nothing can be shown here."""
     key = hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
-    path = (directory or Path(tempfile.gettempdir())) / f"dblog-worker-{os.geteuid()}-{key}"
+    path: Path | None = None
     try:
+        path = (directory or Path(tempfile.gettempdir())) / f"dblog-worker-{os.geteuid()}-{key}"
         boot = _BOOT.read_text().strip()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as e:
-        _log.info("a killed worker will be waited for, since its end cannot be shown", reason=os.strerror(e.errno or 0), file=str(path))
+        _log.info("a killed worker will be waited for, since its end cannot be shown", reason=e.strerror or str(e), file=str(path or ""))
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

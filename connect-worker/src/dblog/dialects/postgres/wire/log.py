@@ -80,6 +80,7 @@ class LogConnection:
         self._lock = threading.Lock()
         self._closed = False
         self._received_bytes = 0
+        self._failed: DblogError | None = None
         self._heard_at_s = time.monotonic()
         self._pacemaker = threading.Thread(target=self._keep_alive, name="log-status", daemon=True)
         self._stopped = threading.Event()
@@ -109,9 +110,11 @@ class LogConnection:
         return time.monotonic() - self._heard_at_s > SILENT_S
 
     def receive(self, timeout_s: float) -> bytes:
-        """The messages that have arrived, none when none came in time. TransientError when the connection is lost, PublicationMissingError where what
-        comes next would be decoded without the publication: the messages just ahead of it come again with the next run.
+        """The messages that have arrived, none when none came in time. TransientError when the connection is lost, PublicationMissingError behind the last
+        message that was decoded with the publication.
         """
+        if self._failed is not None:
+            raise self._failed
         flows = time.monotonic() - self._heard_at_s < FLOWS_S
         data = self._arrived()
         if not data and timeout_s > 0:
@@ -121,7 +124,10 @@ class LogConnection:
             data = self._arrived()
         if self._received_bytes >= FAST_BYTES and 0 < len(data) < PIECE_BYTES:
             time.sleep(FAST_GATHERED_S)
-            data += self._arrived()
+            try:
+                data += self._arrived()
+            except DblogError as e:  # behind what has arrived
+                self._failed = e
         self._received_bytes = len(data)
         if data:
             self._heard_at_s = time.monotonic()
