@@ -557,3 +557,30 @@ def test_what_the_catalog_had_of_a_table_does_not_undo_what_the_log_shows_behind
     assert follower.rows["a"]['{"id":1001}']["later"] == 8
     assert all("later" in row for row in follower.rows["a"].values())
     assert not [line for line in lines if line.get("reason", "").startswith("the log contradicts")]
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["away for both", "running between"])
+def test_a_column_that_is_added_and_made_again_while_the_connector_is_away_has_its_values_alone(
+    postgres: Postgres, database: str, between: bool
+) -> None:
+    """The catalog tells of the second one when the log shows the first."""
+    follower = PostgresFollower(postgres, database)
+    make(follower, rows=5)
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+
+    follower.sql("ALTER TABLE a ADD m TEXT", "INSERT INTO a VALUES (6, 6, 'row 6', 'of the first')", "INSERT INTO b VALUES (1000)")
+    if between:
+        follower.restart()
+        follower.until(lambda: '{"id":1000}' in follower.rows["b"])
+        follower.task.stop()
+    follower.sql("ALTER TABLE a DROP m, ADD m TEXT", "UPDATE a SET n = 0 WHERE id = 1")
+    follower.task = follower.new_task()
+    follower.start()
+    follower.until(lambda: follower.rows["a"]['{"id":1}']["n"] == 0)
+    follower.until_dumped()
+
+    follower.until_equal_by_name("a")
+    assert follower.rows["a"]['{"id":6}']["m"] is None
+    follower.task.stop()

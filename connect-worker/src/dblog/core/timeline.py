@@ -170,6 +170,11 @@ class Timeline:
 
         return lookup
 
+    def note_before(self, table: TableId, position: Position) -> Mapping[str, object]:
+        """The note of the version that a row just before ``position`` has."""
+        version = self._version_at(table, _just_before(position))
+        return {} if version is None else version.note
+
     def returned(self, changes: Iterable[Change], position: Position) -> dict[TableId, str]:
         """Tables to which the statement at ``position`` gives a column under a name that an earlier one has taken away: the records of old rows still
         hold the values of then, and the rows hold none of them.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
+from dblog.core.timeline import Position
 from dblog.model import Column, Table, TableId
 
 _WIDENED = frozenset({"varchar", "varbit"})
@@ -22,6 +23,10 @@ class RelationChanged:
 
     before: Table
     after: Table
+    asked: Position | None = None
+    """Where the log ended when the catalog told more of ``after`` than the log shows: what it told may be of a statement that lies between here and there."""
+    why: str | None = None
+    """Why old rows may have changed, though the log shows the table as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,9 @@ def changes_of(statement: RelationChanged | MadeAgain | Dropped | Truncated) -> 
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):
             renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
-            if replace(before, id=after.id) == after:
+            if replace(before, id=after.id) == after and statement.why is None:
                 return renamed
-            why = rewrites(before.columns, after.columns) or _other_key(before, after) or _more_rows(before, after)
+            why = statement.why or rewrites(before.columns, after.columns) or _other_key(before, after) or _more_rows(before, after)
             return [*renamed, AlterTable(after.id, after, rewrites=why)]
 
 

@@ -26,7 +26,7 @@ from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
 from dblog.dialects.postgres.task.joined import Joined
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
-from dblog.dialects.postgres.task.schemas import PostgresSchemas
+from dblog.dialects.postgres.task.schemas import ASKED, PostgresSchemas
 from dblog.dialects.postgres.task.unsent_values import UnsentValues
 from dblog.dialects.postgres.wire.connect import PublicationMissingError
 from dblog.dialects.postgres.wire.dump import WATERMARK_PREFIX
@@ -311,10 +311,17 @@ class PostgresReader:
             valid_from=(high, low),
             position=event.position,
             begin=event.position,
-            note={"lsn": lsn_text(event.lsn)},
+            note=_note_of(event, change),
             where=lsn_text(event.lsn),
             source=self._context(event),
         )
+
+
+def _note_of(event: LogEvent, change: RelationChanged | MadeAgain | Truncated) -> dict[str, object]:
+    note: dict[str, object] = {"lsn": lsn_text(event.lsn)}
+    if isinstance(change, RelationChanged) and change.asked is not None:
+        note[ASKED] = list(change.asked)
+    return note
 
 
 def _only_keepalives(data: bytes) -> bool:

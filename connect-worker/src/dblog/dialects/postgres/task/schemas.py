@@ -139,14 +139,16 @@ class PostgresSchemas:
         before = before or lookup(table_id)
         if position < resumed or (before is None and relation.number not in self._newest):
             return None
-        change = self._change(table_id, before, relation)
+        change = self._change(table_id, before, relation, position)
         if change is not None:
             self._newest[relation.number] = change.table if isinstance(change, MadeAgain) else change.after
             if not self._asked.tables.isdisjoint((table_id, former)):
                 self._connections.doubts.add(table_id)  # the message may be newer than what the catalog had of it, so it is asked again
         return change
 
-    def _change(self, table_id: TableId, before: Table | None, relation: Relation) -> RelationChanged | MadeAgain | None:
+    def _change(
+        self, table_id: TableId, before: Table | None, relation: Relation, position: Position
+    ) -> RelationChanged | MadeAgain | None:
         columns = self._columns(relation)
         if before is None:  # the table that had its number has lost its name to another one, as where two tables swap theirs
             return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation))
@@ -155,9 +157,16 @@ class PostgresSchemas:
         if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
             now = self._unshown(relation)
             if now is None or not _differs_unseen(before, relation, now):
+                if position <= asked_of(self._timeline.note_before(table_id, position)):
+                    return RelationChanged(before, before, why="a column may be another one than before, with its name and type")
                 self._look_behind(before, relation, now)
                 return None
-        return RelationChanged(before, self._as_logged(table_id, before, columns, relation))
+        after = self._as_logged(table_id, before, columns, relation)
+        return RelationChanged(before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()))
+
+    def _log_end(self) -> int:
+        end: int = self._context.patience(lambda: self._connections.live_session().log_end())
+        return end
 
     def _look_behind(self, known: Table, relation: Relation, now: Unshown | None) -> None:
         """The log does not show that a column was dropped and made again with its name and type, nor that a partition was attached, but it names the columns
@@ -307,3 +316,17 @@ def _agree(known: tuple[Column, ...], seen: tuple[Column, ...]) -> bool:
     return len(known) == len(seen) and all(
         one.name == other.name and merged(one, other) is one for one, other in zip(known, seen, strict=True)
     )
+
+
+ASKED = "asked"
+"""In a version's note: ``RelationChanged.asked``."""
+
+
+def asked_of(note: Mapping[str, object]) -> Position:
+    """Up to where a message that repeats the version says that something has become of the table, which the version may have already: the catalog was asked
+    of it behind that.
+    """
+    match note.get(ASKED):
+        case [int(high), int(low)]:
+            return high, low
+    return 0, 0
