@@ -63,7 +63,7 @@ def changes_of(statement: RelationChanged | MadeAgain | Dropped | Truncated) -> 
             renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
             if replace(before, id=after.id) == after and statement.why is None:
                 return renamed
-            why = statement.why or rewrites(before.columns, after.columns) or _other_key(before, after) or _more_rows(before, after)
+            why = rewrites(before.columns, after.columns) or _other_key(before, after) or _more_rows(before, after) or statement.why
             return [*renamed, AlterTable(after.id, after, rewrites=why)]
 
 

@@ -154,15 +154,17 @@ class PostgresSchemas:
             return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation))
         if before.id == table_id and before.number not in (None, relation.number):
             return MadeAgain(self._as_logged(table_id, before, columns, relation))
+        behind = position <= asked_of(self._timeline.note_before(before.id, position))
+        doubtful = "a column may be another one than before, with its name and type" if behind else None
         if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
             now = self._unshown(relation)
             if now is None or not _differs_unseen(before, relation, now):
-                if position <= asked_of(self._timeline.note_before(table_id, position)):
-                    return RelationChanged(before, before, why="a column may be another one than before, with its name and type")
+                if doubtful:
+                    return RelationChanged(before, before, why=doubtful)
                 self._look_behind(before, relation, now)
                 return None
         after = self._as_logged(table_id, before, columns, relation)
-        return RelationChanged(before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()))
+        return RelationChanged(before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()), why=doubtful)
 
     def _log_end(self) -> int:
         end: int = self._context.patience(lambda: self._connections.live_session().log_end())
