@@ -270,6 +270,9 @@ class Membership:
             reader.close()
 
     def _subscribe(self, consumer: Consumer, topics: list[str]) -> None:
+        if self._further_topic in topics:
+            # librdkafka 2.16 does not rejoin for a topic of which it knows nothing yet, or takes it for one that is not there.
+            consumer.list_topics(self._further_topic, timeout=_LOOK_LIMIT_S)
         consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     def _hand_over(self, consumer: Consumer) -> None:
@@ -278,8 +281,6 @@ class Membership:
         the one that shares out the partitions.
         """
         rebalances, limit_s = self.rebalances, lease_clock_s() + self._heartbeat_s + _HAND_OVER_S
-        # librdkafka 2.16 does not rejoin for a topic of which it knows nothing yet.
-        consumer.list_topics(self._further_topic, timeout=_LOOK_LIMIT_S)
         self._subscribe(consumer, [self._further_topic])
         while self.rebalances == rebalances and lease_clock_s() < limit_s:
             consumer.poll(_JOINING_POLL_S)
@@ -328,6 +329,9 @@ class Membership:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() in _PASSING:
+            return
+        if self._asks and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            self._wanted = [self._claim_partition.topic, self._further_topic]
             return
         if self._instance is not None and error.code() in _NO_INSTANCES:
             _log.info("the brokers know no static members, so a killed worker will be waited for", group=self.group, reason=error.str())
