@@ -1,5 +1,6 @@
 """What a file shows of a worker's earlier runs, and what it does not: a claim of a run that may still be there is waited for. # I7"""
 
+import errno
 import json
 import os
 import shutil
@@ -152,3 +153,12 @@ def test_a_worker_that_is_started_ten_thousand_times_has_a_small_file(tmp_path):
     assert take(tmp_path) is not None
 
     assert path.stat().st_size < 2_000
+
+
+def test_without_a_directory_for_temporary_files_nothing_is_shown_and_the_worker_starts(monkeypatch):
+    def missing():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(instance.tempfile, "gettempdir", missing)
+
+    assert take_instance("brokers", "group", "http://here") is None
