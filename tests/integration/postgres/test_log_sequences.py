@@ -54,18 +54,13 @@ def test_rows_come_under_the_root_where_the_publication_has_them_so(postgres: Po
         "CREATE PUBLICATION dbz_publication FOR ALL TABLES WITH (publish_via_partition_root = true)",
         "INSERT INTO root VALUES (1, 'a')",
     )
-    refused = False
-    try:
-        follower.start()
-    except DefiniteError:
-        refused = True
-    if not refused:
-        follower.until_dumped()
-        follower.sql("INSERT INTO root VALUES (2, 'b')", "UPDATE root SET v = 'c' WHERE id = 1")
-        sentinel(follower)
-        found = {**follower.rows.get("root", {}), **follower.rows.get("leaf", {})}
-        follower.task.stop()
-        assert sorted((row["id"], row["v"]) for row in found.values()) == [(1, "c"), (2, "b")]
+    follower.start()
+    follower.until_dumped()
+    follower.sql("INSERT INTO root VALUES (2, 'b')", "UPDATE root SET v = 'c' WHERE id = 1")
+    sentinel(follower)
+    follower.task.stop()
+    assert sorted((row["id"], row["v"]) for row in follower.rows["root"].values()) == [(1, "c"), (2, "b")]
+    assert not follower.rows.get("leaf")
 
 
 def test_a_primary_key_of_other_columns_is_the_key_from_then_on(postgres: Postgres, database: str) -> None:
@@ -321,15 +316,8 @@ def test_a_publication_of_inserts_alone_is_refused_in_filtered_mode_too(postgres
         "INSERT INTO t VALUES (1, 'a')",
         "CREATE PUBLICATION dbz_publication FOR TABLE t, z WITH (publish = 'insert')",
     )
-    try:
+    with pytest.raises(DefiniteError, match="dbz_publication"):
         follower.start()
-    except DefiniteError:
-        return
-    follower.until_dumped()
-    follower.sql("UPDATE t SET v = 'b'")
-    sentinel(follower)
-    follower.task.stop()
-    assert follower.ops("t") == ["r", "u"]
 
 
 def test_a_table_that_was_taken_out_of_the_publication_is_dumped_when_it_is_put_back(postgres: Postgres, database: str) -> None:

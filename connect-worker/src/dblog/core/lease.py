@@ -5,8 +5,8 @@ while that it still has what another one got. So a member leads only under a **l
 which the coordinator takes from members of its present generation, of which only the partition's owner sends one. A claim that was taken is a lease from
 the moment it was *sent*, for ``lease_s``, and what runs under it ends at that moment by itself. Whoever gets the partition next reads the last claim, and
 waits until that has stood unchanged for ``silence_s``, longer than the lease, by its own clock: then the last lease has ended, whatever became of its
-holder and whatever the coordinator
-thinks. A leader that stops in order commits a claim without a name: nobody needs to wait for it, nor for a run that is known to have ended. # I7
+holder and whatever the coordinator thinks. A leader that stops in order commits a claim without a name: nobody needs to wait for it, nor for a run that is
+known to have ended. # I7
 """
 
 from __future__ import annotations
