@@ -224,6 +224,9 @@ class TaskFollower:
 
         self.until(equal)
 
+    def keys(self, table: str) -> list[str]:
+        return sorted(self.rows.get(table, {}))
+
     def ops(self, table: str) -> list[str]:
         """The operations written for a table, in order."""
         return [record["op"] for name, record in self.values if name == table and record is not None]

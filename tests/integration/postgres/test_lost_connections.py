@@ -11,7 +11,7 @@ from dblog.dialects.postgres.task import connections as task_connections
 from dblog.dialects.postgres.wire import log as wire_log
 from dblog.dialects.postgres.wire.connect import open_wire, settings_of
 from dblog.errors import DblogError, TransientError
-from integration.postgres.test_other_servers import TABLES, copy_of, ids, promoted, sentinel
+from integration.postgres.test_other_servers import TABLES, copy_of, ids, promoted
 from stack import Postgres, Postgres17
 from support.postgres import execute, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -39,7 +39,7 @@ def test_a_log_connection_that_reaches_another_server_than_the_session_takes_not
         with old, TcpSwitch(old.port) as switch:
             follower.config["database.port"] = str(switch.port)
             follower.restart()
-            sentinel(follower)
+            follower.until_caught_up()
 
             switch.target = new.port
             execute(old, "SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots")
@@ -65,7 +65,7 @@ def test_connections_that_are_not_answered_any_more_are_opened_again(
         follower.task = follower.new_task()
         follower.start()
         follower.until_dumped()
-        sentinel(follower)
+        follower.until_caught_up()
 
         switch.swallow()
         follower.sql("ALTER TABLE t ADD COLUMN more INT", "INSERT INTO t VALUES (1, 'not heard at first', 7)")
@@ -121,7 +121,7 @@ def test_limits_that_the_role_has_for_its_sessions_end_neither_log_nor_dump(newe
             wire.close()
     follower.start()
     follower.until_dumped()
-    sentinel(follower)
+    follower.until_caught_up()
     follower.until_equal("t")
     follower.task.stop()
 

@@ -14,13 +14,7 @@ from stack import Postgres
 from support.postgres import execute, new_database
 from support.postgres_follower import PostgresFollower
 
-TABLES = ("CREATE TABLE z (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
-
-
-def sentinel(follower: PostgresFollower) -> None:
-    count = len(follower.rows.get("z", {}))
-    follower.sql("INSERT INTO z SELECT coalesce(max(id), 0) + 1 FROM z")
-    follower.until(lambda: len(follower.rows.get("z", {})) > count)
+TABLES = ("CREATE TABLE marks (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
 
 
 def ids(follower: PostgresFollower) -> list[int]:
@@ -50,7 +44,7 @@ def test_a_server_that_was_put_back_from_a_copy_of_its_files_is_no_silent_loss(t
         follower.restart()
         follower.sql("INSERT INTO t SELECT n, repeat('x', 1000) FROM generate_series(1, 2000) n")
         follower.until(lambda: len(ids(follower)) == 2000)
-        sentinel(follower)
+        follower.until_caught_up()
         follower.task.stop()
     shutil.rmtree(tmp_path / "one")
     copy_of(tmp_path / "kept", tmp_path / "one")
@@ -92,7 +86,7 @@ def test_the_old_primary_behind_the_address_again_is_no_silent_loss(tmp_path: Pa
             follower.restart()
             follower.sql("INSERT INTO t SELECT n, repeat('x', 1000) FROM generate_series(1, 2000) n")
             follower.until(lambda: len(ids(follower)) == 2000)
-            sentinel(follower)
+            follower.until_caught_up()
             follower.task.stop()
             follower.server = old
             follower.config["database.port"] = str(old.port)
@@ -117,7 +111,7 @@ def test_a_dump_of_an_idle_server_in_read_only_mode_ends_behind_a_switch_of_its_
         follower = PostgresFollower(server, database, **{"read.only": "true", "snapshot.mode": "no_data"})
         follower.sql(*TABLES, "INSERT INTO t VALUES (1, 'a')", "VACUUM FREEZE t")
         follower.start()
-        sentinel(follower)
+        follower.until_caught_up()
         began = time.monotonic()
         while time.monotonic() - began < 20:  # the background writer notes what is under way, every 15 s where something was written
             follower.poll()
@@ -178,7 +172,7 @@ def test_a_transaction_taken_in_part_that_the_promoted_server_lacks_is_a_lost_po
         follower = PostgresFollower(old, database, **{"max.batch.size": "100", "snapshot.mode": "no_data"})
         follower.sql(*TABLES)
         follower.start()
-        sentinel(follower)
+        follower.until_caught_up()
         follower.task.stop()
     copy_of(tmp_path / "old", tmp_path / "new")
     with old:
@@ -195,7 +189,7 @@ def test_a_transaction_taken_in_part_that_the_promoted_server_lacks_is_a_lost_po
         follower.config["database.port"] = str(new.port)
         try:
             follower.restart()
-            sentinel(follower)
+            follower.until_caught_up()
             follower.task.stop()
         except DefiniteError:
             return

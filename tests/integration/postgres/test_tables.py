@@ -1,26 +1,19 @@
-"""Kinds of tables, what empties them, and what the publication has of them."""
+"""Kinds of tables, and what empties them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task.kind import PostgresKind
-from dblog.dialects.postgres.task.source import PostgresSource
-from dblog.dialects.postgres.task.watch import PostgresWatch
-from dblog.errors import DefiniteError
-from stack import Postgres, Postgres18
-from structlog.testing import capture_logs
+from stack import Postgres
 from support.in_windows import SourceWithWindows
-from support.postgres import execute, new_database
+from support.postgres import execute
 from support.postgres_follower import PostgresFollower, drop_slots
-from support.servers import started
 
 ALL_OPERATIONS = {"skipped.operations": "none"}
 
@@ -44,13 +37,6 @@ def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
     drop_slots(postgres, postgres_database)
 
 
-def caught_up(follower: PostgresFollower) -> None:
-    """Until the follower has all that is committed: a table of its own shows it."""
-    follower.sql("CREATE TABLE IF NOT EXISTS marks (id SERIAL PRIMARY KEY)")
-    ((number,),) = execute(follower.server, "INSERT INTO marks DEFAULT VALUES RETURNING id", database=follower.database)
-    follower.until(lambda: any(row["id"] == number for row in follower.rows.get("marks", {}).values()))
-
-
 # --- what empties a table --------------------------------------------------------------------------------------------
 
 
@@ -70,7 +56,7 @@ def test_a_truncate_is_a_record_of_each_table_that_it_empties(postgres: Postgres
     follower.sql(
         "TRUNCATE b", "INSERT INTO b VALUES (2)", "TRUNCATE a, b CASCADE", "INSERT INTO a VALUES (3)", "INSERT INTO c VALUES (4, 3)"
     )
-    caught_up(follower)
+    follower.until_caught_up()
     follower.task.stop()
 
     assert (follower.ops("a"), follower.ops("b"), follower.ops("c")) == (["r", "t", "c"], ["r", "t", "c", "t"], ["r", "t", "c"])
@@ -99,7 +85,7 @@ def test_a_truncate_stands_between_the_rows_of_its_transaction_also_after_a_rest
     while len(follower.rows.get("a", {})) != 3 or "t" not in follower.ops("b"):
         follower.poll(records_max=2)
         follower.restart()
-    caught_up(follower)
+    follower.until_caught_up()
     follower.task.stop()
 
     assert follower.ops("a").count("t") >= 2
@@ -114,7 +100,7 @@ def test_by_default_a_truncate_is_no_record(postgres: Postgres, database: str) -
     follower.until_dumped()
 
     follower.sql("TRUNCATE a", "INSERT INTO a VALUES (2)")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.task.stop()
 
     assert follower.ops("a") == ["r", "c"]
@@ -137,7 +123,7 @@ def test_rows_that_a_truncate_inside_their_window_has_taken_do_not_come_behind_i
     follower.task = follower.new_task()
     follower.start()
     follower.until_dumped()
-    caught_up(follower)
+    follower.until_caught_up()
     follower.task.stop()
 
     assert emptied
@@ -163,7 +149,7 @@ def test_without_root_each_partition_is_a_table_and_a_row_that_moves_leaves_the_
     follower.sql("UPDATE root SET year = year + 10 WHERE year % 7 = 0 AND year < 2030", "DELETE FROM root WHERE id = 3")
     follower.sql("CREATE TABLE newer PARTITION OF root FOR VALUES FROM (2040) TO (2060)", "INSERT INTO root VALUES (50, 2050, 'newer')")
     follower.sql("ALTER TABLE root DETACH PARTITION old", "UPDATE old SET name = 'detached' WHERE id < 9", "TRUNCATE new")
-    caught_up(follower)
+    follower.until_caught_up()
 
     for table in ("old", "new", "newer"):
         follower.until_equal(table)
@@ -180,11 +166,11 @@ def test_with_root_rows_of_all_partitions_come_under_the_name_of_the_root(postgr
     follower.sql("UPDATE root SET year = year + 10 WHERE year % 7 = 0 AND year < 2030", "DELETE FROM root WHERE id = 3")
     follower.sql("CREATE TABLE newer PARTITION OF root FOR VALUES FROM (2040) TO (2060)", "INSERT INTO root VALUES (50, 2050, 'newer')")
     follower.sql("INSERT INTO newer VALUES (51, 2051, 'into the partition itself')", "UPDATE newer SET name = 'x' WHERE id = 50")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("root")
 
     follower.sql("TRUNCATE root", "INSERT INTO root VALUES (1, 2001, 'again')")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("root")
     follower.task.stop()
     assert set(follower.rows) == {"root", "marks"}
@@ -203,7 +189,7 @@ def test_with_root_a_partition_that_is_detached_is_a_table_and_one_that_is_attac
     follower.sql(
         "ALTER TABLE root DETACH PARTITION old", "INSERT INTO old VALUES (103, 2003, 'c')", "UPDATE old SET name = 'd' WHERE id = 4"
     )
-    caught_up(follower)
+    follower.until_caught_up()
 
     follower.until_equal("old")
     assert {"id": 2, "year": 2042, "name": "b"} in follower.rows["root"].values()
@@ -221,7 +207,7 @@ def test_with_root_the_rows_that_an_attached_partition_brings_along_are_dumped(p
     follower.start()
     follower.until_dumped()
     follower.sql("INSERT INTO root VALUES (501, 2001, 'before')")
-    caught_up(follower)
+    follower.until_caught_up()
     if away:
         follower.task.stop()
 
@@ -230,7 +216,7 @@ def test_with_root_the_rows_that_an_attached_partition_brings_along_are_dumped(p
     )
     if away:
         follower.restart()
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("root")
     follower.task.stop()
 
@@ -243,10 +229,10 @@ def test_with_root_a_partition_that_is_made_as_one_makes_no_dump(postgres: Postg
     dumped = follower.ops("root").count("r")
 
     follower.sql("CREATE TABLE made PARTITION OF root FOR VALUES FROM (2040) TO (2060)", "INSERT INTO root VALUES (501, 2041, 'a')")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("root")
     follower.sql("INSERT INTO root VALUES (502, 2042, 'b')")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.task.stop()
 
     assert follower.ops("root").count("r") == dumped
@@ -271,7 +257,7 @@ def test_what_is_not_logged_is_no_table_of_the_connector_and_what_is_generated_n
 
     follower.sql("INSERT INTO t VALUES (2, 2)", "UPDATE t SET n = 7 WHERE id = 1", "INSERT INTO unlogged VALUES (2)")
     follower.sql("ALTER TABLE unlogged SET LOGGED", "INSERT INTO unlogged VALUES (3)")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("unlogged")
     follower.task.stop()
 
@@ -300,7 +286,7 @@ def test_rows_of_a_table_that_inherits_from_another_come_under_its_own_name_alon
     follower.sql(
         "UPDATE parent SET v = 'both' WHERE id = 25", "DELETE FROM child WHERE id = 50", "UPDATE root SET name = 'x' WHERE id = 30"
     )
-    caught_up(follower)
+    follower.until_caught_up()
     request = follower.ask("public.parent", keys=[[21], [45]])
     follower.until_state(request, "DONE")
     follower.task.stop()
@@ -349,7 +335,7 @@ def test_the_columns_of_a_unique_index_are_the_key_of_a_table_without_primary_ke
     follower.until_dumped()
 
     follower.sql("UPDATE t SET c = NULL WHERE a < 5", "DELETE FROM t WHERE a = 7", "UPDATE t SET b = 'other' WHERE a = 9")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("t")
     follower.task.stop()
 
@@ -369,7 +355,7 @@ def test_where_another_index_is_the_replica_identity_its_columns_are_the_key(pos
     follower.until_dumped()
 
     follower.sql("UPDATE t SET c = 'new' WHERE a = 1", "UPDATE t SET b = 21 WHERE a = 2", "DELETE FROM t WHERE a = 3")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("t")
     follower.task.stop()
 
@@ -387,7 +373,7 @@ def test_where_another_index_than_the_primary_key_is_the_replica_identity_a_chan
     follower.until_dumped()
 
     follower.sql("UPDATE t SET id = 5 WHERE id = 1", "UPDATE t SET code = 21 WHERE id = 2", "DELETE FROM t WHERE id = 3")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until_equal("t")
     follower.task.stop()
 
@@ -406,7 +392,7 @@ def test_a_replica_identity_that_becomes_another_than_the_primary_key_or_the_pri
     follower.until_dumped()
 
     follower.sql(f"ALTER TABLE t REPLICA IDENTITY {to}", "UPDATE t SET id = 4, code = 40 WHERE id = 1", "DELETE FROM t WHERE id = 3")
-    caught_up(follower)
+    follower.until_caught_up()
     new = {'{"id":4}', '{"id":2}'} if to == "DEFAULT" else {'{"code":40}', '{"code":20}'}
     follower.until(lambda: new <= set(follower.rows["t"]))
     follower.task.stop()
@@ -430,97 +416,11 @@ def test_an_index_that_becomes_the_replica_identity_while_the_connector_runs_is_
     follower.until_dumped()
 
     follower.sql("ALTER TABLE t REPLICA IDENTITY USING INDEX by_b", "UPDATE t SET a = 4 WHERE b = 10", "DELETE FROM t WHERE b = 20")
-    caught_up(follower)
+    follower.until_caught_up()
     follower.until(lambda: {'{"b":10}', '{"b":30}'} <= set(follower.rows["t"]))
     follower.task.stop()
 
     assert follower.rows["t"]['{"b":10}'] == {"a": 4, "b": 10, "c": "x"}
-
-
-# --- publications ----------------------------------------------------------------------------------------------------
-
-
-def published(server: Postgres, database: str) -> list[str]:
-    rows = execute(server, "SELECT tablename FROM pg_publication_tables WHERE pubname = 'dbz_publication' ORDER BY 1", database=database)
-    return [str(row[0]) for row in rows]
-
-
-@pytest.mark.parametrize("mode", ["all_tables", "filtered"])
-def test_the_publication_is_made_and_a_new_table_joins_it(postgres: Postgres, database: str, mode: str) -> None:
-    config = {"publication.autocreate.mode": mode, "table.include.list": r"public\.(t.*|marks)"}
-    follower = PostgresFollower(postgres, database, **config)
-    follower.sql("CREATE TABLE t1 (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)", "INSERT INTO t1 VALUES (1)")
-    follower.sql("CREATE TABLE marks (id SERIAL PRIMARY KEY)")
-    follower.start()
-    follower.until_dumped()
-    assert published(postgres, database) == (["marks", "t1"] if mode == "filtered" else ["marks", "other", "t1"])
-
-    follower.sql("CREATE TABLE t2 (id INT PRIMARY KEY)", "INSERT INTO t2 VALUES (1)")
-    caught_up(follower)
-    follower.restart()
-    follower.sql("INSERT INTO t2 VALUES (2)", "INSERT INTO t1 VALUES (2)")
-    caught_up(follower)
-
-    follower.until_equal("t1")
-    follower.until_equal("t2")
-    follower.task.stop()
-    assert "other" not in follower.rows
-    assert published(postgres, database) == (["marks", "t1", "t2"] if mode == "filtered" else ["marks", "other", "t1", "t2"])
-
-
-def test_a_publication_that_is_made_empty_is_filled_by_hand(postgres: Postgres, database: str) -> None:
-    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "no_tables"})
-    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-
-    with pytest.raises(DefiniteError, match=r'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"\."t"'):
-        follower.start()
-    follower.sql('ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."t"')
-    follower.task = follower.new_task()
-    follower.start()
-    follower.until_dumped()
-    follower.sql("INSERT INTO t VALUES (2)")
-    follower.until_equal("t")
-    follower.task.stop()
-
-
-def test_without_a_publication_that_may_be_made_the_statement_is_named(postgres: Postgres, database: str) -> None:
-    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
-    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
-    statement = r'CREATE PUBLICATION "dbz_publication" FOR TABLE "public"\."t", "public"\."u";'
-
-    with pytest.raises(DefiniteError, match=statement):
-        PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
-    with pytest.raises(DefiniteError, match=statement):
-        follower.start()
-    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t")
-
-    with pytest.raises(DefiniteError, match=r'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"\."u"'):
-        PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
-
-
-@pytest.mark.parametrize(("option", "publication", "names"), [(True, False, {"old"}), (False, True, {"root"})])
-def test_a_check_warns_where_the_publication_has_partitions_otherwise_than_the_option_and_the_publication_counts(
-    postgres: Postgres, database: str, option: bool, publication: bool, names: set[str]
-) -> None:
-    follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": str(option).lower()})
-    follower.sql(
-        "CREATE TABLE marks (id SERIAL PRIMARY KEY)",
-        "CREATE TABLE root (id INT, year INT, PRIMARY KEY (id, year)) PARTITION BY RANGE (year)",
-        "CREATE TABLE old PARTITION OF root FOR VALUES FROM (2000) TO (2020)",
-        f"CREATE PUBLICATION dbz_publication FOR ALL TABLES WITH (publish_via_partition_root = {publication})",
-        "INSERT INTO root VALUES (1, 2001)",
-    )
-
-    (warning,) = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
-    follower.start()
-    follower.until_dumped()
-    follower.sql("INSERT INTO root VALUES (2, 2001)", "DELETE FROM root WHERE id = 1")
-    caught_up(follower)
-    follower.task.stop()
-
-    assert f"publish_via_partition_root = {str(publication).lower()}, which counts" in warning
-    found = {name: [row["id"] for row in rows.values()] for name, rows in follower.rows.items() if name != "marks"}
-    assert found == {name: [2] for name in names}
 
 
 @pytest.mark.parametrize(("columns", "identity", "warned"), [("code", "DEFAULT", 1), ("code", "FULL", 0), ("id", "DEFAULT", 0)])
@@ -533,95 +433,6 @@ def test_a_check_warns_of_a_message_key_that_the_log_does_not_show_of_old_rows(
     warnings = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
 
     assert ["public.t" in warning and "REPLICA IDENTITY FULL" in warning for warning in warnings] == [True] * warned
-
-
-def test_a_check_warns_of_a_signal_table_that_the_publication_lacks(postgres: Postgres, database: str) -> None:
-    config = {"publication.autocreate.mode": "disabled", "signal.data.collection": "public.signals"}
-    follower = PostgresFollower(postgres, database, **config)
-    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE signals (id TEXT PRIMARY KEY, type TEXT, data TEXT)")
-    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t")
-
-    (warning,) = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
-
-    assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."signals";' in warning
-
-
-def test_a_check_warns_of_a_publication_that_has_some_rows_of_a_table(postgres: Postgres, database: str) -> None:
-    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
-    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
-    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t WHERE (id > 7), u")
-
-    (warning,) = PostgresKind().check(parse_connector(follower.options, follower.config), limit_s=60.0, abort=Abort())
-
-    assert "a condition for rows of public.t:" in warning
-    assert "snapshot.select.statement.overrides" in warning
-
-
-@pytest.mark.parametrize("listed_first", [True, False], ids=["from the begin", "while the connector runs"])
-def test_rows_of_dump_and_log_have_the_columns_that_the_publication_lists(postgres: Postgres, database: str, listed_first: bool) -> None:
-    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
-    listed = "t (id, shown)"
-    follower.sql(
-        "CREATE TABLE t (id INT PRIMARY KEY, hidden TEXT, shown TEXT)",
-        "CREATE TABLE marks (id SERIAL PRIMARY KEY)",
-        f"CREATE PUBLICATION dbz_publication FOR TABLE {listed if listed_first else 't'}, marks",
-        "INSERT INTO t VALUES (1, 'no', 'yes')",
-    )
-    follower.start()
-    follower.until_dumped()
-    follower.sql(f"ALTER PUBLICATION dbz_publication SET TABLE {listed}, marks")
-
-    follower.sql("INSERT INTO t VALUES (2, 'no', 'yes')", "ALTER TABLE t ADD more TEXT, ADD hidden_too TEXT")
-    follower.sql("UPDATE t SET shown = 'and again' WHERE id = 1")
-    caught_up(follower)
-    follower.until(lambda: all(set(row) == {"id", "shown"} for row in follower.rows["t"].values()))
-    follower.restart()
-    follower.sql("INSERT INTO t VALUES (3, 'no', 'yes')")
-    caught_up(follower)
-    follower.sql("ALTER PUBLICATION dbz_publication SET TABLE t (id, shown, more), marks", "UPDATE t SET more = 'm' WHERE id = 3")
-    caught_up(follower)
-    follower.task.stop()
-
-    rows = sorted(follower.rows["t"].values(), key=lambda row: row["id"])
-    assert [(row["id"], row["shown"], row.get("more")) for row in rows] == [(1, "and again", None), (2, "yes", None), (3, "yes", "m")]
-    assert not any({"hidden", "hidden_too"} & set(row) for row in rows)
-    dumped = [record["after"] for table, record in follower.values if table == "t" and record is not None and record["op"] == "r"]
-    assert any("hidden" in row for row in dumped) is not listed_first
-
-
-@pytest.mark.long
-def test_of_version_18_rows_have_stored_generated_columns_where_the_publication_has_them(own_folder: Path) -> None:
-    with started(Postgres18(own_folder / "server", durable=False)) as server:
-        database = new_database(server, "computed")
-        follower = PostgresFollower(server, database, **{"publication.autocreate.mode": "disabled"})
-        follower.sql(
-            "CREATE TABLE t (id INT PRIMARY KEY, twice INT GENERATED ALWAYS AS (id * 2) STORED, seen INT GENERATED ALWAYS AS (id * 3) VIRTUAL)",
-            "CREATE TABLE listed (id INT PRIMARY KEY, n INT, twice INT GENERATED ALWAYS AS (id * 2) STORED)",
-            "CREATE PUBLICATION dbz_publication FOR TABLE t, listed (id, twice) WITH (publish_generated_columns = stored)",
-            "INSERT INTO t VALUES (1)",
-            "INSERT INTO listed VALUES (1, 1)",
-        )
-        follower.start()
-        follower.until_dumped()
-
-        follower.sql(
-            "INSERT INTO t VALUES (2)",
-            "INSERT INTO listed VALUES (2, 2)",
-            "ALTER TABLE t ADD fourfold INT GENERATED ALWAYS AS (id * 4) STORED",
-        )
-        follower.sql("INSERT INTO t VALUES (3)")
-        follower.until(
-            lambda: all(row.get("fourfold") == row["id"] * 4 for row in follower.rows["t"].values()) and len(follower.rows["t"]) == 3
-        )
-        follower.until(lambda: len(follower.rows["listed"]) == 2)
-        follower.task.stop()
-
-        assert sorted(follower.rows["listed"].values(), key=lambda row: row["id"]) == [{"id": 1, "twice": 2}, {"id": 2, "twice": 4}]
-        assert {(row["id"], row["twice"], "seen" in row) for row in follower.rows["t"].values()} == {
-            (1, 2, False),
-            (2, 4, False),
-            (3, 6, False),
-        }
 
 
 @pytest.mark.parametrize(
@@ -660,33 +471,6 @@ def test_a_dump_in_the_order_of_another_column_brings_every_row(
 
     follower.task.stop()
     assert sorted(record["after"]["id"] for name, record in follower.values if name == "t" and record) == list(range(1, 41))
-
-
-def test_a_captured_table_that_the_publication_lacks_while_the_connector_runs_is_named_once(postgres: Postgres, database: str) -> None:
-    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
-    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)", "CREATE TABLE left_out (id INT PRIMARY KEY)")
-    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE t, u")
-    server = PostgresSource(parse_connector(follower.options, follower.config)).connect(again=False)
-    at = server.now()
-
-    def said(*statements: str) -> list[str]:
-        with capture_logs() as lines:
-            follower.sql(*statements)
-            watch.look(at, at)
-            watch.look(at, at)
-        return [line["reason"] for line in lines if line["log_level"] == "warning"]
-
-    server.begin()
-    watch = PostgresWatch(server.connections, Abort(), includes=lambda table: table.name != "left_out")
-    with closing(server), closing(watch):
-        assert said() == []
-        (of_one,) = said("ALTER PUBLICATION dbz_publication DROP TABLE u")
-        (of_two,) = said("CREATE TABLE a_new_one (id INT PRIMARY KEY)")
-        assert said("ALTER PUBLICATION dbz_publication ADD TABLE u, a_new_one", "DROP TABLE t") == []
-
-    assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."u"; or leave the tables out' in of_one
-    assert of_one.endswith("; then, when the transactions that were open at that time have ended, dump those that had been captured")
-    assert 'ADD TABLE "public"."a_new_one", "public"."u"' in of_two
 
 
 def test_rows_under_their_root_s_name_have_its_new_one_once_a_dump_has_found_it_out(postgres: Postgres, database: str) -> None:
