@@ -97,6 +97,13 @@ RULES: tuple[Rule, ...] = (
         topic=r"\.k_parts_(low|high)$",
     ),
     Rule(
+        "the key of a table with another index than its primary key as its replica identity is that index's, for the log shows no more of old rows; the peer's is the primary key",
+        "",
+        r"^record$|^key(\.| schema\.fields\[)",
+        lambda ours, peer: ABSENT in {str(ours), str(peer)},
+        topic=r"\.k_both$",
+    ),
+    Rule(
         "a generated column is not in the log before PostgreSQL 18, so it is in no record; the peer's snapshot has it, and its log not",
         DUMP,
         r"\[s\]|\.s$|, order",

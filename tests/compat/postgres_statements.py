@@ -246,6 +246,8 @@ KEYED_CHANGES = (
     "DELETE FROM k_unique WHERE a = 2",
     "INSERT INTO k_both VALUES (1, 10, 'one'), (2, 20, 'two')",
     "UPDATE k_both SET v = 'changed' WHERE id = 1",
+    "UPDATE k_both SET id = 3 WHERE id = 1",
+    "DELETE FROM k_both WHERE id = 2",
     "INSERT INTO k_full VALUES (1, 1, 'one'), (2, 2, NULL)",
     "UPDATE k_full SET v = 'changed' WHERE id = 1",
     "UPDATE k_full SET v = v WHERE id = 1",
