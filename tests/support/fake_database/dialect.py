@@ -658,11 +658,9 @@ class FakeSource:
         self.watermark_table = WATERMARKS
         self.builtin_databases: frozenset[str] = frozenset()
         self.log_writes_watermarks = False
-        self.leaves = False
-        self.on_leave: Callable[[], None] = lambda: None
 
     def leave(self) -> None:
-        self.on_leave()
+        """It keeps nothing for anybody."""
 
     def progress(self, offset: OffsetMap) -> FakeProgress:
         server, number, entries, epoch = (offset.get(name) for name in ("server", "number", "entries", "dblog_epoch"))

@@ -538,12 +538,8 @@ class Source(Protocol):
     def progress(self, offset: OffsetMap) -> Progress:
         """Read a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
 
-    @property
-    def leaves(self) -> bool:
-        """Whether a stop as ordered gives up what the server keeps for the connector."""
-
     def leave(self) -> None:
-        """Give it up. Nothing reads there any more, and all is stored. DblogError where it stays."""
+        """Behind a stop as ordered: give up what the server keeps for the connector, where it is configured so. DblogError where it stays."""
 
     def connect(self, *, again: bool) -> Server:
         """Reach the server. ``again``: this configuration has worked before, so an unknown host name counts as passing."""

@@ -101,9 +101,7 @@ class ReaderTask:
             self._running.stop()
 
     def leave(self) -> None:
-        """Stop, and give up what the server keeps for the connector, where it is configured so. What cannot be given up stays, and nothing is lost by it."""
-        if not self._source.leaves:
-            return
+        """Stop as ordered, with all stored. What the server keeps for the connector is given up where it is configured so, and if it can be."""
         self.stop()
         try:
             self._source.leave()

@@ -48,13 +48,8 @@ class BinlogSource:
         """Rows that lack columns are read again behind a watermark."""
         return rereads(self._settings)
 
-    @property
-    def leaves(self) -> bool:
-        """A server keeps its binlog for nobody."""
-        return False
-
     def leave(self) -> None:
-        """Nothing."""
+        """Nothing: a server keeps its binlog for nobody."""
 
     def progress(self, offset: OffsetMap) -> LogProgress:
         """Read a stored offset."""

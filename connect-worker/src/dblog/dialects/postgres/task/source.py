@@ -41,13 +41,10 @@ class PostgresSource:
         names = self._settings.text_or_none("signal.data.collection") or ""
         return frozenset(sql.parse_table_name(name.strip()) for name in names.split(",") if name.strip())
 
-    @property
-    def leaves(self) -> bool:
-        """slot.drop.on.stop."""
-        return self._settings.boolean("slot.drop.on.stop")
-
     def leave(self) -> None:
-        """Drop the slot, unless somebody else reads it by now."""
+        """Drop the slot with slot.drop.on.stop, unless somebody else reads it by now."""
+        if not self._settings.boolean("slot.drop.on.stop"):
+            return
         name = self._settings.text("slot.name")
         session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=True)
         try:
