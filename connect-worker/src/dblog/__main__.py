@@ -15,7 +15,11 @@ def _die_with_parent() -> None:
 
     pr_set_pdeathsig = 1
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        if ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL) != 0:
+            # The worker's next run would take it for ended, and start another.
+            sys.exit(
+                "the kernel refuses prctl(PR_SET_PDEATHSIG), so this task could outlive its worker; allow it where seccomp limits the worker"
+            )
         if os.getppid() != int(os.environ.get("DBLOG_HERDER_PID", os.getppid())):
             os._exit(1)  # it was killed before
 

@@ -113,7 +113,6 @@ def assemble(
             consumer_settings=consumer,
         ),
         instance=take_instance(*settings.items_of("bootstrap.servers"), settings.text("group.id"), worker.advertised_url),
-        further_topic=settings.text("status.storage.topic"),
     )
     herder = Herder(
         worker,

@@ -1,5 +1,6 @@
 """What a file shows of a worker's earlier runs, and what it does not: a claim of a run that may still be there is waited for. # I7"""
 
+import ctypes
 import errno
 import json
 import os
@@ -7,10 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from dblog.__main__ import _die_with_parent
 from dblog.kafka import instance
 from dblog.kafka.instance import take_instance
+from structlog.testing import capture_logs
 
 HOLDS = """
 import sys
@@ -71,6 +75,22 @@ def test_a_run_is_known_to_have_ended_once_its_process_has(tmp_path):
     assert third.ended == {first.run, second.run}
     assert third.id == first.id == second.id
     assert third.run not in third.ended
+
+
+def test_a_worker_that_is_not_known_over_its_runs_says_why(tmp_path):
+    run = Run(tmp_path)
+    with capture_logs() as lines:
+        assert take(tmp_path) is None
+    run.kill()
+
+    assert [line["reason"] for line in lines] == ["another process of the same worker holds it"]
+
+
+def test_a_task_does_not_begin_where_it_could_outlive_its_worker(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: SimpleNamespace(prctl=lambda *_: -1))
+
+    with pytest.raises(SystemExit, match="prctl.*seccomp"):
+        _die_with_parent()
 
 
 def test_a_stopped_process_has_not_ended(tmp_path):

@@ -378,18 +378,17 @@ def test_a_worker_that_is_stopped_hands_over_to_a_standby_without_its_session_an
 
 
 class Members:
-    """Runs of workers of one group, with sessions that no trial waits for; each worker is one static member over its runs."""
+    """Runs of workers of one group, with sessions that no trial waits for; each worker is one static member over its runs, where it is one."""
 
     def __init__(self, kafka, group):
         self.settings = {"bootstrap.servers": kafka.bootstrap}
         admin = AdminClient(self.settings)
-        for made in admin.create_topics([NewTopic(group, 1, 1), NewTopic(f"{group}-further", 3, 1)]).values():
-            made.result(30)
+        admin.create_topics([NewTopic(group, 1, 1)])[group].result(30)
         self.group = group
         self.runs = []
         self.ended = {}
 
-    def start(self, name):
+    def start(self, name, *, static=True):
         before = self.ended.get(name)
         ended = frozenset() if before is None else before.ended | {before.run}
         instance = Instance(id=f"{self.group}-{name}", run=f"{name}{len(ended)}", ended=ended)
@@ -402,8 +401,7 @@ class Members:
             silence_s=30.0,
             heartbeat_s=1.0,
             rebalance_s=60.0,
-            instance=instance,
-            further_topic=f"{self.group}-further",
+            instance=instance if static else None,
         )
         made.start(on_change=lambda: None, on_lease=lambda _until_s: None, on_revoked=lambda: None)
         self.runs.append(made)
@@ -419,17 +417,17 @@ def members(kafka, group):
 
 
 def settled(member):
-    """Two heartbeats have brought no further rebalance."""
-    until(lambda: member.rebalances > 0 and member.standing.known)
-    seen = 0
+    """Two heartbeats have brought no further rebalance, in less than a session."""
+    until(lambda: member.rebalances > 0 and member.standing.known, limit_s=12)
+    seen, tries = 0, 0
     while seen != member.rebalances:
-        seen = member.rebalances
+        assert tries < 5, "the group does not come to rest"
+        seen, tries = member.rebalances, tries + 1
         threading.Event().wait(2.2)
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one standby", "two"])
 def test_a_leader_that_stops_beside_settled_standbys_hands_over_and_comes_back_as_a_standby(members, count):
-    """The place that it left has another topic's partitions, and its next run gets them; nothing of that gives it a claim."""
     one = members.start("one")
     until(lambda: one.standing.leads)
     standbys = [members.start(f"standby{number}") for number in range(count)]
@@ -448,6 +446,39 @@ def test_a_leader_that_stops_beside_settled_standbys_hands_over_and_comes_back_a
     leads.close()
     others = [again, *(each for each in standbys if each is not leads)]
     until(lambda: any(each.standing.leads for each in others), limit_s=15)
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["static", "without a lock"])
+def test_nobody_waits_for_standbys_that_stop_one_behind_the_other(members, static):
+    leads = members.start("one", static=static)
+    until(lambda: leads.standing.leads)
+    standbys = [members.start(name, static=static) for name in ("two", "three")]
+    for standby in standbys:
+        settled(standby)
+
+    for standby in standbys:
+        standby.close()
+    settled(members.start("four", static=static))
+
+    assert (leads.standing.leads, leads.standing.term) == (True, 1)
+
+
+def test_a_rolling_restart_of_three_workers_hands_over_each_time_and_comes_to_rest(members):
+    running = {"a": members.start("a")}
+    until(lambda: running["a"].standing.leads)
+    running |= {name: members.start(name) for name in "bc"}
+    for one in running.values():
+        settled(one)
+
+    for name in "cba":
+        running[name].close()
+        running[name] = members.start(name)
+        until(lambda: any(one.standing.leads for one in running.values()), limit_s=12)
+        until(lambda name=name: running[name].standing.known, limit_s=12)
+
+    for one in running.values():
+        settled(one)
+    assert [one.standing.leads for one in running.values()].count(True) == 1
 
 
 def test_a_lone_leader_that_stopped_in_order_leads_again_at_once(members):

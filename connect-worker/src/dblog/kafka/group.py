@@ -2,9 +2,10 @@
 
 One thread polls the consumer, commits claims and reads those of others. It never waits for the herder's thread, nor that for it: a slow request must
 not cost the lease, and a broker that hangs must not stop requests. The group's protocol is ``cooperative-sticky``, so a worker that joins or leaves
-takes nothing from the one that leads. Claims are read by a second consumer that is no member: ``committed()`` of the member waits for a rebalance to end,
-which waits for the member to be polled. (The admin client's ``list_consumer_group_offsets`` ends the process when a group's coordinator has just moved,
-confluent-kafka 2.16.)
+takes the partition from nobody. But brokers answer no claim while the group waits for a member, so one that stops leaves it for good.
+
+Claims are read by a second consumer that is no member: ``committed()`` of the member waits for a rebalance to end, which waits for the member to be
+polled. (The admin client's ``list_consumer_group_offsets`` ends the process when a group's coordinator has just moved, confluent-kafka 2.16.)
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _JOIN_SOON_S = 2.0
 """Until then nobody is looked for: a group without other members is joined sooner than a coordinator that is just being found answers."""
 _LOOK_LIMIT_S = 1.0
 REOPEN_S = 2.0
-_LEAVE_LIMIT_S = 3.0
-_HAND_OVER_S = 2.0
-_CLOSE_LIMIT_S = 12.0
+_LEAVE_S = 2.0
+"""To leave in, behind a heartbeat: with it all members hear that the group is shared out anew, and nothing is answered before they have joined."""
+_CLOSE_S = 10.0
 _ANSWER_SHARE = 0.25
 """Of the silence: a claim that has no answer by then is waited for no longer. Its answer counts all the same if it comes."""
 _PASSING = frozenset(
@@ -96,10 +97,9 @@ class Membership:
         rebalance_s: float,
         others: OtherGroups | None = None,
         instance: Instance | None = None,
-        further_topic: str = "",
     ) -> None:
         """``others`` are looked at for a group that runs the same connectors: this worker neither joins its own nor leads while there is one. ``instance``:
-        the member that it is over its runs. ``further_topic``: one that is there and belongs to nobody, for such a member to leave by.
+        the member that it is over its runs.
         """
         self.group = group
         self.silence_s = silence_s
@@ -111,7 +111,6 @@ class Membership:
         self._rebalance_s = max(rebalance_s, silence_s)
         self._renew_s = min(self._heartbeat_s, silence_s / 8)
         self._instance = instance
-        self._further_topic = further_topic
         self._leadership = Leadership(
             leader=url,
             incarnation=uuid.uuid4().hex if instance is None else instance.run,
@@ -131,11 +130,8 @@ class Membership:
         self._sent_at_s = 0.0
         self._number = -1
         """Of the last claim that was sent: each has its own, so that an answer is taken for no other's."""
+        self._released = False
         self._look_from_s = 0.0
-        self._wanted: list[str] = []
-        """Topics to subscribe to next."""
-        self._asks = False
-        """Whether this member has got a place that was left in order, and has asked for its own."""
         self.rebalances = 0
         """How often the group's coordinator has assigned or taken something, or nothing, here."""
 
@@ -153,7 +149,7 @@ class Membership:
         """Leave the group. Nothing may run under the lease any more: the next leader is asked not to wait."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join(_CLOSE_LIMIT_S)
+            self._thread.join(self._heartbeat_s + _LEAVE_S + _CLOSE_S)
 
     @property
     def claims(self) -> bool:
@@ -229,7 +225,6 @@ class Membership:
             "enable.auto.commit": "false",
         }
         self._look_from_s = lease_clock_s() + _JOIN_SOON_S
-        self._wanted, self._asks = [], False
         reader = Consumer({**shared, "log_level": "2"})
         consumer = Consumer(
             {
@@ -245,15 +240,12 @@ class Membership:
             logger=ClientLog(f"group {self.group}"),
         )
         try:
-            self._subscribe(consumer, [self._claim_partition.topic])
+            consumer.subscribe([self._claim_partition.topic], on_assign=self.on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
             makes_way = False
             while not makes_way and not self._stopping.is_set():
                 message = consumer.poll(_POLL_S if self._standing.known else _JOINING_POLL_S)
                 if message is not None and (error := message.error()) is not None:
                     self._on_error(error)
-                if self._wanted:
-                    wanted, self._wanted = self._wanted, []
-                    self._subscribe(consumer, wanted)
                 self.observe(reader)
                 makes_way = self.makes_way()
                 if not makes_way:
@@ -261,40 +253,13 @@ class Membership:
                     self.publish()
             # Where it makes way nobody of our group leads. A released claim shows it: else the group's next worker would take this one for its leader's
             # standby.
-            answered = self._leave(consumer, release=makes_way or self._leadership.leads(lease_clock_s()))
-            if self._instance is not None and answered:
-                self._hand_over(consumer)
+            self._leave(consumer, release=makes_way or self._leadership.leads(lease_clock_s()))
         finally:
             self._sent.clear()
             consumer.close()
             reader.close()
 
-    def _subscribe(self, consumer: Consumer, topics: list[str]) -> None:
-        if self._further_topic in topics:
-            # librdkafka 2.16 does not rejoin for a topic of which it knows nothing yet, or takes it for one that is not there.
-            consumer.list_topics(self._further_topic, timeout=_LOOK_LIMIT_S)
-        consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
-
-    def _hand_over(self, consumer: Consumer) -> None:
-        """Have the coordinator give our partition to another member. Closing the consumer does not: a static member's place is kept for a session. One that
-        wants another topic gives up what it has at once. The others hear of it with their next heartbeats; this one stays until they have joined, for it may be
-        the one that shares out the partitions.
-        """
-        rebalances, limit_s = self.rebalances, lease_clock_s() + self._heartbeat_s + _HAND_OVER_S
-        self._subscribe(consumer, [self._further_topic])
-        while self.rebalances == rebalances and lease_clock_s() < limit_s:
-            consumer.poll(_JOINING_POLL_S)
-        if self.rebalances == rebalances:
-            _log.info(
-                "the group has not taken this worker's place back; the next one leads after a session",
-                group=self.group,
-                session_s=self.silence_s,
-            )
-
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """A static member that comes back gets what its place had, without a rebalance: where it was left in order that is another topic's, and nothing of it
-        gives a right to lead. The coordinator takes a claim from any member.
-        """
         self.rebalances += 1
         consumer.incremental_assign([TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions])
         if partitions:
@@ -302,12 +267,6 @@ class Membership:
             consumer.pause(partitions)
         if self._holds_claim(partitions):
             self._leadership.assign()
-        config, further = self._claim_partition.topic, self._further_topic
-        if self._asks:
-            self._wanted, self._asks = [config], False
-        elif partitions and not self._leadership.assigned:
-            # The coordinator shares out anew where a member that it knows wants other topics than before.
-            self._wanted, self._asks = [config, further], True
         self._problem = self._remedy = ""
         self._look_from_s = 0.0
 
@@ -329,9 +288,6 @@ class Membership:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() in _PASSING:
-            return
-        if self._asks and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            self._wanted = [self._claim_partition.topic, self._further_topic]
             return
         if self._instance is not None and error.code() in _NO_INSTANCES:
             _log.info("the brokers know no static members, so a killed worker will be waited for", group=self.group, reason=error.str())
@@ -376,6 +332,7 @@ class Membership:
             _log.info("the lease was not renewed; trying again", group=self.group, reason=failed.str())
             return
         claim, sent_at_s = sent
+        self._released = not claim.leader
         self._leadership.taken(claim, sent_at_s=sent_at_s, now_s=lease_clock_s())
         if claim.leader and self._leadership.until_s:
             self._on_lease(self._leadership.until_s)
@@ -410,14 +367,19 @@ class Membership:
             self._standing = standing
             self._on_change()
 
-    def _leave(self, consumer: Consumer, *, release: bool) -> bool:
-        """Take the claim back, or wait for the answer to the last one; whether the brokers answer."""
-        deadline_s = lease_clock_s() + _LEAVE_LIMIT_S
-        while self._sent and lease_clock_s() < deadline_s:
+    def _leave(self, consumer: Consumer, *, release: bool) -> None:
+        """Take the claim back, and leave the group: the others are asked not to wait.
+
+        Closing the consumer does not leave it: librdkafka keeps a static member's place for a session (KIP-345), and says nothing for a member without a
+        partition. Each rebalance would wait for such a place. Unsubscribed, both leave at once, and have no member id then.
+        """
+        limit_s = lease_clock_s() + self._heartbeat_s + _LEAVE_S
+        self._released = False
+        while (self._sent or (release and self._leadership.assigned and not self._released)) and lease_clock_s() < limit_s:
+            if not self._sent:
+                self._commit(consumer, self._leadership.next_claim(release=True))
             consumer.poll(_POLL_S)
-        if release:
-            self._commit(consumer, self._leadership.next_claim(release=True))
-            while self._sent and lease_clock_s() < deadline_s:
-                consumer.poll(_POLL_S)
         self._leadership.lose()
-        return not self._sent
+        consumer.unsubscribe()
+        while consumer.memberid() and lease_clock_s() < limit_s:
+            consumer.poll(_JOINING_POLL_S)

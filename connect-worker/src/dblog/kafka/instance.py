@@ -54,13 +54,14 @@ def take_instance(*names: str, directory: Path | None = None) -> Instance | None
         boot = _BOOT.read_text().strip()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as e:
-        _log.info("a killed worker will be waited for, since its end cannot be shown", reason=e.strerror or str(e), file=str(path or ""))
+        _report(e.strerror or str(e), path)
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         held = os.fstat(file)
         if not _is_ours(held, path):
             os.close(file)
+            _report("it is not a file of this user's alone", path)
             return None
         self = {"boot": boot, "device": held.st_dev, "inode": held.st_ino}
         known = _read(file)
@@ -71,10 +72,15 @@ def take_instance(*names: str, directory: Path | None = None) -> Instance | None
         run = uuid.uuid4().hex
         # Written ahead of the run's first claim: a claim of a run that is not here is waited for.
         _write(file, {**self, "id": identity, "runs": [*runs, run][-_RUNS_MAX:]})
-    except OSError:
+    except OSError as e:
         os.close(file)
+        _report("another process of the same worker holds it" if isinstance(e, BlockingIOError) else e.strerror or str(e), path)
         return None
     return Instance(id=identity, run=run, ended=frozenset(runs))
+
+
+def _report(reason: str, path: Path | None) -> None:
+    _log.info("a killed worker will be waited for, since its end cannot be shown", reason=reason, file=str(path or ""))
 
 
 def _is_ours(held: os.stat_result, path: Path) -> bool:
