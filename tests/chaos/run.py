@@ -108,7 +108,8 @@ class Run:
 
     def __init__(self, plan: Plan, servers: Servers, source: Database, *, attempt: int, folder: Path, report: Report) -> None:
         self.plan, self.servers, self.folder = plan, servers, folder
-        self.prefix = f"chaos{plan.seed}{plan.flavor}x{attempt}"  # servers may share a broker
+        # Servers may share a broker. A sink that an earlier plan has started reads each topic that begins so, and stops at records that it cannot read.
+        self.prefix = f"{'chaos' if plan.sink else 'bare'}{plan.seed}{plan.flavor}x{attempt}"
         self.connector = f"{self.prefix}a"
         self.model = copy.deepcopy({name: table.without(plan.mask) for name, table in plan.tables.items()})
         self.excluded = {plan.outside} - {""}

@@ -124,7 +124,9 @@ class PostgresDatabase(RunDatabase):
 
     def compared_topics(self, table: str, old: Folded, fresh: Folded) -> list[Problem]:
         known = self._table_of(table)
-        return check.compare_folded(table, old, fresh, excess=known is not None and known.again)
+        # A table of no plan was a partition, and may have been a table before, whose rows of then nothing takes back.
+        was_partition = known is None and self.plan.settings.by_root
+        return check.compare_folded(table, old, fresh, excess=was_partition or (known is not None and known.again))
 
     def compare(self, table: str, fresh: Folded) -> list[Problem]:
         settings = self.plan.settings
