@@ -110,6 +110,8 @@ class Table:
     """Its rows are those of its partitions, which are tables of the server's, and none of the connector's."""
     attached: tuple[int, ...] = ()
     """The numbers of those of them that were tables of their own, with rows, before they were attached; in order."""
+    file: int | None = field(default=None, compare=False)
+    """What the server keeps the rows in: another one once it has written all of them anew. None where that is not known, or there is more than one."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name, compared without case as MySQL does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.dialects.postgres.task.log import PostgresReader
 from dblog.dialects.postgres.task.source import PostgresSource
 from dblog.dialects.postgres.task.watch import PostgresWatch
+from dblog.dialects.postgres.wire.session import Session
 from dblog.errors import DefiniteError, ServerChangedError, TransientError
+from dblog.model import TableId
 from stack import Postgres, Postgres18
 from structlog.testing import capture_logs
 from support.postgres import connected, execute, new_database
@@ -495,3 +497,45 @@ def test_another_publication_in_the_middle_of_a_transaction_loses_no_row(postgre
     found = len(follower.rows.get("u", {}))
     follower.task.stop()
     assert found == 1000
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["the log tells", "the log does not"])
+def test_a_table_outside_that_has_got_the_name_of_a_captured_one_is_dumped_when_it_is_let_in(
+    postgres: Postgres, database: str, told: bool
+) -> None:
+    config = {"publication.autocreate.mode": "filtered", "table.include.list": "public.t,public.marks"}
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql("CREATE TABLE marks (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+    follower.sql(
+        "CREATE TABLE outside (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')", "INSERT INTO outside VALUES (1, 'b')"
+    )
+    follower.start().until_dumped()
+    follower.until_caught_up()
+    follower.task.stop()
+
+    follower.sql("BEGIN; ALTER TABLE t RENAME TO w; ALTER TABLE outside RENAME TO t; ALTER TABLE w RENAME TO outside; COMMIT")
+    if told:
+        follower.sql("INSERT INTO outside VALUES (2, 'c')")
+    follower.config["table.include.list"] = "public.t,public.outside,public.marks"
+    follower.restart()
+
+    follower.until_equal("t")
+    follower.until_equal("outside")
+    follower.task.stop()
+
+
+def test_tables_that_somebody_else_adds_in_the_same_moment_are_dumped(put_back: PostgresFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    def added(session: Session, publication: str, tables: Sequence[TableId]) -> None:
+        put_back.sql("ALTER PUBLICATION dbz_publication ADD TABLE t")
+        add_tables(session, publication, tables)
+
+    add_tables = task_server.add_tables
+    with monkeypatch.context() as patch:
+        patch.setattr(task_server, "add_tables", added)
+        with pytest.raises(TransientError, match="somebody else has done it meanwhile"):
+            put_back.new_task().start(put_back.offset)
+
+    put_back.task = put_back.new_task()
+    put_back.start()
+    put_back.until_equal("t")
+    put_back.task.stop()

@@ -584,3 +584,29 @@ def test_a_column_that_is_added_and_made_again_while_the_connector_is_away_has_i
 
     follower.until(lambda: follower.rows["a"]['{"id":6}']["m"] is None)
     follower.task.stop()
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "behind a restart"])
+def test_a_column_that_gets_a_longer_type_and_other_values_has_them_and_is_not_read_again_without(
+    postgres: Postgres, database: str, restarted: bool
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    follower.sql(
+        "CREATE TABLE cut (id INT PRIMARY KEY, v VARCHAR(200))",
+        "CREATE TABLE kept (id INT PRIMARY KEY, v VARCHAR(200))",
+        "INSERT INTO cut VALUES (1, 'abcdef')",
+        "INSERT INTO kept VALUES (1, 'abcdef')",
+    )
+    follower.start().until_dumped()
+    follower.sql("INSERT INTO cut VALUES (2, 'ghijkl')", "INSERT INTO kept VALUES (2, 'ghijkl')")
+    follower.until_equal("cut")
+    if restarted:
+        follower.restart()
+
+    follower.sql("ALTER TABLE cut ALTER v TYPE TEXT USING left(v, 3)", "ALTER TABLE kept ALTER v TYPE TEXT")
+    follower.sql("INSERT INTO cut VALUES (3, 'mno')", "INSERT INTO kept VALUES (3, 'mno')")
+
+    follower.until_equal("cut")
+    follower.until_equal("kept")
+    follower.task.stop()
+    assert follower.ops("kept").count("r") == 1

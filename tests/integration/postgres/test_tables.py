@@ -493,3 +493,45 @@ def test_rows_under_their_root_s_name_have_its_new_one_once_a_dump_has_found_it_
 
     follower.until(lambda: {"id": 3, "v": "c"} in follower.rows.get("other", {}).values())
     follower.task.stop()
+
+
+@pytest.mark.parametrize("tables", ["public.*", "public.root,public.marks"], ids=["all", "the root alone"])
+def test_rows_of_a_table_that_its_own_transaction_attaches_are_rows_of_the_root(postgres: Postgres, database: str, tables: str) -> None:
+    config = {"publish.via.partition.root": "true", "table.include.list": tables}
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql(
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO root VALUES (1, 'a')",
+    )
+    follower.start().until_dumped()
+
+    follower.sql(
+        "BEGIN; CREATE TABLE high (LIKE root INCLUDING ALL); INSERT INTO high VALUES (11, 'b'); "
+        "ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (20); COMMIT",
+        "INSERT INTO root VALUES (2, 'c'), (12, 'd')",
+    )
+
+    follower.until_equal("root")
+    follower.task.stop()
+
+
+def test_a_partitioned_table_that_is_renamed_while_its_rows_are_read_has_its_new_name_soon(postgres: Postgres, database: str) -> None:
+    config = {"publish.via.partition.root": "true", "dblog.metrics.server.interval.ms": "100"}
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql(
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO root VALUES (1, 'a')",
+    )
+    follower.start().until_dumped()
+    follower.sql("INSERT INTO root VALUES (2, 'b')")
+    follower.until_equal("root")
+    follower.until(lambda: follower.task.metrics().get("log_needed_bytes") is not None)
+
+    follower.sql("ALTER TABLE root RENAME TO renamed")
+
+    follower.until_equal("renamed")
+    follower.sql("INSERT INTO renamed VALUES (3, 'c')")
+    follower.until_equal("renamed")
+    follower.task.stop()

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dblog.model import Column, Table
+from dblog.model import Column, Table, TableId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,8 @@ class Seen:
     """With ``named``: the log shows of every column how its bytes are read, so a table could be made from the log alone."""
     hidden_behind: Callable[[Table], int] = lambda _: 0
     """How many columns that nobody declared the log carries behind a table's own; asked where they have no names."""
+    part_of: TableId | None = None
+    """The table whose rows these are by now, which the log does not name: only a dump of it brings them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ def table_record(table: Table) -> dict[str, object]:
         ]
     extra = {"defaultCharsetName": table.charset, "collation": table.collation, "comment": table.comment, "number": table.number}
     record |= {name: value for name, value in extra.items() if value is not None}
-    return record | ({"partitioned": True} if table.partitioned else {}) | ({"attached": list(table.attached)} if table.attached else {})
+    record |= ({"partitioned": True} if table.partitioned else {}) | ({"attached": list(table.attached)} if table.attached else {})
+    return record if table.file is None else record | {"file": table.file}
 
 
 def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
@@ -44,6 +45,7 @@ def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
         number=record.get("number"),
         partitioned=bool(record.get("partitioned")),
         attached=tuple(record.get("attached", ())),
+        file=record.get("file"),
         indexes=tuple(
             Index(
                 name=index["name"],

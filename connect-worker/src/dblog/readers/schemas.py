@@ -239,6 +239,8 @@ class Schemas:
                 self._arrive(position)
             table_id, seen, merge = self._log_schemas.read_table_map(table_map)
             encoder = self._resolve(table_id, seen, merge, position, begin)
+            if seen.part_of is not None:
+                self._appear_again(seen.part_of)
             parked = encoder is None and table_id in self._parked
             if parked and not self._dumps(table_id):
                 return PassedOver(table_id, self._count_passed_over)
@@ -287,6 +289,14 @@ class Schemas:
         """
         if self._timeline.note_joined(table_id, position, self._joins + 1):
             self._joins += 1
+            self._save(table_id)
+            self._appeared.add(table_id)
+
+    def _appear_again(self, table_id: TableId) -> None:
+        """A table that is known has got rows of which no record is its own. # I3"""
+        if self._includes(table_id) and self._dumps(table_id) and isinstance(self._timeline.current(table_id), Known):
+            self._joins += 1
+            self._timeline.note_joined(table_id, self._timeline.versions(table_id)[-1].position, self._joins)
             self._save(table_id)
             self._appeared.add(table_id)
 

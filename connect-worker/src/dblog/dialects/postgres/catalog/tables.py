@@ -23,11 +23,12 @@ _ROOTS = "(c.relkind = 'p' OR c.relkind = 'r') AND NOT c.relispartition"
 
 
 def tables_sql(*, by_root: bool) -> str:
-    """(number, schema, name, replica identity, comment, whether it is partitioned) of every table whose rows are logged. ``by_root``: rows of partitions come
-    under the name of the partitioned table (publish_via_partition_root), else under their own.
+    """(number, schema, name, replica identity, comment, whether it is partitioned, its file or 0) of every table whose rows are logged. ``by_root``: rows of
+    partitions come under the name of the partitioned table (publish_via_partition_root), else under their own.
     """
     return (
-        "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class'), c.relkind = 'p' "
+        "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class'), c.relkind = 'p', "
+        "c.relfilenode::bigint "
         "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
         f"WHERE {_ROOTS if by_root else _LEAVES} AND c.relpersistence = 'p' "
         "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
@@ -163,7 +164,7 @@ def tables_of(
             )
         )
     out = {}
-    for number, schema, name, _, comment, partitioned in tables:
+    for number, schema, name, _, comment, partitioned, file in tables:
         found, of_it = tuple(its_columns.get(number, ())), tuple(its_indexes.get(number, ()))
         key, primary = key_of(found, of_it)
         out[number] = Table(
@@ -176,6 +177,7 @@ def tables_of(
             number=number,
             partitioned=partitioned,
             attached=tuple(its_attached.get(number, ())),
+            file=file or None,
         )
     return out
 

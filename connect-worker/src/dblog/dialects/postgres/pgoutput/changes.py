@@ -63,7 +63,13 @@ def changes_of(statement: RelationChanged | MadeAgain | Dropped | Truncated) -> 
             renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
             if replace(before, id=after.id) == after and statement.why is None:
                 return renamed
-            why = rewrites(before.columns, after.columns) or _other_key(before, after) or _more_rows(before, after) or statement.why
+            why = (
+                rewrites(before.columns, after.columns)
+                or _other_key(before, after)
+                or _more_rows(before, after)
+                or _converted(before, after)
+            )
+            why = why or statement.why
             return [*renamed, AlterTable(after.id, after, rewrites=why)]
 
 
@@ -76,6 +82,20 @@ def _other_key(before: Table, after: Table) -> str | None:
 def _more_rows(before: Table, after: Table) -> str | None:
     """Rows that an attached partition has brought along. Those of one that is detached stay, as with one that is dropped: the source has put them away."""
     return "a partition was attached, with its rows" if set(after.attached) - set(before.attached) else None
+
+
+def _converted(before: Table, after: Table) -> str | None:
+    """A statement may give a column another type, or another length, and other values in the same moment (ALTER TYPE ... USING). Then the server has written
+    all rows anew, into another file. Both files were read with the columns of the time.
+    """
+    if before.file is not None and before.file == after.file:
+        return None
+    old = {column.name: column for column in before.columns}
+    for column in after.columns:
+        known = old.get(column.name, column)
+        if (known.type, known.length, known.type_text) != (column.type, column.length, column.type_text):
+            return f"column {column.name} was {known.type_text} and is {column.type_text}, and its values may have been converted"
+    return None
 
 
 def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:

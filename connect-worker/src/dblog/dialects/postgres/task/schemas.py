@@ -9,7 +9,7 @@ from typing import Any
 
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
-from dblog.core.timeline import Known, Position, Timeline
+from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
 from dblog.dialects.postgres.pgoutput.changes import Dropped, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
 from dblog.dialects.postgres.pgoutput.items import LogOffset
@@ -65,6 +65,9 @@ class PostgresSchemas:
         for number, table in tables.items():
             if number not in self.numbers and table.id not in self._of_tables:
                 self._number(number, table.id)
+            elif self.numbers.get(number) != table.id:
+                # It has got another's name, or lost its own. The log tells of that with a next row, which may never come.
+                self._connections.doubts.add(self.numbers.get(number, table.id))
 
     def _number(self, number: int, table: TableId) -> None:
         self.numbers[number] = table
@@ -81,7 +84,17 @@ class PostgresSchemas:
         notes with each partition whether it has. So the name is the one that was found out for its number.
         """
         table = self.numbers.get(table_map.number, TableId(table_map.schema, table_map.name))
-        return table, Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map)), merged
+        root = self._context.patience(lambda: self._root_of(table_map.number))
+        return (
+            table,
+            Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map), part_of=root),
+            merged,
+        )
+
+    def _root_of(self, number: int) -> TableId | None:
+        """Where rows of partitions come under their root's name, those that come under a partition's own were written before it was attached."""
+        session = self._connections.live_session()
+        return session.root_of(number) if session.by_root else None
 
     def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
         """The primary key that a Relation message shows, which has no order: that of the known key, or of the server's, where it is of the same columns. None
@@ -201,6 +214,13 @@ class PostgresSchemas:
         of_tables = {table_id: self._of_tables.get(table_id) for table_id in asked.tables}  # as they were: one may take the other's name
         for table_id in sorted(asked.tables):
             number, state = of_tables[table_id], self._timeline.state_at(table_id, position)
+            own = asked.found.get(table_id)
+            if own is not None and own.number not in self.numbers and not isinstance(state, Parked) and self._context.includes(table_id):
+                # The log may have told that another table had the name, or may not yet; of this one it has told nothing.
+                yield from self._moved_on(asked, number, state)
+                self._take_number(asked, table_id)
+                yield MadeAgain(own)
+                continue
             if not isinstance(state, Known):
                 continue
             name = table_id if number is None else asked.numbers.get(number)
@@ -213,6 +233,15 @@ class PostgresSchemas:
             elif now != state.table:
                 self._take_number(asked, now.id)
                 yield RelationChanged(state.table, now)
+
+    def _moved_on(self, asked: _Asked, number: int | None, state: Known | Absent | Stale) -> Iterator[RelationChanged]:
+        """The table that is known by a name which another one has now."""
+        if not isinstance(state, Known) or number is None or state.table.number not in (None, number):
+            return
+        now = asked.found.get(name) if (name := asked.numbers.get(number)) is not None else None
+        if now is not None and self._context.includes(now.id):
+            self._take_number(asked, now.id)
+            yield RelationChanged(state.table, now)
 
     def _ask(self, tables: set[TableId]) -> _Asked:
         session = self._connections.live_session()
@@ -253,13 +282,14 @@ class PostgresSchemas:
                 primary_key=relation.identity == "d",
                 indexes=indexes,
                 number=relation.number,
+                file=None,
             )
         keyed = before if now is None or not now.primary_key or _shows_key(relation) or not set(now.key) <= names else now
         if set(keyed.key) <= names:
             key, primary = keyed.key, keyed.primary_key
         else:
             key, primary = key_of(made, indexes)
-        return replace(before, id=table_id, columns=made, key=key, primary_key=primary, indexes=indexes, number=relation.number)
+        return replace(before, id=table_id, columns=made, key=key, primary_key=primary, indexes=indexes, number=relation.number, file=None)
 
     def _of_number(self, number: int) -> Table | None:
         """The table that the server has now."""

@@ -44,6 +44,7 @@ class PostgresWatch:
         self._publication = connections.publication
         self._includes = includes
         self._lacking: frozenset[TableId] = frozenset()
+        self._connections = connections
         self._session = _asking(settings_of(connections.settings), connections, abort)
         if self._session.identity != connections.identity:
             self._session.close()
@@ -59,6 +60,7 @@ class PostgresWatch:
             message = f"the slot {self._slot} is gone"
             raise TransientError(message)
         self._look_at_publication()
+        self._look_at_roots()
         end_text, restart, confirmed, status, safe, now_s, kept = rows[0]
         end = lsn_of(end_text)
         restart_lsn = stored.at.lsn if restart is None else lsn_of(restart)
@@ -91,6 +93,14 @@ class PostgresWatch:
                 + "; then, when the transactions that were open at that time have ended, dump those that had been captured",
             )
         self._lacking = lacking
+
+    def _look_at_roots(self) -> None:
+        """The server does not tell of a partitioned table's new name where rows come under it: it has described the table with each partition already."""
+        roots = self._session.root_tables() if self._session.by_root else {}
+        for number, table in self._connections.roots.items():
+            if roots.get(number) != table:
+                self._connections.doubts.add(table)
+        self._connections.roots = roots
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """By the statistics of ANALYZE."""

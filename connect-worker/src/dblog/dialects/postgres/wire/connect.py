@@ -335,6 +335,8 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
         error = PrivilegeError(f"{text}: user '{settings.user}' may not do that")
     elif state == "42704" and primary is not None and "publication" in primary:
         error = PublicationMissingError(text)
+    elif state == "42710" and primary is not None and "publication" in primary:
+        error = TransientError(f"{text}: somebody else has done it meanwhile")
     elif state in _TABLE_CHANGED:
         error = TableChangedError(f"{text}{TABLE_CHANGED}")
     elif state[:2] in _TRANSIENT_CLASSES or state == "XX000":

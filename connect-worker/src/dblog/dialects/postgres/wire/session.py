@@ -216,6 +216,25 @@ class Session:
         """(Partitioned table, partition) of those that were tables before, by number."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
+    def root_tables(self) -> dict[int, TableId]:
+        """The names of the partitioned tables that are no partitions themselves, by their numbers."""
+        rows = self.query(
+            "SELECT c.oid::bigint, n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.relkind = 'p' AND NOT c.relispartition",
+            doing="listing the partitioned tables",
+        )
+        return {number: TableId(schema, name) for number, schema, name in rows}
+
+    def root_of(self, number: int) -> TableId | None:
+        """The partitioned table that a table is a partition of, by number."""
+        rows = self.query(
+            "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.oid = pg_catalog.pg_partition_root(%s::oid) AND c.oid <> %s::oid",
+            (number, number),
+            doing="asking what a table is a partition of",
+        )
+        return TableId(*rows[0]) if rows else None
+
     def unshown(self, number: int) -> Unshown | None:
         """What a table has now that no Relation message shows. None: it is gone."""
         rows = self.query(catalog.UNSHOWN_SQL, (number,), doing="reading a table's key")
