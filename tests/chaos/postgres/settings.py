@@ -57,6 +57,7 @@ class Settings:
             "publication.autocreate.mode": self.autocreate,
             "publish.via.partition.root": str(self.by_root).lower(),
             "status.update.interval.ms": "500",
+            "dblog.metrics.server.interval.ms": "1000",
             "dblog.chunk.rows": str(self.chunk_rows),
             # A TRUNCATE is a record, so that a fold can follow it.
             "skipped.operations": "none",

@@ -516,22 +516,33 @@ def test_rows_of_a_table_that_its_own_transaction_attaches_are_rows_of_the_root(
     follower.task.stop()
 
 
-def test_a_partitioned_table_that_is_renamed_while_its_rows_are_read_has_its_new_name_soon(postgres: Postgres, database: str) -> None:
-    config = {"publish.via.partition.root": "true", "dblog.metrics.server.interval.ms": "100"}
+IN_SILENCE = {
+    "renamed": ("ALTER TABLE t RENAME TO renamed", "renamed"),
+    "given a column with a default": ("ALTER TABLE t ADD more INT DEFAULT 7", "t"),
+    "given a column again": ("ALTER TABLE t DROP v, ADD v TEXT DEFAULT 'again'", "t"),
+    "converted": ("ALTER TABLE t ALTER v TYPE VARCHAR(9) USING upper(v)", "t"),
+    "made again": ("DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, w INT); INSERT INTO t VALUES (3, 3)", "t"),
+}
+
+
+@pytest.mark.parametrize(("statement", "now"), IN_SILENCE.values(), ids=IN_SILENCE)
+@pytest.mark.parametrize("partitioned", [False, True], ids=["a table", "a root"])
+def test_what_a_statement_did_to_a_table_is_found_out_without_a_row(
+    postgres: Postgres, database: str, partitioned: bool, statement: str, now: str
+) -> None:
+    config = {"publish.via.partition.root": str(partitioned).lower(), "dblog.metrics.server.interval.ms": "100"}
     follower = PostgresFollower(postgres, database, **config)
     follower.sql(
-        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
-        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
-        "INSERT INTO root VALUES (1, 'a')",
+        f"CREATE TABLE t (id INT PRIMARY KEY, v TEXT){' PARTITION BY RANGE (id)' if partitioned else ''}",
+        *(["CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)"] if partitioned else []),
+        "INSERT INTO t VALUES (1, 'a')",
     )
     follower.start().until_dumped()
-    follower.sql("INSERT INTO root VALUES (2, 'b')")
-    follower.until_equal("root")
-    follower.until(lambda: follower.task.metrics().get("log_needed_bytes") is not None)
+    follower.sql("INSERT INTO t VALUES (2, 'b')")
+    follower.until_equal("t")
 
-    follower.sql("ALTER TABLE root RENAME TO renamed")
+    follower.rows.pop("t")
+    follower.sql(statement)
 
-    follower.until_equal("renamed")
-    follower.sql("INSERT INTO renamed VALUES (3, 'c')")
-    follower.until_equal("renamed")
+    follower.until_equal(now)
     follower.task.stop()

@@ -95,6 +95,17 @@ ATTACHED_SQL = (
 system columns are, which nothing alters.
 """
 
+MARKS_SQL = (
+    "SELECT c.oid::bigint, n.nspname, c.relname, pg_catalog.concat_ws(':', c.xmin::text, a.mark, i.mark, p.mark) "
+    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    "CROSS JOIN LATERAL (SELECT sum(a.xmin::text::bigint * a.attnum) AS mark FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) a "
+    "CROSS JOIN LATERAL (SELECT sum(i.xmin::text::bigint) AS mark FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid) i "
+    "LEFT JOIN LATERAL (SELECT sum(h.xmin::text::bigint) AS mark FROM pg_catalog.pg_partition_tree(c.oid) t "
+    "JOIN pg_catalog.pg_inherits h ON h.inhrelid = t.relid) p ON c.relkind = 'p' "
+    "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
+)
+"""(number, schema, name, mark) of every table. A statement that alters a table writes rows of these catalogs anew, so their transactions (xmin) are others."""
+
 _TEXT_LITERAL = re.compile(r"E?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
 _NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\)?(?:::.*)?", re.IGNORECASE)
 _NULL = re.compile(r"NULL(?:::.*)?", re.IGNORECASE)

@@ -37,6 +37,14 @@ class MadeAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class NameTaken:
+    """A table that has another name now, and the one that has its name: two changes of one moment, for a name has one version at each position."""
+
+    moved: RelationChanged
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
     """A table that the catalog does not have any more; the log does not show it."""
 
@@ -50,11 +58,13 @@ class Truncated:
     tables: tuple[TableId, ...]
 
 
-def changes_of(statement: RelationChanged | MadeAgain | Dropped | Truncated) -> list[Change]:
+def changes_of(statement: RelationChanged | MadeAgain | NameTaken | Dropped | Truncated) -> list[Change]:
     """As changes of tables."""
     match statement:
         case MadeAgain(table):
             return [DropTable((table.id,)), CreateTable(table, with_rows=True)]
+        case NameTaken(moved, table):
+            return [*changes_of(moved), CreateTable(table, with_rows=True)]
         case Dropped(table):
             return [DropTable((table,))]
         case Truncated(tables):

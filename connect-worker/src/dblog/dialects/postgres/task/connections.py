@@ -16,7 +16,6 @@ from dblog.dialects.postgres.wire.log import STATUS_INTERVAL_S, LogConnection, h
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
-from dblog.model import TableId
 
 ANSWER_LIMIT_S = 15.0
 """A session that does not answer the simplest question within that time is opened again."""
@@ -53,8 +52,8 @@ class Connections:
         self.identity = session.identity
         """Which server they all have to reach."""
         self.doubts = Doubts()
-        self.roots: dict[int, TableId] = {}
-        """Partitioned tables by their numbers, as the watch has seen them last."""
+        self.marks = session.catalog_marks()
+        """Of ``Session.catalog_marks``, from ahead of what is read of the tables; then as the watch has seen them last."""
 
     @property
     def slot(self) -> str:

@@ -241,7 +241,7 @@ class PostgresReader:
     def _event(self, event: LogEvent) -> Iterator[LogItem]:
         match event.message:
             case Relation() as relation:
-                changed = self._schemas.changed(relation, self._sequence(event), resumed=self._resumed)
+                changed = self._schemas.changed(relation, self._sequence(event), xid=event.xid, resumed=self._resumed)
                 if changed is not None:
                     yield self._statement(event, changed)
             case Truncate(relations):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -11,14 +12,28 @@ from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
-from dblog.dialects.postgres.pgoutput.changes import Dropped, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
+from dblog.dialects.postgres.pgoutput.changes import (
+    Dropped,
+    MadeAgain,
+    NameTaken,
+    RelationChanged,
+    Truncated,
+    changes_of,
+    merged,
+    rewritten,
+)
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
+from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.session import Unshown, settled_log_end
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
+
+VISIBLE_TRIES = 50
+VISIBLE_PAUSE_S = 0.002
+"""Some times as long as a commit is logged before it is visible, if no standby is waited for."""
 
 ADVICE = Advice(
     name_columns="the log of PostgreSQL always does",
@@ -54,6 +69,8 @@ class PostgresSchemas:
         self._newest: dict[int, Table] = {}
         """By number, tables as they were seen last, whatever has their names now."""
         self._asked = _Asked()
+        self._described_by = 0
+        """The transaction of the last Relation message."""
 
     def know(self, tables: dict[int, Table]) -> None:
         """The catalog has these tables, by their numbers. What the history has goes before: the log begins where that ends."""
@@ -92,9 +109,18 @@ class PostgresSchemas:
         )
 
     def _root_of(self, number: int) -> TableId | None:
-        """Where rows of partitions come under their root's name, those that come under a partition's own were written before it was attached."""
+        """Where rows of partitions come under their root's name, those that come under a partition's own were written before it was attached. The log has a
+        transaction a moment before anybody sees what it did (``pgoutput.visibility``); where a standby is waited for meanwhile, this is not.
+        """
         session = self._connections.live_session()
-        return session.root_of(number) if session.by_root else None
+        if not session.by_root:
+            return None
+        for _ in range(VISIBLE_TRIES):
+            shown = not self._described_by or Snapshot.of(session.snapshot()).shows_xid(self._described_by)
+            if shown or session.is_there(number):
+                break
+            time.sleep(VISIBLE_PAUSE_S)
+        return session.root_of(number)
 
     def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
         """The primary key that a Relation message shows, which has no order: that of the known key, or of the server's, where it is of the same columns. None
@@ -109,7 +135,9 @@ class PostgresSchemas:
         now = self._unshown(relation)
         return now.key if now is not None and set(now.key) == set(of_key) else of_key
 
-    def parse_statement(self, statement: RelationChanged | MadeAgain | Truncated, text: str, position: Position) -> Iterable[Change]:
+    def parse_statement(
+        self, statement: RelationChanged | MadeAgain | NameTaken | Truncated, text: str, position: Position
+    ) -> Iterable[Change]:
         """The changes of what the log shows."""
         del text, position
         return changes_of(statement)
@@ -135,11 +163,13 @@ class PostgresSchemas:
 
     # ---- what a Relation message changes
 
-    def changed(self, relation: Relation, position: Position, *, resumed: Position) -> RelationChanged | MadeAgain | None:
+    def changed(self, relation: Relation, position: Position, *, xid: int, resumed: Position) -> RelationChanged | MadeAgain | None:
         """What has become of a captured table since its last version; None where nothing has, or where no version of it is known.
 
-        ``resumed``: where the connection's log begins. What precedes it is in a transaction that was taken in part, and known.
+        ``xid``: the transaction that it comes in. ``resumed``: where the connection's log begins. What precedes it is in a transaction that was taken in part,
+        and known.
         """
+        self._described_by = xid
         table_id = TableId(relation.schema, relation.name)
         former = self.numbers.get(relation.number)
         if not self._context.includes(table_id) and (former is None or not self._context.includes(former)):
@@ -201,7 +231,7 @@ class PostgresSchemas:
 
     # ---- what nothing in the log shows
 
-    def found_out(self, at: LogOffset, position: Position) -> Iterator[RelationChanged | MadeAgain | Dropped]:
+    def found_out(self, at: LogOffset, position: Position) -> Iterator[RelationChanged | MadeAgain | NameTaken | Dropped]:
         """What has become of the tables that are in doubt. It holds from where the log ended when the catalog was asked: rows that the table had as it was
         before have all come by then, for a statement that alters a table waits for transactions that have written to it. ``at``: between two transactions.
         """
@@ -215,11 +245,11 @@ class PostgresSchemas:
         for table_id in sorted(asked.tables):
             number, state = of_tables[table_id], self._timeline.state_at(table_id, position)
             own = asked.found.get(table_id)
-            if own is not None and own.number not in self.numbers and not isinstance(state, Parked) and self._context.includes(table_id):
+            if own is not None and own.number not in self.numbers and number is not None and not isinstance(state, Parked):
                 # The log may have told that another table had the name, or may not yet; of this one it has told nothing.
-                yield from self._moved_on(asked, number, state)
+                moved = self._moved_on(asked, number, state)
                 self._take_number(asked, table_id)
-                yield MadeAgain(own)
+                yield MadeAgain(own) if moved is None else NameTaken(moved, own)
                 continue
             if not isinstance(state, Known):
                 continue
@@ -234,14 +264,16 @@ class PostgresSchemas:
                 self._take_number(asked, now.id)
                 yield RelationChanged(state.table, now)
 
-    def _moved_on(self, asked: _Asked, number: int | None, state: Known | Absent | Stale) -> Iterator[RelationChanged]:
-        """The table that is known by a name which another one has now."""
-        if not isinstance(state, Known) or number is None or state.table.number not in (None, number):
-            return
-        now = asked.found.get(name) if (name := asked.numbers.get(number)) is not None else None
-        if now is not None and self._context.includes(now.id):
-            self._take_number(asked, now.id)
-            yield RelationChanged(state.table, now)
+    def _moved_on(self, asked: _Asked, number: int, state: Known | Absent | Stale) -> RelationChanged | None:
+        """What has become of the table that is known by a name which another one has now; None where it is gone, is captured no longer, or is followed."""
+        if not isinstance(state, Known) or state.table.number not in (None, number):
+            return None
+        name = asked.numbers.get(number)
+        now = None if name is None else asked.found.get(name)
+        if now is None or not self._context.includes(now.id):
+            return None
+        self._take_number(asked, now.id)
+        return RelationChanged(state.table, now)
 
     def _ask(self, tables: set[TableId]) -> _Asked:
         session = self._connections.live_session()

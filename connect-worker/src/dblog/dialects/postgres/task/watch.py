@@ -60,7 +60,7 @@ class PostgresWatch:
             message = f"the slot {self._slot} is gone"
             raise TransientError(message)
         self._look_at_publication()
-        self._look_at_roots()
+        self._look_at_tables()
         end_text, restart, confirmed, status, safe, now_s, kept = rows[0]
         end = lsn_of(end_text)
         restart_lsn = stored.at.lsn if restart is None else lsn_of(restart)
@@ -94,13 +94,13 @@ class PostgresWatch:
             )
         self._lacking = lacking
 
-    def _look_at_roots(self) -> None:
-        """The server does not tell of a partitioned table's new name where rows come under it: it has described the table with each partition already."""
-        roots = self._session.root_tables() if self._session.by_root else {}
-        for number, table in self._connections.roots.items():
-            if roots.get(number) != table:
+    def _look_at_tables(self) -> None:
+        """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""
+        known, marks = self._connections.marks, self._session.catalog_marks()
+        for number, (table, mark) in known.items():
+            if self._includes(table) and marks.get(number) != (table, mark):
                 self._connections.doubts.add(table)
-        self._connections.roots = roots
+        self._connections.marks = marks
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """By the statistics of ANALYZE."""

@@ -216,14 +216,14 @@ class Session:
         """(Partitioned table, partition) of those that were tables before, by number."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
-    def root_tables(self) -> dict[int, TableId]:
-        """The names of the partitioned tables that are no partitions themselves, by their numbers."""
-        rows = self.query(
-            "SELECT c.oid::bigint, n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE c.relkind = 'p' AND NOT c.relispartition",
-            doing="listing the partitioned tables",
-        )
-        return {number: TableId(schema, name) for number, schema, name in rows}
+    def catalog_marks(self) -> dict[int, tuple[TableId, str]]:
+        """Of each table, by its number: its name, and what is another text once a statement has altered it."""
+        rows = self.query(catalog.MARKS_SQL, doing="looking for altered tables")
+        return {number: (TableId(schema, name), mark) for number, schema, name, mark in rows}
+
+    def is_there(self, number: int) -> bool:
+        """Whether there is a table of this number."""
+        return bool(self.query("SELECT FROM pg_catalog.pg_class WHERE oid = %s::oid", (number,), doing="looking for a table"))
 
     def root_of(self, number: int) -> TableId | None:
         """The partitioned table that a table is a partition of, by number."""
