@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task.kind import PostgresKind
 from stack import Postgres
+from structlog.testing import capture_logs
 from support.in_windows import SourceWithWindows
 from support.postgres import execute
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -545,4 +546,100 @@ def test_what_a_statement_did_to_a_table_is_found_out_without_a_row(
     follower.sql(statement)
 
     follower.until_equal(now)
+    follower.task.stop()
+
+
+def dumps_of(lines: Sequence[Mapping[str, Any]], table: str) -> int:
+    return sum(line["event"] == "the table is dumped again" and line["table"] == f"public.{table}" for line in lines)
+
+
+FILLED_AND_ATTACHED = (
+    "BEGIN; CREATE TABLE high (LIKE root INCLUDING ALL); INSERT INTO high SELECT n, 'b' FROM generate_series(10, 5009) n; "
+    "ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (1000000); COMMIT"
+)
+
+
+@pytest.mark.parametrize("statement", [FILLED_AND_ATTACHED, "ALTER PUBLICATION dbz_publication SET (publish_via_partition_root = false)"])
+def test_a_root_is_dumped_once_for_a_partition_s_own_rows_and_not_where_the_publication_has_them_so(
+    postgres: Postgres, database: str, statement: str
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": "true", "max.batch.size": "100"})
+    follower.sql(
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO root VALUES (1, 'a')",
+    )
+    follower.start().until_dumped()
+    follower.until_caught_up()
+
+    with capture_logs() as lines:
+        follower.sql(statement)
+        for n in range(5):
+            follower.sql(f"UPDATE root SET v = 'x{n}' WHERE id = 1")
+            follower.until_caught_up()
+        if statement == FILLED_AND_ATTACHED:
+            follower.until_equal("root")
+    follower.task.stop()
+
+    assert dumps_of(lines, "root") == (1 if statement == FILLED_AND_ATTACHED else 0)
+
+
+@pytest.mark.parametrize("rows", [True, False], ids=["rows of then", "none"])
+def test_a_root_that_is_made_with_a_filled_partition_is_there(postgres: Postgres, database: str, rows: bool) -> None:
+    config = {"publish.via.partition.root": "true", "table.include.list": "public.root,public.marks"}
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql("CREATE TABLE marks (id INT PRIMARY KEY)")
+    follower.start().until_dumped()
+
+    follower.sql(
+        "BEGIN; CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id); CREATE TABLE high (LIKE root INCLUDING ALL); "
+        "INSERT INTO high VALUES (11, 'b'); ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (20); COMMIT",
+        *(["INSERT INTO root VALUES (12, 'c')"] if rows else []),
+    )
+
+    follower.until_equal("root")
+    follower.task.stop()
+
+
+@pytest.mark.parametrize("partitioned", [False, True], ids=["a table", "a root"])
+def test_a_table_that_gets_a_captured_name_is_captured(postgres: Postgres, database: str, partitioned: bool) -> None:
+    config = {
+        "publish.via.partition.root": "true",
+        "dblog.metrics.server.interval.ms": "100",
+        "table.include.list": "public.t,public.z,public.marks",
+    }
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql(
+        f"CREATE TABLE outside (id INT PRIMARY KEY, v TEXT){' PARTITION BY RANGE (id)' if partitioned else ''}",
+        *(["CREATE TABLE low PARTITION OF outside FOR VALUES FROM (0) TO (10)"] if partitioned else []),
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO t VALUES (1, 'a')",
+        "INSERT INTO outside VALUES (1, 'b'), (7, 'x')",
+    )
+    follower.start().until_dumped()
+    follower.sql("INSERT INTO outside VALUES (2, 'b')")
+    follower.until_caught_up()
+
+    follower.sql("BEGIN; ALTER TABLE t RENAME TO z; ALTER TABLE outside RENAME TO t; COMMIT")
+    follower.until_equal("t")
+    follower.until_equal("z")
+    follower.sql("INSERT INTO t VALUES (3, 'c')")
+
+    follower.until_equal("t")
+    follower.task.stop()
+
+
+def test_a_name_that_passes_from_one_table_to_another_while_the_connector_is_away(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"table.include.list": "public.t,public.z,public.marks"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "CREATE TABLE outside (id INT PRIMARY KEY, v TEXT)")
+    follower.sql("INSERT INTO t VALUES (1, 'a')", "INSERT INTO outside VALUES (1, 'b'), (7, 'x')")
+    follower.start().until_dumped()
+    follower.until_caught_up()
+    follower.task.stop()
+    follower.sql("BEGIN; ALTER TABLE t RENAME TO z; ALTER TABLE outside RENAME TO t; COMMIT")
+
+    follower.restart()
+
+    follower.until_equal("t")
+    follower.until_equal("z")
     follower.task.stop()

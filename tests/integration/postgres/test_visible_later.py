@@ -142,3 +142,32 @@ def test_a_transaction_that_stays_prepared_holds_up_no_dump_of_a_run_that_begins
         execute(server, "COMMIT PREPARED 'left'", database=database)
         follower.until_equal("t")
         follower.task.stop()
+
+
+def test_rows_of_a_table_that_is_attached_in_their_transaction_are_the_root_s_also_where_nobody_sees_them_for_a_while(
+    waiting: Postgres,
+) -> None:
+    database = new_database(waiting)
+    config = {"publish.via.partition.root": "true", "table.include.list": "public.root,public.marks"}
+    follower = PostgresFollower(waiting, database, **config)
+    follower.sql(
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO root VALUES (1, 'a')",
+    )
+    follower.start().until_dumped()
+    follower.until_caught_up()
+
+    held = Waiting(
+        waiting,
+        database,
+        "BEGIN; CREATE TABLE high (LIKE root INCLUDING ALL); INSERT INTO high VALUES (11, 'b'); "
+        "ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (20); COMMIT",
+    )
+    follower.until(lambda: held.waits)
+    follower.until_caught_up()
+    held.release()
+    follower.sql("INSERT INTO root VALUES (12, 'c')")
+
+    follower.until_equal("root")
+    follower.task.stop()

@@ -139,6 +139,8 @@ class Schemas:
         self._dumps_new = dumps_new or dumps
         self._joins = max([joins, *(number for number, _ in timeline.joined().values())])
         self._appeared: set[TableId] = set()
+        self._given: dict[TableId, Position] = {}
+        """Tables whose rows are another's by now, which is dumped for them, and up to where that holds."""
         self.passed_over_total = 0
         """Rows events of parked tables that no dump will bring, where the connector is asked to go on without them."""
         self._parked: dict[TableId, str] = {}
@@ -239,8 +241,10 @@ class Schemas:
                 self._arrive(position)
             table_id, seen, merge = self._log_schemas.read_table_map(table_map)
             encoder = self._resolve(table_id, seen, merge, position, begin)
-            if seen.part_of is not None:
-                self._appear_again(seen.part_of)
+            if seen.part_of is not None and position > self._given.get(table_id, (0, 0)):
+                # A dump that begins now reads all that comes up to there.
+                self._given[table_id] = seen.part_of.asked
+                self._appear_again(seen.part_of.table)
             parked = encoder is None and table_id in self._parked
             if parked and not self._dumps(table_id):
                 return PassedOver(table_id, self._count_passed_over)

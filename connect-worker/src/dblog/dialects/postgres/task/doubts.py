@@ -7,6 +7,7 @@ the log thread asks the catalog (``PostgresSchemas.found_out``).
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from dblog.model import TableId
 
@@ -22,6 +23,11 @@ class Doubts:
         """The table is not as it is known."""
         with self._lock:
             self._tables.add(table)
+
+    def update(self, tables: Iterable[TableId]) -> None:
+        """None of them is as it is known."""
+        with self._lock:
+            self._tables.update(tables)
 
     def take(self) -> set[TableId]:
         """Those since the last call."""

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from dblog.core.changes import Change
-from dblog.core.crosscheck import Seen
+from dblog.core.crosscheck import PartOf, Seen
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
 from dblog.dialects.postgres.pgoutput.changes import (
@@ -28,6 +29,7 @@ from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.session import Unshown, settled_log_end
+from dblog.dialects.postgres.wire.slot import publishes_by_root
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
 
@@ -71,6 +73,8 @@ class PostgresSchemas:
         self._asked = _Asked()
         self._described_by = 0
         """The transaction of the last Relation message."""
+        self._unseen: dict[int, int] = {}
+        """Numbers of tables that have rows in the log while nobody sees them, and the transactions of the rows."""
 
     def know(self, tables: dict[int, Table]) -> None:
         """The catalog has these tables, by their numbers. What the history has goes before: the log begins where that ends."""
@@ -101,26 +105,38 @@ class PostgresSchemas:
         notes with each partition whether it has. So the name is the one that was found out for its number.
         """
         table = self.numbers.get(table_map.number, TableId(table_map.schema, table_map.name))
-        root = self._context.patience(lambda: self._root_of(table_map.number))
+        part_of = self._context.patience(lambda: self._part_of(table_map.number))
         return (
             table,
-            Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map), part_of=root),
+            Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map), part_of=part_of),
             merged,
         )
 
-    def _root_of(self, number: int) -> TableId | None:
+    def _part_of(self, number: int) -> PartOf | None:
         """Where rows of partitions come under their root's name, those that come under a partition's own were written before it was attached. The log has a
-        transaction a moment before anybody sees what it did (``pgoutput.visibility``); where a standby is waited for meanwhile, this is not.
+        transaction before anybody sees what it did (``pgoutput.visibility``): for a moment, or until a standby has it; then ``found_out`` asks again.
         """
         session = self._connections.live_session()
         if not session.by_root:
             return None
         for _ in range(VISIBLE_TRIES):
-            shown = not self._described_by or Snapshot.of(session.snapshot()).shows_xid(self._described_by)
-            if shown or session.is_there(number):
-                break
+            if session.is_there(number) or self._shows(self._described_by):
+                return self._root_of(number)
             time.sleep(VISIBLE_PAUSE_S)
-        return session.root_of(number)
+        self._unseen[number] = self._described_by
+        return None
+
+    def _shows(self, xid: int) -> bool:
+        return not xid or Snapshot.of(self._connections.live_session().snapshot()).shows_xid(xid)
+
+    def _root_of(self, number: int) -> PartOf | None:
+        session = self._connections.live_session()
+        root = session.root_of(number)
+        if root is None or not publishes_by_root(session, self._connections.publication):
+            return None
+        if self._context.includes(root) and root not in self._of_tables:
+            self._connections.doubts.add(root)  # it was made in the same moment, and no row of it has come
+        return PartOf(root, sequence_of(epoch=self._epoch, lsn=session.log_end()))
 
     def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
         """The primary key that a Relation message shows, which has no order: that of the known key, or of the server's, where it is of the same columns. None
@@ -235,6 +251,8 @@ class PostgresSchemas:
         """What has become of the tables that are in doubt. It holds from where the log ended when the catalog was asked: rows that the table had as it was
         before have all come by then, for a statement that alters a table waits for transactions that have written to it. ``at``: between two transactions.
         """
+        if self._unseen and not at.in_transaction:
+            yield from self._seen_by_now(position)
         if doubted := self._connections.doubts.take():
             self._asked = self._context.patience(lambda: self._ask(doubted | set(self._asked.tables)))
         asked = self._asked
@@ -245,9 +263,9 @@ class PostgresSchemas:
         for table_id in sorted(asked.tables):
             number, state = of_tables[table_id], self._timeline.state_at(table_id, position)
             own = asked.found.get(table_id)
-            if own is not None and own.number not in self.numbers and number is not None and not isinstance(state, Parked):
+            if own is not None and own.number not in self.numbers and not isinstance(state, Parked) and self._context.includes(table_id):
                 # The log may have told that another table had the name, or may not yet; of this one it has told nothing.
-                moved = self._moved_on(asked, number, state)
+                moved = None if number is None else self._moved_on(asked, number, state)
                 self._take_number(asked, table_id)
                 yield MadeAgain(own) if moved is None else NameTaken(moved, own)
                 continue
@@ -263,6 +281,14 @@ class PostgresSchemas:
             elif now != state.table:
                 self._take_number(asked, now.id)
                 yield RelationChanged(state.table, now)
+
+    def _seen_by_now(self, position: Position) -> Iterator[RelationChanged]:
+        for number in [number for number, xid in self._unseen.items() if self._shows(xid)]:
+            del self._unseen[number]
+            part_of = self._context.patience(partial(self._root_of, number))
+            state = None if part_of is None else self._timeline.state_at(part_of.table, position)
+            if isinstance(state, Known):
+                yield RelationChanged(state.table, state.table, why="a partition was attached, with its rows")
 
     def _moved_on(self, asked: _Asked, number: int, state: Known | Absent | Stale) -> RelationChanged | None:
         """What has become of the table that is known by a name which another one has now; None where it is gone, is captured no longer, or is followed."""

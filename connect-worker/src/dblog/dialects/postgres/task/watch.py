@@ -98,8 +98,10 @@ class PostgresWatch:
         """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""
         known, marks = self._connections.marks, self._session.catalog_marks()
         for number, (table, mark) in known.items():
-            if self._includes(table) and marks.get(number) != (table, mark):
-                self._connections.doubts.add(table)
+            now, mark_now = marks.get(number, (table, ""))
+            if (now, mark_now) != (table, mark):
+                # A new name may be one that is captured, which the old one was not.
+                self._connections.doubts.update(name for name in {table, now} if self._includes(name))
         self._connections.marks = marks
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
