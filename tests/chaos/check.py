@@ -155,7 +155,7 @@ def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
     """Read the topic to its present end."""
     folded = Folded()
     newest: dict[Key, tuple[int, int]] = {}
-    seen: dict[Key, set[tuple[tuple[int, int], str]]] = {}
+    seen: set[tuple[tuple[int, int], str, Key | None]] = set()
     for key_bytes, value_bytes, at in records(bootstrap, topic):
         folded.records += 1
         if value_bytes is None:
@@ -180,9 +180,11 @@ def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
         folded.key_names = tuple(decoded)
         key = tuple(_hashable(part) for part in decoded.values())
         late = position < newest.get(key, position)
-        if late and (position, op) not in seen[key] and len(folded.steps_back) < EXAMPLES_MAX:
+        # An event that comes again may have the key that the table has by then; the rows of a chunk share a position.
+        record = position, op, key if op == "r" else None
+        if late and record not in seen and len(folded.steps_back) < EXAMPLES_MAX:
             folded.steps_back.append(f"key {key}: {op} at {position} after {newest[key]} ({at})")
-        seen.setdefault(key, set()).add((position, op))
+        seen.add(record)
         if op == "d":
             folded.rows.pop(key, None)
         else:
