@@ -83,7 +83,8 @@ def test_a_row_far_behind_the_first_ends_the_table_with_what_was_sent_before(
 ) -> None:
     refusing(monkeypatch, "chunk", DefiniteError("error 1690"), wanted=lambda given: given[0] is not None and given[0] >= (49,))
 
-    status = follower.until_state(follower.ask(r"d\.t", predicate={r"d\.t": "a - b > 0"}), "FAILED")
+    request = follower.ask(r"d\.t", predicate={r"d\.t": "a - b > 0"}, chunk_rows=10)  # else it adapts to how long a chunk takes
+    status = follower.until_state(request, "FAILED")
 
     assert status["rows"] == len(follower.rows["t"]) == 50
     goes_on(follower)
