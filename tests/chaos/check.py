@@ -328,6 +328,8 @@ def delta_form(value: Any, form: Form | None) -> Any:
             value = _decimal(value["value"], value["scale"])
         case (("" | "Bits"), str()) if form.kind == "bytes":
             value = b64decode(value)
+        case "", str() if form.kind in ("double", "float"):  # JSON has no number for what is infinite
+            value = float(value)
         case "", dict() if form.kind == "map":
             value = sorted(map(list, value.items()))
         case _, dict() if isinstance(value.get("wkb"), str):

@@ -8,7 +8,7 @@ from base64 import b64encode
 
 import pytest
 from chaos import faults
-from chaos.check import Folded, Form, compare_folded
+from chaos.check import Folded, Form, canonical_delta_value, compare_folded, delta_form
 from chaos.effects import Effect, apply
 from chaos.plan import plan_of
 from chaos.postgres import ddl, statements, tables
@@ -122,6 +122,10 @@ def test_no_other_value_is_a_placeholder(value):
 )
 def test_a_value_of_json_in_the_form_of_avro(value, form, expected):
     assert avro_value(value, form) == expected
+
+
+def test_an_infinite_number_that_json_has_as_a_text_is_one_in_delta():
+    assert delta_form("-Infinity", Form("", "double")) == canonical_delta_value(float("-inf"))
 
 
 def test_a_fresh_dump_differs_from_the_server_by_missing_changed_and_excess_rows(postgres, postgres_database):
