@@ -15,6 +15,13 @@ from stack import Postgres
 from support.postgres import connected, execute
 from support.task_follower import Row, TaskFollower
 
+ROOT = (
+    "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+    "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
+    "INSERT INTO root VALUES (1, 'a')",
+)
+"""A partitioned table with a row."""
+
 
 class PostgresFollower(TaskFollower):
     """Of one schema of a database."""

@@ -14,7 +14,7 @@ from stack import Postgres
 from structlog.testing import capture_logs
 from support.in_windows import SourceWithWindows
 from support.postgres import execute
-from support.postgres_follower import PostgresFollower, drop_slots
+from support.postgres_follower import ROOT, PostgresFollower, drop_slots
 
 ALL_OPERATIONS = {"skipped.operations": "none"}
 
@@ -500,11 +500,7 @@ def test_rows_under_their_root_s_name_have_its_new_one_once_a_dump_has_found_it_
 def test_rows_of_a_table_that_its_own_transaction_attaches_are_rows_of_the_root(postgres: Postgres, database: str, tables: str) -> None:
     config = {"publish.via.partition.root": "true", "table.include.list": tables}
     follower = PostgresFollower(postgres, database, **config)
-    follower.sql(
-        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
-        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
-        "INSERT INTO root VALUES (1, 'a')",
-    )
+    follower.sql(*ROOT)
     follower.start().until_dumped()
 
     follower.sql(
@@ -564,11 +560,7 @@ def test_a_root_is_dumped_once_for_a_partition_s_own_rows_and_not_where_the_publ
     postgres: Postgres, database: str, statement: str
 ) -> None:
     follower = PostgresFollower(postgres, database, **{"publish.via.partition.root": "true", "max.batch.size": "100"})
-    follower.sql(
-        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
-        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
-        "INSERT INTO root VALUES (1, 'a')",
-    )
+    follower.sql(*ROOT)
     follower.start().until_dumped()
     follower.until_caught_up()
 

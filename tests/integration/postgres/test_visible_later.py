@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 from stack import Postgres
 from support.postgres import connected, execute, new_database
-from support.postgres_follower import PostgresFollower, drop_slots
+from support.postgres_follower import ROOT, PostgresFollower, drop_slots
 
 WINDOWS = pytest.mark.parametrize("windows", [{}, {"read.only": "true"}], ids=["written", "read-only"])
 
@@ -150,11 +150,7 @@ def test_rows_of_a_table_that_is_attached_in_their_transaction_are_the_root_s_al
     database = new_database(waiting)
     config = {"publish.via.partition.root": "true", "table.include.list": "public.root,public.marks"}
     follower = PostgresFollower(waiting, database, **config)
-    follower.sql(
-        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
-        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
-        "INSERT INTO root VALUES (1, 'a')",
-    )
+    follower.sql(*ROOT)
     follower.start().until_dumped()
     follower.until_caught_up()
 

@@ -299,10 +299,7 @@ class Schemas:
     def _appear_again(self, table_id: TableId) -> None:
         """A table that is known has got rows of which no record is its own. # I3"""
         if self._includes(table_id) and self._dumps(table_id) and isinstance(self._timeline.current(table_id), Known):
-            self._joins += 1
-            self._timeline.note_joined(table_id, self._timeline.versions(table_id)[-1].position, self._joins)
-            self._save(table_id)
-            self._appeared.add(table_id)
+            self._appear(table_id, self._timeline.versions(table_id)[-1].position)
 
     def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any) -> StatementDone:
         """Apply one statement of the log, valid from ``position`` on.

@@ -17,6 +17,9 @@ _WIDENED = frozenset({"varchar", "varbit"})
 """Types whose values are the same with another length: a value that is too long refuses the ALTER."""
 
 
+ATTACHED = "a partition was attached, with its rows"
+
+
 @dataclass(frozen=True, slots=True)
 class RelationChanged:
     """A table as its rows have it from here on; ``before``: as they had it. Another name: the table was renamed."""
@@ -78,8 +81,8 @@ def changes_of(statement: RelationChanged | MadeAgain | NameTaken | Dropped | Tr
                 or _other_key(before, after)
                 or _more_rows(before, after)
                 or _converted(before, after)
+                or statement.why
             )
-            why = why or statement.why
             return [*renamed, AlterTable(after.id, after, rewrites=why)]
 
 
@@ -91,7 +94,7 @@ def _other_key(before: Table, after: Table) -> str | None:
 
 def _more_rows(before: Table, after: Table) -> str | None:
     """Rows that an attached partition has brought along. Those of one that is detached stay, as with one that is dropped: the source has put them away."""
-    return "a partition was attached, with its rows" if set(after.attached) - set(before.attached) else None
+    return ATTACHED if set(after.attached) - set(before.attached) else None
 
 
 def _converted(before: Table, after: Table) -> str | None:

@@ -7,13 +7,12 @@ the log thread asks the catalog (``PostgresSchemas.found_out``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 
 from dblog.model import TableId
 
 
 class Doubts:
-    """One task's. Dump threads add tables, the log thread takes them."""
+    """One task's. Dump threads and the watch add tables, the log thread takes them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,11 +22,6 @@ class Doubts:
         """The table is not as it is known."""
         with self._lock:
             self._tables.add(table)
-
-    def update(self, tables: Iterable[TableId]) -> None:
-        """None of them is as it is known."""
-        with self._lock:
-            self._tables.update(tables)
 
     def take(self) -> set[TableId]:
         """Those since the last call."""

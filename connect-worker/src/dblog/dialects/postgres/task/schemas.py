@@ -14,6 +14,7 @@ from dblog.core.crosscheck import PartOf, Seen
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
 from dblog.dialects.postgres.pgoutput.changes import (
+    ATTACHED,
     Dropped,
     MadeAgain,
     NameTaken,
@@ -29,7 +30,7 @@ from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.session import Unshown, settled_log_end
-from dblog.dialects.postgres.wire.slot import publishes_by_root
+from dblog.dialects.postgres.wire.slot import find_publication
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
 
@@ -132,7 +133,8 @@ class PostgresSchemas:
     def _root_of(self, number: int) -> PartOf | None:
         session = self._connections.live_session()
         root = session.root_of(number)
-        if root is None or not publishes_by_root(session, self._connections.publication):
+        publication = None if root is None else find_publication(session, self._connections.publication)
+        if root is None or publication is None or not publication.by_root:
             return None
         if self._context.includes(root) and root not in self._of_tables:
             self._connections.doubts.add(root)  # it was made in the same moment, and no row of it has come
@@ -283,12 +285,14 @@ class PostgresSchemas:
                 yield RelationChanged(state.table, now)
 
     def _seen_by_now(self, position: Position) -> Iterator[RelationChanged]:
-        for number in [number for number, xid in self._unseen.items() if self._shows(xid)]:
+        for number, xid in tuple(self._unseen.items()):
+            if not self._context.patience(partial(self._shows, xid)):
+                continue
             del self._unseen[number]
             part_of = self._context.patience(partial(self._root_of, number))
             state = None if part_of is None else self._timeline.state_at(part_of.table, position)
             if isinstance(state, Known):
-                yield RelationChanged(state.table, state.table, why="a partition was attached, with its rows")
+                yield RelationChanged(state.table, state.table, why=ATTACHED)
 
     def _moved_on(self, asked: _Asked, number: int, state: Known | Absent | Stale) -> RelationChanged | None:
         """What has become of the table that is known by a name which another one has now; None where it is gone, is captured no longer, or is followed."""

@@ -99,9 +99,11 @@ class PostgresWatch:
         known, marks = self._connections.marks, self._session.catalog_marks()
         for number, (table, mark) in known.items():
             now, mark_now = marks.get(number, (table, ""))
-            if (now, mark_now) != (table, mark):
-                # A new name may be one that is captured, which the old one was not.
-                self._connections.doubts.update(name for name in {table, now} if self._includes(name))
+            if (now, mark_now) == (table, mark):
+                continue
+            for name in {table, now}:  # the new name may be one that is captured, which the old one was not
+                if self._includes(name):
+                    self._connections.doubts.add(name)
         self._connections.marks = marks
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:

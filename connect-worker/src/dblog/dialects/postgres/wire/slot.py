@@ -250,12 +250,6 @@ def publishes_all(session: Session, name: str) -> bool:
     )
 
 
-def publishes_by_root(session: Session, name: str) -> bool:
-    """Whether rows of partitions come under their root's name by it, as it is now."""
-    statement = "SELECT pubviaroot FROM pg_catalog.pg_publication WHERE pubname = %s"
-    return bool(session.wire.one(statement, (name,), doing=f"looking for the publication {name}"))
-
-
 def follow_publication(session: Session, name: str) -> Publication | None:
     """Tables have the columns that the publication lists, and rows of partitions come as it has them, if it is there, whatever the configuration would make.
     The publication.
