@@ -612,7 +612,9 @@ def test_a_slot_that_somebody_else_reads_by_then_stays(postgres: Postgres, datab
     follower.start()
     follower.until_dumped()
 
-    follower.parts().source.leave()
+    give_up = follower.parts().source.leaving()
+    assert give_up is not None
+    give_up()
 
     assert len(slots(follower)) == 1
     follower.until_caught_up()

@@ -659,7 +659,7 @@ class FakeSource:
         self.builtin_databases: frozenset[str] = frozenset()
         self.log_writes_watermarks = False
 
-    def leave(self) -> None:
+    def leaving(self) -> None:
         """It keeps nothing for anybody."""
 
     def progress(self, offset: OffsetMap) -> FakeProgress:

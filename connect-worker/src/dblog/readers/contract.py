@@ -538,8 +538,8 @@ class Source(Protocol):
     def progress(self, offset: OffsetMap) -> Progress:
         """Read a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
 
-    def leave(self) -> None:
-        """Behind a stop as ordered: give up what the server keeps for the connector, where it is configured so. DblogError where it stays."""
+    def leaving(self) -> Callable[[], None] | None:
+        """What a stop as ordered does once nothing reads: give up what the server keeps for the connector, DblogError where it stays. None: nothing."""
 
     def connect(self, *, again: bool) -> Server:
         """Reach the server. ``again``: this configuration has worked before, so an unknown host name counts as passing."""

@@ -102,9 +102,12 @@ class ReaderTask:
 
     def leave(self) -> None:
         """Stop as ordered, with all stored. What the server keeps for the connector is given up where it is configured so, and if it can be."""
+        give_up = self._source.leaving()
+        if give_up is None:
+            return  # a log thread that waits for somebody would be waited for
         self.stop()
         try:
-            self._source.leave()
+            give_up()
         except DblogError as e:
             log.warning("what the server keeps for the connector stays there", reason=discreet(e))
 

@@ -48,7 +48,7 @@ class BinlogSource:
         """Rows that lack columns are read again behind a watermark."""
         return rereads(self._settings)
 
-    def leave(self) -> None:
+    def leaving(self) -> None:
         """Nothing: a server keeps its binlog for nobody."""
 
     def progress(self, offset: OffsetMap) -> LogProgress:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from dblog.config.options import Settings
@@ -41,10 +43,12 @@ class PostgresSource:
         names = self._settings.text_or_none("signal.data.collection") or ""
         return frozenset(sql.parse_table_name(name.strip()) for name in names.split(",") if name.strip())
 
-    def leave(self) -> None:
-        """Drop the slot with slot.drop.on.stop, unless somebody else reads it by now."""
-        if not self._settings.boolean("slot.drop.on.stop"):
-            return
+    def leaving(self) -> Callable[[], None] | None:
+        """The slot goes with slot.drop.on.stop."""
+        return self._drop_slot if self._settings.boolean("slot.drop.on.stop") else None
+
+    def _drop_slot(self) -> None:
+        """Drop it, unless somebody else reads it by now."""
         name = self._settings.text("slot.name")
         session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=True)
         try:
