@@ -72,16 +72,27 @@ class PostgresFollower(TaskFollower):
 
 def drop_slots(server: Postgres, database: str) -> None:
     """Drop every slot of a database, whoever reads it."""
-    for slot, pid in execute(server, f"SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = '{database}'"):
-        if pid is not None:
-            execute(server, f"SELECT pg_terminate_backend({pid}, 10000)")
+    for slot in _slots(server, database):
         with contextlib.suppress(psycopg2.errors.UndefinedObject):
-            execute(server, f"SELECT pg_drop_replication_slot('{slot}')")
+            unread(server, database, slot, f"SELECT pg_drop_replication_slot('{slot}')")
 
 
 def advance_slots(server: Postgres, database: str) -> None:
     """Have every slot of a database stand at the log's end, as if all had been read."""
-    for slot, pid in execute(server, f"SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = '{database}'"):
-        if pid is not None:
-            execute(server, f"SELECT pg_terminate_backend({pid}, 10000)")
-        execute(server, f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_flush_lsn())", database=database)
+    for slot in _slots(server, database):
+        unread(server, database, slot, f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_flush_lsn())")
+
+
+def _slots(server: Postgres, database: str) -> list[str]:
+    return [str(slot) for (slot,) in execute(server, f"SELECT slot_name FROM pg_replication_slots WHERE database = '{database}'")]
+
+
+def unread(server: Postgres, database: str, slot: str, *statements: str) -> None:
+    """Run statements while nobody reads the slot. A reader that is ended may be back before they run, and then all of them are run again."""
+    for _ in range(100):
+        execute(server, f"SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = '{slot}' AND active")
+        with contextlib.suppress(psycopg2.errors.ObjectInUse):
+            execute(server, *statements, database=database)
+            return
+    message = f"the slot {slot} is read again and again"
+    raise AssertionError(message)

@@ -12,7 +12,7 @@ from dblog.dialects.postgres.wire import slot
 from dblog.errors import DefiniteError
 from stack import Postgres
 from support.postgres import execute
-from support.postgres_follower import PostgresFollower, drop_slots
+from support.postgres_follower import PostgresFollower, drop_slots, unread
 
 
 @pytest.fixture
@@ -351,6 +351,8 @@ def test_a_slot_that_was_dropped_and_made_anew_under_a_running_task_loses_nothin
         follower.until(lambda: '{"id":2}' in follower.keys("t"))
     except DefiniteError:
         return
+    finally:
+        follower.task.stop()
     assert follower.keys("t") == ['{"id":1}', '{"id":2}']
 
 
@@ -362,19 +364,20 @@ def test_a_slot_that_somebody_else_reads_on_under_a_running_task_loses_nothing_i
     follower.until_dumped()
     follower.sql("INSERT INTO t VALUES (1)")
     follower.until(lambda: '{"id":1}' in follower.keys("t"))
-    ((pid,),) = execute(postgres, f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{follower.name}'")
-    execute(
+    unread(
         postgres,
-        f"SELECT pg_terminate_backend({pid}, 10000)",
-        "INSERT INTO t VALUES (2)",
+        database,
+        follower.name,
+        "INSERT INTO t VALUES (2) ON CONFLICT DO NOTHING",
         f"SELECT pg_replication_slot_advance('{follower.name}', pg_current_wal_flush_lsn())",
-        "INSERT INTO t VALUES (3)",
-        database=database,
     )
+    follower.sql("INSERT INTO t VALUES (3)")
     try:
         follower.until(lambda: '{"id":3}' in follower.keys("t"))
     except DefiniteError:
         return
+    finally:
+        follower.task.stop()
     assert follower.keys("t") == ['{"id":1}', '{"id":2}', '{"id":3}']
 
 
