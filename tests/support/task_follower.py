@@ -210,6 +210,10 @@ class TaskFollower:
         """Until the fold of the output is what SELECT gives. # I3"""
         self.until(lambda: _sorted(self.rows.get(table, {}).values()) == _sorted(self.selected(table)))
 
+    def until_has(self, table: str) -> None:
+        """Until the fold has every row that SELECT gives; it may have rows of before that nothing deletes."""
+        self.until(lambda: not set(_sorted(self.selected(table))) - set(_sorted(self.rows.get(table, {}).values())))
+
     def until_part(self, table: str) -> None:
         """Until every row of the fold is one that SELECT gives; not all of them were asked for."""
         self.until(lambda: not set(_sorted(self.rows.get(table, {}).values())) - set(_sorted(self.selected(table))))

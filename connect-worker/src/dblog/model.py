@@ -69,6 +69,8 @@ class Column:
     comment: str | None = None
     number: int | None = None
     """The server's own (attnum), which the column keeps under another name, and no other column of the table gets; None where the server has none."""
+    filled: bool = field(default=False, compare=False)
+    """Rows that were there before the column came may have a value in it, and nothing else shows that (PostgreSQL's attmissingval, its lists of columns)."""
     written: Written | None = field(default=None, compare=False)
     """None: as the server prints it. Left out of comparisons: the same rows, the same schema."""
 
@@ -108,8 +110,8 @@ class Table:
     """The server's own, which a table keeps under another name, and no other table gets; None where the log does not have it."""
     partitioned: bool = False
     """Its rows are those of its partitions, which are tables of the server's, and none of the connector's."""
-    attached: tuple[int, ...] = ()
-    """The numbers of those of them that were tables of their own, with rows, before they were attached; in order."""
+    attached: tuple[str, ...] = ()
+    """Which of them were tables of their own, with rows, before they were attached: the server's number and place of each. Attached again, one has another."""
     file: int | None = field(default=None, compare=False)
     """What the server keeps the rows in: another one once it has written all of them anew. None where that is not known, or there is more than one."""
 

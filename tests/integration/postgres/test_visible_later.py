@@ -167,3 +167,26 @@ def test_rows_of_a_table_that_is_attached_in_their_transaction_are_the_root_s_al
 
     follower.until_equal("root")
     follower.task.stop()
+
+
+def test_a_partition_that_is_attached_while_a_standby_is_waited_for_brings_its_rows_over_a_kill(waiting: Postgres) -> None:
+    database = new_database(waiting)
+    config = {"publish.via.partition.root": "true", "table.include.list": "public.root,public.marks", "dblog.metrics.server.interval.ms": "100"}
+    follower = PostgresFollower(waiting, database, **config)
+    follower.sql(*ROOT)
+    follower.start().until_dumped()
+    filled = (
+        "BEGIN; CREATE TABLE high (LIKE root INCLUDING ALL); INSERT INTO high VALUES (11, 'b'); "
+        "ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (20); COMMIT"
+    )
+    held = Waiting(waiting, database, filled)
+    follower.until(lambda: held.waits)
+    follower.until_caught_up()
+
+    follower.task.stop()
+    held.release()
+    follower.restart()
+
+    follower.until_equal("root")
+    follower.task.stop()
+    drop_slots(waiting, database)

@@ -12,16 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dblog.core.timeline import Position
-from dblog.model import Column, Table, TableId
-
-
-@dataclass(frozen=True, slots=True)
-class PartOf:
-    """A table that has got another one's rows, and up to where the log was written when that was asked."""
-
-    table: TableId
-    asked: Position
+from dblog.model import Column, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +32,6 @@ class Seen:
     """With ``named``: the log shows of every column how its bytes are read, so a table could be made from the log alone."""
     hidden_behind: Callable[[Table], int] = lambda _: 0
     """How many columns that nobody declared the log carries behind a table's own; asked where they have no names."""
-    part_of: PartOf | None = None
-    """The table whose rows these are by now, which the log does not name: only a dump of it brings them."""
 
 
 @dataclass(frozen=True, slots=True)

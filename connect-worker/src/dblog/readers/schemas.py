@@ -139,8 +139,6 @@ class Schemas:
         self._dumps_new = dumps_new or dumps
         self._joins = max([joins, *(number for number, _ in timeline.joined().values())])
         self._appeared: set[TableId] = set()
-        self._given: dict[TableId, Position] = {}
-        """Tables whose rows are another's by now, which is dumped for them, and up to where that holds."""
         self.passed_over_total = 0
         """Rows events of parked tables that no dump will bring, where the connector is asked to go on without them."""
         self._parked: dict[TableId, str] = {}
@@ -241,10 +239,6 @@ class Schemas:
                 self._arrive(position)
             table_id, seen, merge = self._log_schemas.read_table_map(table_map)
             encoder = self._resolve(table_id, seen, merge, position, begin)
-            if seen.part_of is not None and position > self._given.get(table_id, (0, 0)):
-                # A dump that begins now reads all that comes up to there.
-                self._given[table_id] = seen.part_of.asked
-                self._appear_again(seen.part_of.table)
             parked = encoder is None and table_id in self._parked
             if parked and not self._dumps(table_id):
                 return PassedOver(table_id, self._count_passed_over)
@@ -295,11 +289,6 @@ class Schemas:
             self._joins += 1
             self._save(table_id)
             self._appeared.add(table_id)
-
-    def _appear_again(self, table_id: TableId) -> None:
-        """A table that is known has got rows of which no record is its own. # I3"""
-        if self._includes(table_id) and self._dumps(table_id) and isinstance(self._timeline.current(table_id), Known):
-            self._appear(table_id, self._timeline.versions(table_id)[-1].position)
 
     def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any) -> StatementDone:
         """Apply one statement of the log, valid from ``position`` on.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from dblog.dialects.postgres.catalog.sql import quote_text
 from dblog.dialects.postgres.catalog.types import Types
@@ -37,7 +37,8 @@ def tables_sql(*, by_root: bool) -> str:
 
 _COLUMNS_SQL = (
     "SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, pg_catalog.format_type(a.atttypid, a.atttypmod), "
-    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '', a.attnum "
+    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '', a.attnum, "
+    "{filled} "
     "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
     "WHERE a.attrelid = ANY(%s::oid[]) AND {condition} ORDER BY a.attrelid, a.attnum"
 )
@@ -46,7 +47,8 @@ _COLUMN_LISTS_SINCE, _GENERATED_SINCE = 150000, 180000
 
 def columns_sql(publication: str | None, *, version: int) -> str:
     """What ``column_of`` reads, of the columns that ``of_rows`` chooses."""
-    return _COLUMNS_SQL.format(condition=of_rows(publication, version=version).replace("%", "%%"))
+    filled = f"a.atthasmissing OR EXISTS ({_listed('TRUE', publication)})" if _may_list(publication, version) else "a.atthasmissing"
+    return _COLUMNS_SQL.format(condition=of_rows(publication, version=version).replace("%", "%%"), filled=filled.replace("%", "%%"))
 
 
 def of_rows(publication: str | None, *, version: int) -> str:
@@ -56,16 +58,27 @@ def of_rows(publication: str | None, *, version: int) -> str:
     """
     there = "a.attnum > 0 AND NOT a.attisdropped"
     chosen = "a.attgenerated = ''"
-    if publication is None or version < _COLUMN_LISTS_SINCE:
+    if not _may_list(publication, version):
         return f"{there} AND {chosen}"
-    ours = f"pg_catalog.pg_publication p WHERE p.pubname = {quote_text(publication)}"
     if version >= _GENERATED_SINCE:
-        chosen = f"({chosen} OR (a.attgenerated = 's' AND EXISTS (SELECT FROM {ours} AND p.pubgencols = 's')))"
-    listed = (
-        f"SELECT a.attnum = ANY(r.prattrs::int2[]) FROM pg_catalog.pg_publication_rel r, {ours} "
+        chosen = f"({chosen} OR (a.attgenerated = 's' AND EXISTS (SELECT FROM {_named(publication)} AND p.pubgencols = 's')))"
+    return f"{there} AND COALESCE(({_listed('a.attnum = ANY(r.prattrs::int2[])', publication)}), {chosen})"
+
+
+def _may_list(publication: str | None, version: int) -> TypeGuard[str]:
+    return publication is not None and version >= _COLUMN_LISTS_SINCE
+
+
+def _named(publication: str) -> str:
+    return f"pg_catalog.pg_publication p WHERE p.pubname = {quote_text(publication)}"
+
+
+def _listed(answer: str, publication: str) -> str:
+    """A query with that answer where the publication lists columns of the table, else without a row."""
+    return (
+        f"SELECT {answer} FROM pg_catalog.pg_publication_rel r, {_named(publication)} "
         "AND r.prpubid = p.oid AND r.prrelid = a.attrelid AND r.prattrs IS NOT NULL"
     )
-    return f"{there} AND COALESCE(({listed}), {chosen})"
 
 
 INDEXES_SQL = (
@@ -85,26 +98,33 @@ UNSHOWN_SQL = (
 """A table's columns: (name, number, whether it is NOT NULL, its place in the primary key or NULL), in the order of that key."""
 
 ATTACHED_SQL = (
-    "WITH RECURSIVE tree (root, number) AS (SELECT n, n FROM unnest(%s::oid[]) AS roots (n) "
-    "UNION ALL SELECT tree.root, i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number AND NOT i.inhdetachpending) "
-    "SELECT tree.root::bigint, tree.number::bigint FROM tree JOIN pg_catalog.pg_inherits i ON i.inhrelid = tree.number "
-    "JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.number AND a.attnum = -1 "
-    "WHERE tree.root <> tree.number AND i.xmin::text <> a.xmin::text ORDER BY 1, 2"
+    "WITH RECURSIVE tree (root, number, place) AS (SELECT n, n, NULL FROM unnest(%s::oid[]) AS roots (n) UNION ALL SELECT tree.root, i.inhrelid, i.xmin::text "
+    "FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number AND NOT i.inhdetachpending) "
+    "SELECT tree.root::bigint, pg_catalog.concat(tree.number, ':', tree.place) FROM tree JOIN pg_catalog.pg_inherits i ON i.inhrelid = tree.number "
+    "JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.number AND a.attnum = -1 WHERE tree.root <> tree.number AND (i.xmin::text <> a.xmin::text OR EXISTS ("
+    "SELECT FROM pg_catalog.pg_attribute c WHERE c.attrelid = tree.number AND c.attnum > 0 AND c.xmin::text = i.xmin::text AND c.cmin::text = i.cmin::text)) "
+    "ORDER BY 1, 2"
 )
-"""Partitions of partitioned tables that were tables before: the catalog's row of their place is not of the transaction that made them, as the rows of their
-system columns are, which nothing alters.
+"""(Partitioned table, number and place) of partitions that were tables before. The catalog's row of their place is not of the transaction that made them, as
+the rows of their system columns are, which nothing alters; or it is of the command that wrote the rows of the other columns anew, as ATTACH does: a partition
+that is made as one has its columns before its place. Attached again, it has another place.
 """
 
 MARKS_SQL = (
+    "WITH RECURSIVE tree (root, number, mark) AS (SELECT i.inhparent, i.inhrelid, i.xmin::text::bigint FROM pg_catalog.pg_inherits i "
+    "JOIN pg_catalog.pg_class c ON c.oid = i.inhparent AND c.relkind = 'p' UNION ALL SELECT tree.root, i.inhrelid, i.xmin::text::bigint "
+    "FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number), "
+    "partitions AS (SELECT root, sum(mark) AS mark FROM tree GROUP BY root) "
     "SELECT c.oid::bigint, n.nspname, c.relname, pg_catalog.concat_ws(':', c.xmin::text, a.mark, i.mark, p.mark) "
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "CROSS JOIN LATERAL (SELECT sum(a.xmin::text::bigint * a.attnum) AS mark FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) a "
     "CROSS JOIN LATERAL (SELECT sum(i.xmin::text::bigint) AS mark FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid) i "
-    "LEFT JOIN LATERAL (SELECT sum(h.xmin::text::bigint) AS mark FROM pg_catalog.pg_partition_tree(c.oid) t "
-    "JOIN pg_catalog.pg_inherits h ON h.inhrelid = t.relid) p ON c.relkind = 'p' "
+    "LEFT JOIN partitions p ON p.root = c.oid "
     "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
 )
-"""(number, schema, name, mark) of every table. A statement that alters a table writes rows of these catalogs anew, so their transactions (xmin) are others."""
+"""(number, schema, name, mark) of every table. A statement that alters a table writes rows of these catalogs anew, so their transactions (xmin) are others.
+Catalogs only: what names a table, as pg_partition_tree() does, waits for whoever has locked it.
+"""
 
 _TEXT_LITERAL = re.compile(r"E?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
 _NUMBER = re.compile(r"\(?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\)?(?:::.*)?", re.IGNORECASE)
@@ -129,7 +149,7 @@ def default_of(expression: str | None) -> tuple[bool, str | None, bool]:
 
 def column_of(row: Sequence[Any], types: Types) -> Column:
     """A row of ``columns_sql``."""
-    _, name, type_, modifier, not_null, type_text, expression, identity, comment, generated, number = row
+    _, name, type_, modifier, not_null, type_text, expression, identity, comment, generated, number, filled = row
     has_default, default, is_expression = (False, None, False) if generated else default_of(expression)
     column = Column(
         name=name,
@@ -143,6 +163,7 @@ def column_of(row: Sequence[Any], types: Types) -> Column:
         comment=comment,
         generated=generated,
         number=number,
+        filled=filled,
     )
     return types.column(column, type_, modifier)
 
@@ -160,9 +181,9 @@ def tables_of(
     its_columns: dict[int, list[Column]] = {}
     for row in columns:
         its_columns.setdefault(row[0], []).append(column_of(row, types))
-    its_attached: dict[int, list[int]] = {}
-    for root, number in attached:
-        its_attached.setdefault(root, []).append(number)
+    its_attached: dict[int, list[str]] = {}
+    for root, place in attached:
+        its_attached.setdefault(root, []).append(place)
     its_indexes: dict[int, list[Index]] = {}
     for number, name, primary, unique, partial, functional, names in indexes:
         its_indexes.setdefault(number, []).append(

@@ -40,18 +40,14 @@ class MadeAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class NameTaken:
-    """A table that has another name now, and the one that has its name: two changes of one moment, for a name has one version at each position."""
+class FoundOut:
+    """What has become of tables that the log does not show. One moment's changes are one statement, for a name has one version at each position: where two
+    tables have swapped names, each is another one under its name.
+    """
 
-    moved: RelationChanged
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A table that the catalog does not have any more; the log does not show it."""
-
-    table: TableId
+    gone: tuple[TableId, ...]
+    made: tuple[Table, ...]
+    changed: tuple[RelationChanged, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +57,14 @@ class Truncated:
     tables: tuple[TableId, ...]
 
 
-def changes_of(statement: RelationChanged | MadeAgain | NameTaken | Dropped | Truncated) -> list[Change]:
+def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) -> list[Change]:
     """As changes of tables."""
     match statement:
         case MadeAgain(table):
             return [DropTable((table.id,)), CreateTable(table, with_rows=True)]
-        case NameTaken(moved, table):
-            return [*changes_of(moved), CreateTable(table, with_rows=True)]
-        case Dropped(table):
-            return [DropTable((table,))]
+        case FoundOut(gone, made, changed):
+            kept = [change for one in changed for change in changes_of(one)]
+            return [*kept, *([DropTable(gone)] if gone else []), *(CreateTable(table, with_rows=True) for table in made)]
         case Truncated(tables):
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):
@@ -80,6 +75,7 @@ def changes_of(statement: RelationChanged | MadeAgain | NameTaken | Dropped | Tr
                 rewrites(before.columns, after.columns)
                 or _other_key(before, after)
                 or _more_rows(before, after)
+                or _filled(before, after)
                 or _converted(before, after)
                 or statement.why
             )
@@ -95,6 +91,15 @@ def _other_key(before: Table, after: Table) -> str | None:
 def _more_rows(before: Table, after: Table) -> str | None:
     """Rows that an attached partition has brought along. Those of one that is detached stay, as with one that is dropped: the source has put them away."""
     return ATTACHED if set(after.attached) - set(before.attached) else None
+
+
+def _filled(before: Table, after: Table) -> str | None:
+    """A column that was added with a default that it has lost again by now, so nothing else shows that every row has a value in it."""
+    known = {column.name for column in before.columns}
+    new = [column for column in after.columns if column.name not in known]
+    anew = None not in (before.file, after.file) and before.file != after.file
+    filled = next((column.name for column in new if column.filled or anew), None)
+    return None if filled is None else f"column {filled} was added with a value in every row"
 
 
 def _converted(before: Table, after: Table) -> str | None:

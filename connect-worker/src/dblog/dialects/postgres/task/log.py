@@ -241,7 +241,7 @@ class PostgresReader:
     def _event(self, event: LogEvent) -> Iterator[LogItem]:
         match event.message:
             case Relation() as relation:
-                changed = self._schemas.changed(relation, self._sequence(event), xid=event.xid, resumed=self._resumed)
+                changed = self._schemas.changed(relation, self._sequence(event), resumed=self._resumed)
                 if changed is not None:
                     yield self._statement(event, changed)
             case Truncate(relations):
@@ -287,9 +287,10 @@ class PostgresReader:
         """What has become of tables without anything in the log."""
         at = self._at
         high, low = sequence_of(epoch=self._epoch, lsn=at.lsn)
-        for change in self._schemas.found_out(at, (high, low)):
+        found = self._schemas.found_out(at, (high, low))
+        if found is not None:
             yield Statement(
-                statement=change,
+                statement=found,
                 text="",
                 database="",
                 valid_from=(high, low),

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from dblog.core.changes import Change
-from dblog.core.crosscheck import PartOf, Seen
-from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
+from dblog.core.crosscheck import Seen
+from dblog.core.timeline import Known, Parked, Position, Stale, State, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
-from dblog.dialects.postgres.pgoutput.changes import (
-    ATTACHED,
-    Dropped,
-    MadeAgain,
-    NameTaken,
-    RelationChanged,
-    Truncated,
-    changes_of,
-    merged,
-    rewritten,
-)
+from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
-from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.session import Unshown, settled_log_end
-from dblog.dialects.postgres.wire.slot import find_publication
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
-
-VISIBLE_TRIES = 50
-VISIBLE_PAUSE_S = 0.002
-"""Some times as long as a commit is logged before it is visible, if no standby is waited for."""
 
 ADVICE = Advice(
     name_columns="the log of PostgreSQL always does",
@@ -48,11 +30,12 @@ ADVICE = Advice(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What the catalog had of tables in doubt; ``numbers`` of all tables. The log ended at ``end`` behind that."""
+    """What one snapshot of the catalog had of tables in doubt, by name, and under whatever names they have now, by number. The log ended at ``end`` behind
+    that.
+    """
 
     tables: frozenset[TableId] = frozenset()
-    numbers: Mapping[int, TableId] = field(default_factory=dict)
-    found: Mapping[TableId, Table] = field(default_factory=dict)
+    found: Mapping[int, Table] = field(default_factory=dict)
     end: int = 0
 
 
@@ -72,10 +55,6 @@ class PostgresSchemas:
         self._newest: dict[int, Table] = {}
         """By number, tables as they were seen last, whatever has their names now."""
         self._asked = _Asked()
-        self._described_by = 0
-        """The transaction of the last Relation message."""
-        self._unseen: dict[int, int] = {}
-        """Numbers of tables that have rows in the log while nobody sees them, and the transactions of the rows."""
 
     def know(self, tables: dict[int, Table]) -> None:
         """The catalog has these tables, by their numbers. What the history has goes before: the log begins where that ends."""
@@ -90,6 +69,8 @@ class PostgresSchemas:
             elif self.numbers.get(number) != table.id:
                 # It has got another's name, or lost its own. The log tells of that with a next row, which may never come.
                 self._connections.doubts.add(self.numbers.get(number, table.id))
+            elif self._timeline.current_table(table.id) not in (None, table):
+                self._connections.doubts.add(table.id)  # by a statement that the log still has, or has no row behind
 
     def _number(self, number: int, table: TableId) -> None:
         self.numbers[number] = table
@@ -106,39 +87,7 @@ class PostgresSchemas:
         notes with each partition whether it has. So the name is the one that was found out for its number.
         """
         table = self.numbers.get(table_map.number, TableId(table_map.schema, table_map.name))
-        part_of = self._context.patience(lambda: self._part_of(table_map.number))
-        return (
-            table,
-            Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map), part_of=part_of),
-            merged,
-        )
-
-    def _part_of(self, number: int) -> PartOf | None:
-        """Where rows of partitions come under their root's name, those that come under a partition's own were written before it was attached. The log has a
-        transaction before anybody sees what it did (``pgoutput.visibility``): for a moment, or until a standby has it; then ``found_out`` asks again.
-        """
-        session = self._connections.live_session()
-        if not session.by_root:
-            return None
-        for _ in range(VISIBLE_TRIES):
-            if session.is_there(number) or self._shows(self._described_by):
-                return self._root_of(number)
-            time.sleep(VISIBLE_PAUSE_S)
-        self._unseen[number] = self._described_by
-        return None
-
-    def _shows(self, xid: int) -> bool:
-        return not xid or Snapshot.of(self._connections.live_session().snapshot()).shows_xid(xid)
-
-    def _root_of(self, number: int) -> PartOf | None:
-        session = self._connections.live_session()
-        root = session.root_of(number)
-        publication = None if root is None else find_publication(session, self._connections.publication)
-        if root is None or publication is None or not publication.by_root:
-            return None
-        if self._context.includes(root) and root not in self._of_tables:
-            self._connections.doubts.add(root)  # it was made in the same moment, and no row of it has come
-        return PartOf(root, sequence_of(epoch=self._epoch, lsn=session.log_end()))
+        return table, Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map)), merged
 
     def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
         """The primary key that a Relation message shows, which has no order: that of the known key, or of the server's, where it is of the same columns. None
@@ -154,7 +103,7 @@ class PostgresSchemas:
         return now.key if now is not None and set(now.key) == set(of_key) else of_key
 
     def parse_statement(
-        self, statement: RelationChanged | MadeAgain | NameTaken | Truncated, text: str, position: Position
+        self, statement: RelationChanged | MadeAgain | FoundOut | Truncated, text: str, position: Position
     ) -> Iterable[Change]:
         """The changes of what the log shows."""
         del text, position
@@ -181,13 +130,11 @@ class PostgresSchemas:
 
     # ---- what a Relation message changes
 
-    def changed(self, relation: Relation, position: Position, *, xid: int, resumed: Position) -> RelationChanged | MadeAgain | None:
+    def changed(self, relation: Relation, position: Position, *, resumed: Position) -> RelationChanged | MadeAgain | None:
         """What has become of a captured table since its last version; None where nothing has, or where no version of it is known.
 
-        ``xid``: the transaction that it comes in. ``resumed``: where the connection's log begins. What precedes it is in a transaction that was taken in part,
-        and known.
+        ``resumed``: where the connection's log begins. What precedes it is in a transaction that was taken in part, and known.
         """
-        self._described_by = xid
         table_id = TableId(relation.schema, relation.name)
         former = self.numbers.get(relation.number)
         if not self._context.includes(table_id) and (former is None or not self._context.includes(former)):
@@ -236,7 +183,7 @@ class PostgresSchemas:
         once more. Where the catalog has another column by now, or more such partitions, the table is in doubt.
         """
         numbers = {} if now is None else now.numbers
-        attached: list[tuple[int, int]] = (
+        attached: list[tuple[int, str]] = (
             self._context.patience(lambda: self._connections.live_session().attached_partitions([relation.number]))
             if known.partitioned
             else []
@@ -244,79 +191,69 @@ class PostgresSchemas:
         other_columns = any(
             column.number is not None and numbers.get(column.name, column.number) != column.number for column in known.columns
         )
-        if other_columns or not {number for _, number in attached} <= set(known.attached):
+        if other_columns or not {place for _, place in attached} <= set(known.attached):
             self._connections.doubts.add(known.id)
 
     # ---- what nothing in the log shows
 
-    def found_out(self, at: LogOffset, position: Position) -> Iterator[RelationChanged | MadeAgain | NameTaken | Dropped]:
+    def found_out(self, at: LogOffset, position: Position) -> FoundOut | None:
         """What has become of the tables that are in doubt. It holds from where the log ended when the catalog was asked: rows that the table had as it was
         before have all come by then, for a statement that alters a table waits for transactions that have written to it. ``at``: between two transactions.
         """
-        if self._unseen and not at.in_transaction:
-            yield from self._seen_by_now(position)
         if doubted := self._connections.doubts.take():
-            self._asked = self._context.patience(lambda: self._ask(doubted | set(self._asked.tables)))
+            self._asked = self._context.patience(lambda: self._ask(doubted | self._asked.tables))
         asked = self._asked
         if not asked.tables or at.in_transaction or at.lsn < asked.end:
-            return
+            return None
         self._asked = _Asked()
-        of_tables = {table_id: self._of_tables.get(table_id) for table_id in asked.tables}  # as they were: one may take the other's name
-        for table_id in sorted(asked.tables):
-            number, state = of_tables[table_id], self._timeline.state_at(table_id, position)
-            own = asked.found.get(table_id)
-            if own is not None and own.number not in self.numbers and not isinstance(state, Parked) and self._context.includes(table_id):
-                # The log may have told that another table had the name, or may not yet; of this one it has told nothing.
-                moved = None if number is None else self._moved_on(asked, number, state)
-                self._take_number(asked, table_id)
-                yield MadeAgain(own) if moved is None else NameTaken(moved, own)
-                continue
-            if not isinstance(state, Known):
-                continue
-            name = table_id if number is None else asked.numbers.get(number)
-            now = asked.found.get(table_id if name is None else name)
-            if now is None:
-                yield Dropped(table_id)
-            elif name is None or (name != table_id and state.table.number not in (None, number)):
-                self._take_number(asked, now.id)
-                yield MadeAgain(now)
-            elif now != state.table:
-                self._take_number(asked, now.id)
-                yield RelationChanged(state.table, now)
+        return self._difference(asked, position)
 
-    def _seen_by_now(self, position: Position) -> Iterator[RelationChanged]:
-        for number, xid in tuple(self._unseen.items()):
-            if not self._context.patience(partial(self._shows, xid)):
+    def _difference(self, asked: _Asked, position: Position) -> FoundOut | None:
+        """Between the history and the catalog. A table whose name has changed keeps its history where nothing else has to do with either name."""
+        states = {name: self._timeline.state_at(name, position) for name in asked.tables}
+        known = {name: state.table for name, state in states.items() if isinstance(state, Known)}
+        by_name = {table.id: table for table in asked.found.values()}
+        gone, changed, in_place = [], [], set[TableId]()
+        for name, before in sorted(known.items()):
+            number = self._known_number(before)
+            now = by_name.get(name) if number is None else asked.found.get(number)
+            if now is None or not (now.id == name or (self._context.includes(now.id) and now.id not in known)):
+                gone.append(name)
                 continue
-            del self._unseen[number]
-            part_of = self._context.patience(partial(self._root_of, number))
-            state = None if part_of is None else self._timeline.state_at(part_of.table, position)
-            if isinstance(state, Known):
-                yield RelationChanged(state.table, state.table, why=ATTACHED)
+            in_place.add(now.id)
+            if now != before:
+                changed.append(RelationChanged(before, now))
+        made = [
+            table
+            for name, table in sorted(by_name.items())
+            if name not in in_place and self._context.includes(name) and not self._is_under_way(states.get(name), table)
+        ]
+        for name in gone:
+            self._of_tables.pop(name, None)
+        for number, table in asked.found.items():
+            self._number(number, table.id)
+        return FoundOut(tuple(gone), tuple(made), tuple(changed)) if gone or made or changed else None
 
-    def _moved_on(self, asked: _Asked, number: int, state: Known | Absent | Stale) -> RelationChanged | None:
-        """What has become of the table that is known by a name which another one has now; None where it is gone, is captured no longer, or is followed."""
-        if not isinstance(state, Known) or state.table.number not in (None, number):
-            return None
-        name = asked.numbers.get(number)
-        now = None if name is None else asked.found.get(name)
-        if now is None or not self._context.includes(now.id):
-            return None
-        self._take_number(asked, now.id)
-        return RelationChanged(state.table, now)
+    def _is_under_way(self, state: State | None, table: Table) -> bool:
+        """Whether it is known already that the table has to be read, or that it cannot be."""
+        return isinstance(state, Parked) or (isinstance(state, Stale) and table.number in self.numbers)
 
-    def _ask(self, tables: set[TableId]) -> _Asked:
+    def _known_number(self, table: Table) -> int | None:
+        return self._of_tables.get(table.id) if table.number is None else table.number
+
+    def _ask(self, tables: AbstractSet[TableId]) -> _Asked:
+        """Names lead to numbers, and these to other names, until all that have changed theirs with one of them are there."""
         session = self._connections.live_session()
-        numbers = session.table_numbers()
-        names = {numbers[number] for table in tables if (number := self._of_tables.get(table)) in numbers}
-        found = session.read_tables(lambda table: table in tables or table in names)
+        names, numbers = set(tables), set[int]()
+        while True:
+            numbers |= {self._of_tables[name] for name in names if name in self._of_tables}
+            found = session.read_tables(names.__contains__, numbers=numbers)
+            further = {table.id for table in found.values()} - names
+            if not further:
+                break
+            names |= further
         end, _ = settled_log_end(session.wire)
-        return _Asked(tables=frozenset(tables), numbers=numbers, found={table.id: table for table in found.values()}, end=end)
-
-    def _take_number(self, asked: _Asked, table: TableId) -> None:
-        for number, name in asked.numbers.items():
-            if name == table:
-                self._number(number, table)
+        return _Asked(tables=frozenset(names), found=found, end=end)
 
     def _unshown(self, relation: Relation) -> Unshown | None:
         found: Unshown | None = self._context.patience(lambda: self._connections.live_session().unshown(relation.number))

@@ -97,13 +97,11 @@ class PostgresWatch:
     def _look_at_tables(self) -> None:
         """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""
         known, marks = self._connections.marks, self._session.catalog_marks()
-        for number, (table, mark) in known.items():
-            now, mark_now = marks.get(number, (table, ""))
-            if (now, mark_now) == (table, mark):
-                continue
-            for name in {table, now}:  # the new name may be one that is captured, which the old one was not
-                if self._includes(name):
-                    self._connections.doubts.add(name)
+        for number in known.keys() | marks.keys():
+            if (before := known.get(number)) != (now := marks.get(number)):
+                for name, _ in filter(None, (before, now)):  # the new name may be one that is captured, which the old one was not
+                    if self._includes(name):
+                        self._connections.doubts.add(name)
         self._connections.marks = marks
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:

@@ -193,16 +193,16 @@ class Session:
 
     # ---- tables
 
-    def read_tables(self, include: Callable[[TableId], bool]) -> dict[int, Table]:
-        """Every table that ``include`` accepts, by its number, as one snapshot of the catalog shows them."""
+    def read_tables(self, include: Callable[[TableId], bool], *, numbers: Collection[int] = ()) -> dict[int, Table]:
+        """Every table that ``include`` accepts, and those of these numbers, by number, as one snapshot of the catalog shows them."""
         self.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", doing="reading the catalog")
         try:
             found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
-            wanted = [row for row in found if include(TableId(row[1], row[2]))]
-            numbers = [row[0] for row in wanted]
+            wanted = [row for row in found if row[0] in numbers or include(TableId(row[1], row[2]))]
+            chosen = [row[0] for row in wanted]
             columns_sql = catalog.columns_sql(self.publication, version=self.version)
-            columns = self.query(columns_sql, (numbers,), doing="reading the columns") if numbers else []
-            indexes = self.query(catalog.INDEXES_SQL, (numbers,), doing="reading the indexes") if numbers else []
+            columns = self.query(columns_sql, (chosen,), doing="reading the columns") if chosen else []
+            indexes = self.query(catalog.INDEXES_SQL, (chosen,), doing="reading the indexes") if chosen else []
             attached = self.attached_partitions([row[0] for row in wanted if row[5]])
             return catalog.tables_of(wanted, columns, indexes, self._fresh_types({row[2] for row in columns}), attached)
         finally:
@@ -212,28 +212,14 @@ class Session:
         """The names of all tables whose rows are logged, by their numbers."""
         return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
 
-    def attached_partitions(self, roots: Sequence[int]) -> list[tuple[int, int]]:
-        """(Partitioned table, partition) of those that were tables before, by number."""
+    def attached_partitions(self, roots: Sequence[int]) -> list[tuple[int, str]]:
+        """(Number of the partitioned table, ``Table.attached``), one by one."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
     def catalog_marks(self) -> dict[int, tuple[TableId, str]]:
         """Of each table, by its number: its name, and what is another text once a statement has altered it."""
         rows = self.query(catalog.MARKS_SQL, doing="looking for altered tables")
         return {number: (TableId(schema, name), mark) for number, schema, name, mark in rows}
-
-    def is_there(self, number: int) -> bool:
-        """Whether there is a table of this number."""
-        return bool(self.query("SELECT FROM pg_catalog.pg_class WHERE oid = %s::oid", (number,), doing="looking for a table"))
-
-    def root_of(self, number: int) -> TableId | None:
-        """The partitioned table that a table is a partition of, by number."""
-        rows = self.query(
-            "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE c.oid = pg_catalog.pg_partition_root(%s::oid) AND c.oid <> %s::oid",
-            (number, number),
-            doing="asking what a table is a partition of",
-        )
-        return TableId(*rows[0]) if rows else None
 
     def unshown(self, number: int) -> Unshown | None:
         """What a table has now that no Relation message shows. None: it is gone."""

@@ -1,0 +1,259 @@
+"""What becomes of tables while the log tells nothing: no row follows, the connector is away, or one statement does much at once. # I3, I4"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+from stack import Postgres
+from structlog.testing import capture_logs
+from support.postgres_follower import ROOT, PostgresFollower, drop_slots
+
+MARKS = "CREATE TABLE marks (id INT PRIMARY KEY)"
+OFTEN = {"dblog.metrics.server.interval.ms": "100"}
+SELDOM = {"dblog.metrics.server.interval.ms": "3000"}
+BY_ROOT = {"publish.via.partition.root": "true"}
+ROOT_ONLY = {**BY_ROOT, "table.include.list": "public.root,public.marks"}
+ATTACH = "ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (20)"
+FILLED = ("CREATE TABLE high (LIKE root INCLUDING ALL)", "INSERT INTO high VALUES (11, 'b')", ATTACH)
+
+
+@pytest.fixture
+def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
+    yield postgres_database
+    drop_slots(postgres, postgres_database)
+
+
+@pytest.fixture
+def begun(postgres: Postgres, database: str) -> Iterator[Begun]:
+    made = Begun(postgres, database)
+    yield made
+    for follower in made.followers:
+        follower.task.stop()
+
+
+class Begun:
+    """Makes connectors of this database that have dumped what the statements made."""
+
+    def __init__(self, server: Postgres, database: str) -> None:
+        self._server, self._database = server, database
+        self.followers: list[PostgresFollower] = []
+
+    def __call__(self, *statements: str, **config: str) -> PostgresFollower:
+        follower = PostgresFollower(self._server, self._database, **config)
+        self.followers.append(follower)
+        follower.sql(MARKS, *statements)
+        follower.start().until_dumped()
+        follower.until_caught_up()
+        return follower
+
+
+def together(*statements: str) -> str:
+    return f"BEGIN; {'; '.join(statements)}; COMMIT"
+
+
+def renamed(*names: str) -> list[str]:
+    return [f"ALTER TABLE {old} RENAME TO {new}" for old, new in (pair.split(">") for pair in names)]
+
+
+@pytest.mark.parametrize(
+    ("moves", "now"),
+    [
+        (("a>x", "b>a", "x>b"), "abc"),
+        (("a>x", "b>a", "c>b", "x>c"), "abc"),
+        (("c>d", "b>c", "a>b"), "bcd"),
+        (("a>d", "b>a"), "acd"),
+    ],
+    ids=["swapped", "rotated", "moved on", "replaced"],
+)
+@pytest.mark.parametrize("partitioned", [False, True], ids=["tables", "roots"])
+def test_tables_that_take_each_others_names_are_found_whole_without_a_row(
+    begun: Begun, partitioned: bool, moves: tuple[str, ...], now: str
+) -> None:
+    by = " PARTITION BY RANGE (id)" if partitioned else ""
+    made = [
+        statement
+        for name in "abc"
+        for statement in (
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v TEXT){by}",
+            *([f"CREATE TABLE of_{name} PARTITION OF {name} FOR VALUES FROM (0) TO (100)"] if partitioned else []),
+            f"INSERT INTO {name} VALUES (1, 'of {name}')",
+        )
+    ]
+    config = {**BY_ROOT, "table.include.list": "public.[a-d],public.marks"} if partitioned else {}
+    follower = begun(*made, **config, **OFTEN)
+
+    follower.sql(together(*renamed(*moves)))
+
+    for name in now:
+        follower.until_has(name)
+
+
+@pytest.mark.parametrize("partitioned", [False, True], ids=["a table", "a root"])
+@pytest.mark.parametrize("rows", [False, True], ids=["without rows", "with rows"])
+def test_a_table_that_leaves_the_filters_and_comes_back_is_captured_again(begun: Begun, partitioned: bool, rows: bool) -> None:
+    follower = begun(
+        f"CREATE TABLE t (id INT PRIMARY KEY, v TEXT){' PARTITION BY RANGE (id)' if partitioned else ''}",
+        *(["CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (100)"] if partitioned else []),
+        "INSERT INTO t VALUES (1, 'a')",
+        **{"table.include.list": "public.t,public.marks"},
+        **BY_ROOT,
+        **OFTEN,
+    )
+
+    with capture_logs() as lines:
+        follower.sql(*renamed("t>outside"))
+        follower.until(lambda: any(line["event"] == "schema change in the log" for line in lines))
+    follower.sql("INSERT INTO outside VALUES (2, 'b')", "UPDATE outside SET v = 'x' WHERE id = 1")
+    follower.until_caught_up()
+    follower.sql(*renamed("outside>t"), *(["INSERT INTO t VALUES (3, 'c')"] if rows else []))
+
+    follower.until_has("t")
+    follower.sql("INSERT INTO t VALUES (4, 'd')")
+    follower.until_has("t")
+
+
+@pytest.mark.parametrize("filtered", [False, True], ids=["all tables", "filtered"])
+def test_a_partition_that_is_filled_and_attached_in_its_own_transaction_brings_its_rows(begun: Begun, filtered: bool) -> None:
+    autocreate = {"publication.autocreate.mode": "filtered"} if filtered else {}
+    follower = begun(*ROOT, **ROOT_ONLY, **OFTEN, **autocreate)
+
+    follower.sql(together(*FILLED))
+
+    follower.until_equal("root")
+
+
+def test_a_partition_that_is_made_as_one_costs_no_dump(begun: Begun) -> None:
+    follower = begun(*ROOT, **ROOT_ONLY, **OFTEN)
+
+    with capture_logs() as lines:
+        follower.sql(
+            together("CREATE TABLE high PARTITION OF root FOR VALUES FROM (10) TO (20)", "INSERT INTO root VALUES (11, 'b')"),
+            "CREATE TABLE higher PARTITION OF root (v DEFAULT 'x') FOR VALUES FROM (20) TO (30)",
+            "INSERT INTO root VALUES (21, 'c')",
+        )
+        for number in range(5):
+            follower.sql(f"UPDATE root SET v = 'x{number}'")
+            follower.until_caught_up()
+    follower.until_equal("root")
+
+    assert not [line for line in lines if line["event"] == "the table is dumped again"]
+
+
+def test_a_partition_that_is_detached_filled_and_attached_again_brings_its_rows(begun: Begun) -> None:
+    follower = begun(
+        *ROOT, "CREATE TABLE high (LIKE root INCLUDING ALL)", ATTACH, "INSERT INTO root VALUES (11, 'b')", **ROOT_ONLY, **SELDOM
+    )
+    follower.sql("ALTER TABLE root DETACH PARTITION high", "INSERT INTO high VALUES (13, 'd')")
+    follower.until_caught_up()
+
+    follower.sql(ATTACH, "INSERT INTO root VALUES (12, 'c')")
+
+    follower.until_equal("root")
+
+
+@pytest.mark.parametrize("one", [True, False], ids=["one transaction", "three"])
+def test_a_filled_table_that_becomes_a_partition_of_a_published_root_is_dumped(begun: Begun, one: bool) -> None:
+    config = {"publication.autocreate.mode": "disabled"}
+    follower = begun(*ROOT, "CREATE PUBLICATION dbz_publication FOR TABLE root, marks", **config, **OFTEN)
+
+    follower.sql(*([together(*FILLED)] if one else FILLED))
+
+    follower.until_equal("high")
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("ALTER TABLE t ADD more INT DEFAULT 7", "t"),
+        ("ALTER TABLE t DROP v, ADD v TEXT DEFAULT 'again'", "t"),
+        ("ALTER TABLE t ALTER v TYPE VARCHAR(9) USING upper(v)", "t"),
+        ("DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, w INT); INSERT INTO t VALUES (3, 3)", "t"),
+        ("ALTER TABLE t RENAME TO renamed", "renamed"),
+        (together(*FILLED), "root"),
+    ],
+    ids=["default", "column made again", "converted", "table made again", "renamed", "attached"],
+)
+def test_what_a_statement_did_while_the_connector_was_away_is_found_out_at_its_start(begun: Begun, statement: str, table: str) -> None:
+    follower = begun("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')", *ROOT, **BY_ROOT, **OFTEN)
+    follower.task.stop()
+
+    follower.sql(statement)
+    follower.restart()
+
+    follower.until_has(table)
+
+
+def test_a_start_behind_which_nothing_has_changed_finds_nothing_out(begun: Begun) -> None:
+    follower = begun(
+        "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+        "CREATE TABLE t (id SERIAL PRIMARY KEY, v TEXT DEFAULT 'x', w NUMERIC(9, 2) NOT NULL DEFAULT 1.5, d TIMESTAMPTZ DEFAULT now(), m mood[], "
+        "g INT GENERATED ALWAYS AS (1 + 1) STORED)",
+        "CREATE UNIQUE INDEX ON t (w) WHERE v IS NOT NULL",
+        "COMMENT ON TABLE t IS 'of things'",
+        "ALTER TABLE t ADD more INT DEFAULT 7",
+        *ROOT,
+        together(*FILLED),
+        **BY_ROOT,
+        **OFTEN,
+    )
+
+    with capture_logs() as lines:
+        follower.restart()
+        follower.until_caught_up()
+        follower.sql("INSERT INTO t (v) VALUES ('b')")
+        follower.until_caught_up()
+
+    assert not [line for line in lines if line["event"] in ("schema change in the log", "the table is dumped again")]
+
+
+@pytest.mark.parametrize("expression", ["7", "(random() * 5)::int"], ids=["kept apart", "written anew"])
+@pytest.mark.parametrize("rows", [True, False], ids=["with a row", "without one"])
+def test_old_rows_have_the_default_that_a_new_column_has_lost_again(begun: Begun, expression: str, rows: bool) -> None:
+    follower = begun("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')", **OFTEN)
+
+    follower.sql(
+        together(f"ALTER TABLE t ADD more INT DEFAULT {expression}", "ALTER TABLE t ALTER more DROP DEFAULT"),
+        *(["INSERT INTO t VALUES (2, 'b', 8)"] if rows else []),
+    )
+
+    follower.until_equal("t")
+
+
+def test_old_rows_have_the_column_that_the_publication_lists_by_now(begun: Begun) -> None:
+    follower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT, w TEXT)",
+        "INSERT INTO t VALUES (1, 'a', 'b')",
+        "CREATE PUBLICATION dbz_publication FOR TABLE t (id, v), marks",
+        **{"publication.autocreate.mode": "disabled"},
+    )
+
+    follower.sql("ALTER PUBLICATION dbz_publication SET TABLE t (id, v, w), marks", "INSERT INTO t VALUES (2, 'a', 'b')")
+
+    follower.until_equal("t")
+
+
+def test_a_partition_elsewhere_that_somebody_has_locked_holds_up_neither_a_start_nor_the_watch(
+    postgres: Postgres, database: str, begun: Begun
+) -> None:
+    follower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1)",
+        "CREATE SCHEMA elsewhere",
+        "CREATE TABLE elsewhere.root (id INT) PARTITION BY RANGE (id)",
+        "CREATE TABLE elsewhere.low PARTITION OF elsewhere.root FOR VALUES FROM (0) TO (10)",
+        **{"table.include.list": "public.t,public.renamed,public.marks", "database.query.timeout.ms": "5000"},
+        **OFTEN,
+    )
+    locking = psycopg2.connect(**{**postgres.login, "dbname": database})
+    try:
+        locking.cursor().execute("ALTER TABLE elsewhere.low ADD CHECK (id < 100)")
+
+        follower.restart()
+        follower.until_caught_up()
+        follower.sql("ALTER TABLE t RENAME TO renamed")
+
+        follower.until_equal("renamed")
+    finally:
+        locking.close()
