@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import psycopg2
 import pytest
+from dblog.clock import SystemClock
+from dblog.core.timeline import Timeline
+from dblog.dialects.postgres.pgoutput.changes import changes_of
+from dblog.dialects.postgres.pgoutput.items import LogOffset
+from dblog.dialects.postgres.pgoutput.position import sequence_of
+from dblog.dialects.postgres.task.connections import Connections
+from dblog.dialects.postgres.task.schemas import PostgresSchemas
+from dblog.dialects.postgres.wire.connect import settings_of
+from dblog.dialects.postgres.wire.session import connect
+from dblog.readers.contract import TaskContext
 from stack import Postgres
 from structlog.testing import capture_logs
 from support.postgres_follower import ROOT, PostgresFollower, drop_slots
@@ -257,3 +268,36 @@ def test_a_partition_elsewhere_that_somebody_has_locked_holds_up_neither_a_start
         follower.until_equal("renamed")
     finally:
         locking.close()
+
+
+def test_what_is_found_out_where_the_log_has_not_moved_waits_until_it_has(postgres: Postgres, database: str) -> None:
+    """A second change of one position would count as a replay of the first."""
+    follower = PostgresFollower(postgres, database)
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    settings = follower.parts().settings
+    connections = Connections(settings, connect(settings_of(settings), by_root=False))
+    tables = connections.session.read_tables(lambda _: True)
+    timeline, ((number, table),) = Timeline(), tables.items()
+    timeline.put(table, sequence_of(epoch=1, lsn=8))
+    context = TaskContext(
+        run="", watermark_name="", includes=lambda _: True, stopped=threading.Event(), patience=lambda ask: ask(), clock=SystemClock()
+    )
+    schemas = PostgresSchemas(connections, timeline, context, epoch=1)
+    schemas.know(tables)
+
+    def found_out_at(lsn: int) -> bool:
+        position = sequence_of(epoch=1, lsn=lsn)
+        found = schemas.found_out(LogOffset(lsn=lsn), position)
+        return found is not None and timeline.apply(changes_of(found), position) == (table.id,)
+
+    end = connections.session.log_end() + (1 << 30)
+    for column, at, known in (("a", end, True), ("b", end, False), ("c", end + 8, True)):
+        follower.sql(f"ALTER TABLE t ADD {column} INT")
+        connections.doubts.add(table.id)
+        assert found_out_at(at) is known
+    connections.session.close()
+
+    now = timeline.current_table(table.id)
+    assert now is not None
+    assert [column.name for column in now.columns] == ["id", "a", "b", "c"]
+    assert schemas.number_of(table.id) == number

@@ -171,7 +171,11 @@ def test_rows_of_a_table_that_is_attached_in_their_transaction_are_the_root_s_al
 
 def test_a_partition_that_is_attached_while_a_standby_is_waited_for_brings_its_rows_over_a_kill(waiting: Postgres) -> None:
     database = new_database(waiting)
-    config = {"publish.via.partition.root": "true", "table.include.list": "public.root,public.marks", "dblog.metrics.server.interval.ms": "100"}
+    config = {
+        "publish.via.partition.root": "true",
+        "table.include.list": "public.root,public.marks",
+        "dblog.metrics.server.interval.ms": "100",
+    }
     follower = PostgresFollower(waiting, database, **config)
     follower.sql(*ROOT)
     follower.start().until_dumped()

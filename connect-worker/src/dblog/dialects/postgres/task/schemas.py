@@ -203,10 +203,15 @@ class PostgresSchemas:
         if doubted := self._connections.doubts.take():
             self._asked = self._context.patience(lambda: self._ask(doubted | self._asked.tables))
         asked = self._asked
-        if not asked.tables or at.in_transaction or at.lsn < asked.end:
+        if not asked.tables or at.in_transaction or at.lsn < asked.end or any(self._has_version(name, position) for name in asked.tables):
             return None
         self._asked = _Asked()
         return self._difference(asked, position)
+
+    def _has_version(self, table: TableId, position: Position) -> bool:
+        """Whether a change of here would count as a replay, as where the log has not moved since the last one was found out."""
+        versions = self._timeline.versions(table)
+        return bool(versions) and versions[-1].position >= position
 
     def _difference(self, asked: _Asked, position: Position) -> FoundOut | None:
         """Between the history and the catalog. A table whose name has changed keeps its history where nothing else has to do with either name."""
