@@ -16,5 +16,8 @@ CONVERTERS = {
         for name, text in (("", JSON_CONVERTER), (".schemas.enable", "false"), (".replace.null.with.default", "false"))
     },
 }
-"""What a connector is given for each. The sink reads the first two. By Kafka's rule JSON has a column's default for its NULL unless reported otherwise, and could
+"""What a connector is given for each. By Kafka's rule JSON has a column's default for its NULL unless reported otherwise, and could
 not be compared."""
+
+SINK_CONVERTERS = ("avro", "json")
+"""Those whose topics the sink reads."""

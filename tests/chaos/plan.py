@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from chaos.converters import SINK_CONVERTERS
 from chaos.drawing import Drawing
 from chaos.effects import Statement, apply
 from chaos.faults import Fault, faults_of
@@ -55,7 +56,7 @@ class Plan:
     @property
     def sink(self) -> bool:
         """Whether the sink reads what this connector writes."""
-        return self.settings.converter != "json-bare"
+        return self.settings.converter in SINK_CONVERTERS
 
     def lines(self) -> list[str]:
         """All of it, to be read."""

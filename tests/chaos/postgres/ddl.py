@@ -11,6 +11,7 @@ import dataclasses
 import random
 from collections.abc import Iterable
 
+from chaos.converters import SINK_CONVERTERS
 from chaos.effects import Effect, Statement, Tables
 from chaos.postgres.settings import PUBLICATION, Settings
 from chaos.postgres.statements import any_table
@@ -34,7 +35,7 @@ DDL = {
     "attach": 1,
     "detach": 1,
     "identity": 2,
-    "primary_key": 2,
+    "primary_key": 6,
     "index": 1,
     "comment": 1,
     "rebuild": 2,
@@ -295,9 +296,9 @@ class _Made:
         return self.whole((first, self.set("identity", now)), *others)
 
     def primary_key(self) -> list[Statement]:
-        """Rows get other keys: what a reader has by the keys of before stays with it."""
+        """Rows get other keys: what a reader has by the keys of before stays with it. The sink stops there, as documented, so it does not read such topics."""
         table = self.table
-        if table.shape not in ("single", "composite"):
+        if table.shape not in ("single", "composite") or self.settings.converter in SINK_CONVERTERS:
             return []
         able = [c for c in table.columns if c.kind in (made.INT4, made.INT8, made.TEXT, made.UUID) and not c.nullable and c.given]
         keys = [("id",), *((c.name, "id") for c in able), *(("id", c.name) for c in able)]

@@ -38,11 +38,20 @@ def test_a_seed_of_chaos_ends_without_a_difference(kafka, postgres, own_folder):
     assert sum(result.counts[f"fault {kind}"] for kind in FAULT_KINDS) > 0
 
 
+def test_a_table_of_which_the_sink_reads_gets_no_other_key():
+    model = {t.name: t for t in tables.tables(random.Random(1), count=40)}
+    settings = next(plan.settings for seed in range(100) if (plan := plan_of("postgres", seed, seconds=1)).sink)
+
+    assert "primary_key" not in {
+        kind for n in range(600) for kind, made_of in [ddl.ddl(random.Random(n), model, settings, number=n)] if made_of
+    }
+
+
 def test_every_kind_is_drawn_sooner_or_later():
     plans = [plan_of("postgres", seed, seconds=20) for seed in range(6)]
     steps = [step for plan in plans for step in plan.steps]
     model = {t.name: t for t in tables.tables(random.Random(1), count=40)}
-    settings = plans[0].settings
+    settings = next(plan.settings for seed in range(100) if not (plan := plan_of("postgres", seed, seconds=1)).sink)
     done = {kind for n in range(600) for kind, made_of in [ddl.ddl(random.Random(n), model, settings, number=n)] if made_of}
     drawn = tables.tables(random.Random(1), count=200)
 
