@@ -66,6 +66,8 @@ class _Made:
     def __init__(self, chance: random.Random, table: PostgresTable, settings: Settings, kind: str, number: int) -> None:
         self.chance, self.table, self.settings, self.kind, self.number = chance, table, settings, kind, number
         self.alter = f'ALTER TABLE "{table.name}"'
+        self.sink = settings.converter in SINK_CONVERTERS
+        """Whether the sink reads the topics: it stops where a topic's keys become others, as documented."""
 
     def of(self, *steps: str | tuple[str, Effect | None], tables: tuple[str, ...] = ()) -> list[Statement]:
         pairs = [(step, None) if isinstance(step, str) else step for step in steps]
@@ -219,7 +221,7 @@ class _Made:
     def swap(self, other: PostgresTable) -> list[Statement]:
         """Two tables exchange their names: what a reader has of the one before stays with it."""
         table = self.table
-        if other is table:
+        if other is table or (self.sink and (table.shape, table.key) != (other.shape, other.key)):
             return []
         between = f"w{self.number}"
         marked = [Effect("set", name, "again", column=True) for name in (table.name, other.name)]
@@ -296,9 +298,9 @@ class _Made:
         return self.whole((first, self.set("identity", now)), *others)
 
     def primary_key(self) -> list[Statement]:
-        """Rows get other keys: what a reader has by the keys of before stays with it. The sink stops there, as documented, so it does not read such topics."""
+        """Rows get other keys: what a reader has by the keys of before stays with it."""
         table = self.table
-        if table.shape not in ("single", "composite") or self.settings.converter in SINK_CONVERTERS:
+        if self.sink or table.shape not in ("single", "composite"):
             return []
         able = [c for c in table.columns if c.kind in (made.INT4, made.INT8, made.TEXT, made.UUID) and not c.nullable and c.given]
         keys = [("id",), *((c.name, "id") for c in able), *(("id", c.name) for c in able)]
