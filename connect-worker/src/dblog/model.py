@@ -112,6 +112,8 @@ class Table:
     """Its rows are those of its partitions, which are tables of the server's, and none of the connector's."""
     attached: tuple[str, ...] = ()
     """Which of them were tables of their own, with rows, before they were attached: the server's number and place of each. Attached again, one has another."""
+    unfilled: frozenset[str] = field(default=frozenset(), compare=False)
+    """Those of ``attached`` that had no row when that was asked."""
     file: int | None = field(default=None, compare=False)
     """What the server keeps the rows in: another one once it has written all of them anew. None where that is not known, or there is more than one."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg2
@@ -16,6 +17,7 @@ from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import connect
+from dblog.model import TableId
 from dblog.readers.contract import TaskContext
 from stack import Postgres
 from structlog.testing import capture_logs
@@ -301,3 +303,128 @@ def test_what_is_found_out_where_the_log_has_not_moved_waits_until_it_has(postgr
     assert now is not None
     assert [column.name for column in now.columns] == ["id", "a", "b", "c"]
     assert schemas.number_of(table.id) == number
+
+
+def test_a_column_in_the_log_does_not_refuse_null_because_the_next_one_of_its_name_does(begun: Begun) -> None:
+    """An array of two dimensions is NULL where the column takes that, and ends the task elsewhere."""
+    follower = begun("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    follower.task.stop()
+
+    follower.sql(
+        "ALTER TABLE t ADD a INT[]", "INSERT INTO t VALUES (2, ARRAY[ARRAY[1]])", "ALTER TABLE t DROP a, ADD a INT DEFAULT 5 NOT NULL"
+    )
+    follower.restart()
+
+    follower.until_equal("t")
+
+
+def test_a_new_table_is_dumped_once_the_publication_has_it_with_what_it_holds_then(begun: Begun) -> None:
+    follower = begun("CREATE PUBLICATION dbz_publication FOR TABLE marks", **{"publication.autocreate.mode": "disabled"}, **OFTEN)
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    with capture_logs() as lines:
+        follower.until(lambda: any(line["event"].startswith("the publication lacks") for line in lines))
+        for _ in range(3):
+            follower.until_caught_up()
+    assert follower.keys("t") == []
+
+    follower.sql("ALTER PUBLICATION dbz_publication ADD TABLE t")
+
+    follower.until_equal("t")
+
+
+def test_a_partition_that_is_attached_without_rows_costs_no_dump(begun: Begun) -> None:
+    follower = begun(*ROOT, **ROOT_ONLY, **OFTEN)
+
+    with capture_logs() as lines:
+        follower.sql(together("CREATE TABLE high (LIKE root INCLUDING ALL)", ATTACH))
+        follower.until(lambda: any(line["event"] == "schema change in the log" for line in lines))
+        follower.sql("INSERT INTO root VALUES (11, 'b')")
+        for number in range(3):
+            follower.sql(f"UPDATE root SET v = 'x{number}'")
+            follower.until_caught_up()
+
+    follower.until_equal("root")
+    assert not [line for line in lines if line["event"] == "the table is dumped again"]
+
+
+def test_a_partition_that_is_attached_and_altered_in_one_transaction_brings_its_rows(begun: Begun) -> None:
+    follower = begun(*ROOT, **ROOT_ONLY, **OFTEN)
+
+    follower.sql(together(*FILLED, "ALTER TABLE high ALTER id SET STATISTICS 500, ALTER v SET STATISTICS 500"))
+
+    follower.until_equal("root")
+
+
+def test_a_detach_that_is_rolled_back_costs_no_dump(begun: Begun) -> None:
+    follower = begun(*ROOT, "CREATE TABLE high PARTITION OF root FOR VALUES FROM (10) TO (20)", **ROOT_ONLY, **OFTEN)
+    follower.sql("BEGIN; ALTER TABLE root DETACH PARTITION high; ROLLBACK")
+
+    with capture_logs() as lines:
+        follower.restart()
+        for _ in range(3):
+            follower.until_caught_up()
+
+    assert not [line for line in lines if line["event"] == "the table is dumped again"]
+
+
+@pytest.mark.parametrize("anew", ["VACUUM FULL t", "TRUNCATE t", "CLUSTER t USING t_pkey"])
+def test_a_column_that_is_added_behind_rows_that_were_written_anew_costs_no_dump(begun: Begun, anew: str) -> None:
+    follower = begun("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')", **OFTEN)
+
+    def file() -> int | None:
+        known = follower.task.running.schemas.timeline.current_table(TableId("public", "t"))
+        return None if known is None else known.file
+
+    before = file()
+    with capture_logs() as lines:
+        follower.sql(anew)
+        follower.until(lambda: file() != before)
+        follower.sql("ALTER TABLE t ADD w INT", "INSERT INTO t VALUES (2, 'b', 3)")
+        for _ in range(3):
+            follower.until_caught_up()
+
+    assert not [line for line in lines if line["event"] == "the table is dumped again"]
+
+
+def test_what_joins_without_a_row_where_the_log_rests_is_dumped_over_a_kill(begun: Begun) -> None:
+    config = {"table.include.list": "public.t,public.marks", "dblog.metrics.server.interval.ms": "3000"}
+    follower = begun("CREATE TABLE outside (id INT PRIMARY KEY, v TEXT)", "INSERT INTO outside VALUES (1, 'a')", **config)
+
+    with capture_logs() as lines:
+        follower.sql(*renamed("outside>t"))
+        follower.until_caught_up()
+        until_s = time.monotonic() + 20
+        while not any(line["event"] == "schema change in the log" for line in lines):
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+        follower.restart()  # nothing was polled behind that
+
+    follower.until_has("t")
+
+
+def test_old_rows_of_partitions_have_the_default_that_a_new_column_has_lost_again(begun: Begun) -> None:
+    follower = begun(*ROOT, **ROOT_ONLY, **OFTEN)
+
+    follower.sql(together("ALTER TABLE root ADD more INT DEFAULT 7", "ALTER TABLE root ALTER more DROP DEFAULT"))
+
+    follower.until_equal("root")
+
+
+def test_a_table_that_is_only_followed_is_not_dumped_for_a_statement_ahead_of_its_first_row(begun: Begun) -> None:
+    follower = begun(
+        "CREATE TABLE late (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO late VALUES (1, 'a')",
+        **{"table.include.list": "public.marks"},
+        **OFTEN,
+    )
+    follower.task.stop()
+    follower.config |= {"table.include.list": "public.late,public.marks", "dblog.new.tables": "log"}
+    follower.restart()
+
+    follower.sql("ALTER TABLE late ADD w INT")
+    for _ in range(3):
+        follower.until_caught_up()
+    follower.sql("INSERT INTO late VALUES (2, 'b', 3)")
+    follower.until(lambda: '{"id":2}' in follower.keys("late"))
+
+    assert follower.keys("late") == ['{"id":2}']

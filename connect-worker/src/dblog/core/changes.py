@@ -16,12 +16,14 @@ class CreateTable:
     """A table as it is after CREATE TABLE, LIKE included. ``only_if_absent``: IF NOT EXISTS, which changes nothing where a table is.
 
     ``with_rows``: it holds rows that no event brings (a partition that became a table). ``already``: such a table is there, as far as is known.
+    ``joins``: the log has no statement that made it, so a restart would not meet one again.
     """
 
     table: Table
     only_if_absent: bool = False
     with_rows: bool = False
     already: bool = False
+    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

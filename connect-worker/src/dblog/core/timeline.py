@@ -249,6 +249,12 @@ class Timeline:
         """A schema corrected by the log's own metadata (``crosscheck.Repaired``); replaces a version of the same position."""
         self._append(table.id, Version(position, Known(table), None, note or {}, used=True))
 
+    def refresh(self, table: Table) -> None:
+        """The newest version is this table, which knows of now what comparisons leave out (``Table.file``)."""
+        versions = self._versions.get(table.id)
+        if versions and versions[-1].state == Known(table):
+            versions[-1].state = Known(table)
+
     def note_joined(self, table: TableId, position: Position, number: int) -> bool:
         """The table's newest version, which is of this position, is where it joined; False when it is of another."""
         versions = self._versions.get(table)

@@ -27,7 +27,7 @@ import structlog
 from dblog.codecs.fingerprint import Fingerprints
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
-from dblog.core.changes import AlterTable, Change, Ignored, RenameTable, TruncateTable, Unknown, tables_of
+from dblog.core.changes import AlterTable, Change, CreateTable, Ignored, RenameTable, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.key_order import reordered
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
@@ -285,10 +285,16 @@ class Schemas:
         """A table has rows and no statement of the log made it: another server did, or a tool, or a session that does not log. It joins here, and is
         dumped, for what it held before is in no log. A restart in front of the dump's first offset knows it by the number of its joining. # I3
         """
-        if self._timeline.note_joined(table_id, position, self._joins + 1):
-            self._joins += 1
+        if self._join(table_id, position):
             self._save(table_id)
             self._appeared.add(table_id)
+
+    def _join(self, table_id: TableId, position: Position) -> bool:
+        """A restart in front of the dump's first offset knows by the number that the table is still to be dumped; False where it is not new here."""
+        if not self._dumps_new(table_id) or not self._timeline.note_joined(table_id, position, self._joins + 1):
+            return False
+        self._joins += 1
+        return True
 
     def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any) -> StatementDone:
         """Apply one statement of the log, valid from ``position`` on.
@@ -326,6 +332,9 @@ class Schemas:
                     self._reread(table, position, begin, state.reason)
                 if was_parked and table not in self._parked and isinstance(self._timeline.current(table), Known):
                     unparked[table] = WAS_PARKED
+            for change in changes:
+                if isinstance(change, CreateTable) and change.joins and len(self._timeline.versions(change.table.id)) == 1:
+                    self._join(change.table.id, position)
             if changed or databases:
                 self._patience(lambda: self._history.save(self._timeline, changed, databases=databases))
             truncated = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c)]

@@ -42,12 +42,17 @@ _COLUMNS_SQL = (
     "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
     "WHERE a.attrelid = ANY(%s::oid[]) AND {condition} ORDER BY a.attrelid, a.attnum"
 )
+_FILLED = (
+    "a.atthasmissing OR EXISTS (SELECT FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_attribute l ON l.attrelid = i.inhrelid AND l.attname = a.attname "
+    "WHERE i.inhparent = a.attrelid AND l.atthasmissing)"
+)
+"""A partitioned table keeps no values, its partitions do."""
 _COLUMN_LISTS_SINCE, _GENERATED_SINCE = 150000, 180000
 
 
 def columns_sql(publication: str | None, *, version: int) -> str:
     """What ``column_of`` reads, of the columns that ``of_rows`` chooses."""
-    filled = f"a.atthasmissing OR EXISTS ({_listed('TRUE', publication)})" if _may_list(publication, version) else "a.atthasmissing"
+    filled = f"{_FILLED} OR EXISTS ({_listed('TRUE', publication)})" if _may_list(publication, version) else _FILLED
     return _COLUMNS_SQL.format(condition=of_rows(publication, version=version).replace("%", "%%"), filled=filled.replace("%", "%%"))
 
 
@@ -101,14 +106,25 @@ ATTACHED_SQL = (
     "WITH RECURSIVE tree (root, number, place) AS (SELECT n, n, NULL FROM unnest(%s::oid[]) AS roots (n) UNION ALL SELECT tree.root, i.inhrelid, i.xmin::text "
     "FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number AND NOT i.inhdetachpending) "
     "SELECT tree.root::bigint, pg_catalog.concat(tree.number, ':', tree.place) FROM tree JOIN pg_catalog.pg_inherits i ON i.inhrelid = tree.number "
-    "JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.number AND a.attnum = -1 WHERE tree.root <> tree.number AND (i.xmin::text <> a.xmin::text OR EXISTS ("
-    "SELECT FROM pg_catalog.pg_attribute c WHERE c.attrelid = tree.number AND c.attnum > 0 AND c.xmin::text = i.xmin::text AND c.cmin::text = i.cmin::text)) "
-    "ORDER BY 1, 2"
+    "JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.number AND a.attnum = -1 WHERE tree.root <> tree.number "
+    "AND (i.xmin::text <> a.xmin::text OR (i.xmax::text = '0' AND EXISTS (SELECT FROM pg_catalog.pg_attribute c "
+    "WHERE c.attrelid = tree.number AND c.attnum > 0 AND c.xmin::text = i.xmin::text "
+    "AND c.xmax::text = '0' AND c.cmin::text::bigint >= i.cmin::text::bigint))) ORDER BY 1, 2"
 )
 """(Partitioned table, number and place) of partitions that were tables before. The catalog's row of their place is not of the transaction that made them, as
-the rows of their system columns are, which nothing alters; or it is of the command that wrote the rows of the other columns anew, as ATTACH does: a partition
-that is made as one has its columns before its place. Attached again, it has another place.
+the rows of their system columns are, which nothing alters; or columns were written anew by the command that wrote it, as ATTACH does, or behind that: a
+partition that is made as one has its columns before its place. Attached again, it has another place. A row that somebody was about to delete (xmax) has lost
+its command.
 """
+
+UNFILLED_SQL = (
+    "WITH RECURSIVE tree (top, number) AS (SELECT n, n FROM unnest(%s::oid[]) AS tops (n) "
+    "UNION ALL SELECT tree.top, i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number) "
+    "SELECT tree.top::bigint FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.number GROUP BY tree.top "
+    "HAVING pg_catalog.bool_and(c.relkind <> 'r' OR (NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.relation = c.oid "
+    "AND l.mode = 'AccessExclusiveLock') AND pg_catalog.pg_relation_size(c.oid) = 0))"
+)
+"""Those of these tables, by number, that have no row, nor their partitions. For the size of one that somebody has locked a query waits: it counts as filled."""
 
 MARKS_SQL = (
     "WITH RECURSIVE tree (root, number, mark) AS (SELECT i.inhparent, i.inhrelid, i.xmin::text::bigint FROM pg_catalog.pg_inherits i "

@@ -64,7 +64,7 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
             return [DropTable((table.id,)), CreateTable(table, with_rows=True)]
         case FoundOut(gone, made, changed):
             kept = [change for one in changed for change in changes_of(one)]
-            return [*kept, *([DropTable(gone)] if gone else []), *(CreateTable(table, with_rows=True) for table in made)]
+            return [*kept, *([DropTable(gone)] if gone else []), *(CreateTable(table, with_rows=True, joins=True) for table in made)]
         case Truncated(tables):
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):
@@ -90,7 +90,7 @@ def _other_key(before: Table, after: Table) -> str | None:
 
 def _more_rows(before: Table, after: Table) -> str | None:
     """Rows that an attached partition has brought along. Those of one that is detached stay, as with one that is dropped: the source has put them away."""
-    return ATTACHED if set(after.attached) - set(before.attached) else None
+    return ATTACHED if set(after.attached) - set(before.attached) - after.unfilled else None
 
 
 def _filled(before: Table, after: Table) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
-from dblog.core.timeline import Known, Parked, Position, Stale, State, Timeline
+from dblog.core.timeline import Known, Parked, Position, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
 from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
 from dblog.dialects.postgres.pgoutput.items import LogOffset
@@ -17,6 +17,7 @@ from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.session import Unshown, settled_log_end
+from dblog.dialects.postgres.wire.slot import find_publication
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
 
@@ -36,6 +37,7 @@ class _Asked:
 
     tables: frozenset[TableId] = frozenset()
     found: Mapping[int, Table] = field(default_factory=dict)
+    unpublished: frozenset[TableId] = frozenset()
     end: int = 0
 
 
@@ -171,7 +173,7 @@ class PostgresSchemas:
                     return RelationChanged(before, before, why=doubtful)
                 self._look_behind(before, relation, now)
                 return None
-        after = self._as_logged(table_id, before, columns, relation)
+        after = self._context.patience(lambda: self._with_unfilled(before, self._as_logged(table_id, before, columns, relation)))
         return RelationChanged(before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()), why=doubtful)
 
     def _log_end(self) -> int:
@@ -206,7 +208,8 @@ class PostgresSchemas:
         if not asked.tables or at.in_transaction or at.lsn < asked.end or any(self._has_version(name, position) for name in asked.tables):
             return None
         self._asked = _Asked()
-        return self._difference(asked, position)
+        found: FoundOut | None = self._context.patience(lambda: self._difference(asked, position))
+        return found
 
     def _has_version(self, table: TableId, position: Position) -> bool:
         """Whether a change of here would count as a replay, as where the log has not moved since the last one was found out."""
@@ -227,21 +230,35 @@ class PostgresSchemas:
                 continue
             in_place.add(now.id)
             if now != before:
-                changed.append(RelationChanged(before, now))
+                changed.append(RelationChanged(before, self._with_unfilled(before, now)))
+            else:
+                self._timeline.refresh(now)
         made = [
             table
-            for name, table in sorted(by_name.items())
-            if name not in in_place and self._context.includes(name) and not self._is_under_way(states.get(name), table)
+            for number, table in sorted(asked.found.items())
+            if table.id not in in_place | asked.unpublished
+            and self._context.includes(table.id)
+            and self.numbers.get(number) != table.id  # else it is expected further on, or has to be read again
+            and not isinstance(states[table.id], Parked)
         ]
+        new = [table.number for table in made if table.number is not None and table.number not in self.numbers]
+        empty = self._connections.live_session().unfilled(new)  # the log brings the first rows of these, and with them the tables
+        made = [table for table in made if table.number not in empty]
         for name in gone:
             self._of_tables.pop(name, None)
+        placed = in_place | {table.id for table in made}
         for number, table in asked.found.items():
-            self._number(number, table.id)
+            if table.id in placed or not self._context.includes(table.id):
+                self._number(number, table.id)
         return FoundOut(tuple(gone), tuple(made), tuple(changed)) if gone or made or changed else None
 
-    def _is_under_way(self, state: State | None, table: Table) -> bool:
-        """Whether it is known already that the table has to be read, or that it cannot be."""
-        return isinstance(state, Parked) or (isinstance(state, Stale) and table.number in self.numbers)
+    def _with_unfilled(self, before: Table, now: Table) -> Table:
+        """As it is now, with those of its partitions that have been attached since ``before`` and have no row."""
+        if not (new := set(now.attached) - set(before.attached)):
+            return now
+        places = {int(place.partition(":")[0]): place for place in new}
+        unfilled = self._connections.live_session().unfilled(list(places))
+        return replace(now, unfilled=frozenset(places[number] for number in unfilled))
 
     def _known_number(self, table: Table) -> int | None:
         return self._of_tables.get(table.id) if table.number is None else table.number
@@ -257,8 +274,11 @@ class PostgresSchemas:
             if not further:
                 break
             names |= further
+        publication = find_publication(session, self._connections.publication)
+        published = publication is not None and (publication.all_tables or publication.tables)
+        unpublished = frozenset() if published is True else names - (published or frozenset())
         end, _ = settled_log_end(session.wire)
-        return _Asked(tables=frozenset(names), found=found, end=end)
+        return _Asked(tables=frozenset(names), found=found, unpublished=frozenset(unpublished), end=end)
 
     def _unshown(self, relation: Relation) -> Unshown | None:
         found: Unshown | None = self._context.patience(lambda: self._connections.live_session().unshown(relation.number))
@@ -270,8 +290,7 @@ class PostgresSchemas:
         now = None if now is None else replace(now, id=table_id)
         if now is not None and _agree(now.columns, columns) and not _other_key(now, relation):
             return now
-        known = {column.name: column for table in (before, now) if table is not None for column in table.columns}
-        made = tuple(merged(known[column.name], column) if column.name in known else column for column in columns)
+        made = tuple(_known_column(column, before, now) for column in columns)
         names = {column.name for column in made}
         indexes = tuple(index for index in before.indexes if set(index.columns) <= names)
         if _other_key(before, relation):
@@ -293,7 +312,10 @@ class PostgresSchemas:
             key, primary = keyed.key, keyed.primary_key
         else:
             key, primary = key_of(made, indexes)
-        return replace(before, id=table_id, columns=made, key=key, primary_key=primary, indexes=indexes, number=relation.number, file=None)
+        required = tuple(replace(column, nullable=False) if column.name in key else column for column in made)
+        return replace(
+            before, id=table_id, columns=required, key=key, primary_key=primary, indexes=indexes, number=relation.number, file=None
+        )
 
     def _of_number(self, number: int) -> Table | None:
         """The table that the server has now."""
@@ -319,6 +341,15 @@ class PostgresSchemas:
             )
             for column in relation.columns
         )
+
+
+def _known_column(seen: Column, before: Table, now: Table | None) -> Column:
+    """What is known of a column that the log shows. One of its name and another type may be another column: whether it takes NULL is not known then."""
+    known = [column for table in (now, before) if table is not None for column in table.columns if column.name == seen.name]
+    agreeing = next((column for column in known if merged(column, seen) is column), None)
+    if agreeing is not None:
+        return agreeing
+    return replace(merged(known[0], seen), nullable=True) if known else seen
 
 
 def _other_key(known: Table, relation: Relation) -> bool:

@@ -92,6 +92,8 @@ class PostgresWatch:
                 reason=lacks_tables(self._publication, sorted(lacking))
                 + "; then, when the transactions that were open at that time have ended, dump those that had been captured",
             )
+        for table in self._lacking - lacking:
+            self._connections.doubts.add(table)  # from here on the log has it
         self._lacking = lacking
 
     def _look_at_tables(self) -> None:

@@ -216,6 +216,14 @@ class Session:
         """(Number of the partitioned table, ``Table.attached``), one by one."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
+    def unfilled(self, tables: Sequence[int]) -> set[int]:
+        """Those of these tables, by number, that have no row."""
+        return (
+            {row[0] for row in self.query(catalog.UNFILLED_SQL, (list(tables),), doing="asking which partitions have rows")}
+            if tables
+            else set()
+        )
+
     def catalog_marks(self) -> dict[int, tuple[TableId, str]]:
         """Of each table, by its number: its name, and what is another text once a statement has altered it."""
         rows = self.query(catalog.MARKS_SQL, doing="looking for altered tables")
