@@ -359,8 +359,10 @@ class _Start:
         newest_epoch = epoch_of(timeline.newest)
         stored.epoch = stored.epoch or newest_epoch
         committed = stored.sequence
+        taken_back: tuple[TableId, ...] = ()
         if not self._server.log_has_statements:
-            self._history.save(timeline, timeline.take_back(committed))
+            taken_back = timeline.take_back(committed)
+            self._history.save(timeline, taken_back)
         self._history.prune(timeline, committed)  # a table that is left out now must join again when it comes back, however this run ends
         now, end = self._positioned_catalog(self._server.now)
         before = {table.id: timeline.current_table(table.id) for table in now}
@@ -388,7 +390,9 @@ class _Start:
             if not timeline.versions(table.id) and not rule.dumps_new(table.id):
                 expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
             elif not timeline.versions(table.id):
-                timeline.put(table, joined, note={**end.note(), JOINED: number})
+                # Of one that an earlier run had from behind the offset the topic has rows, and their deletes are still to come, of whatever has the name there.
+                known_from = progress.sequence if table.id in taken_back else joined
+                timeline.put(table, known_from, note={**end.note(), JOINED: number})
                 new_tables.append(table.id)
             elif table.id in parked:
                 # The log may not come to the parking's end any more, for it stands there: then it joins, and is dumped by the number of the joining.
