@@ -359,9 +359,9 @@ class _Start:
         newest_epoch = epoch_of(timeline.newest)
         stored.epoch = stored.epoch or newest_epoch
         committed = stored.sequence
-        taken_back: tuple[TableId, ...] = ()
+        taken_back = frozenset[TableId]()
         if not self._server.log_has_statements:
-            taken_back = timeline.take_back(committed)
+            taken_back = frozenset(timeline.take_back(committed))
             self._history.save(timeline, taken_back)
         self._history.prune(timeline, committed)  # a table that is left out now must join again when it comes back, however this run ends
         now, end = self._positioned_catalog(self._server.now)

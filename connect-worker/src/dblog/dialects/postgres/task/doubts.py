@@ -1,7 +1,7 @@
-"""Tables of which a dump has found that they are not as the log has shown them.
+"""Tables that are not as the log has shown them, as a dump, the watch or a start has found.
 
-The log of PostgreSQL has no DDL: what a statement did shows in front of the table's next row, which may never come, and a dump would wait for it for ever. So
-the log thread asks the catalog (``PostgresSchemas.found_out``).
+The log of PostgreSQL has no DDL: what a statement did shows in front of the table's next row, which may never come: a dump would wait for ever, and
+records of before would stay. So the log thread asks the catalog (``PostgresSchemas.found_out``).
 """
 
 from __future__ import annotations

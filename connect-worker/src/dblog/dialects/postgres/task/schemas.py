@@ -275,8 +275,7 @@ class PostgresSchemas:
                 break
             names |= further
         publication = find_publication(session, self._connections.publication)
-        published = publication is not None and (publication.all_tables or publication.tables)
-        unpublished = frozenset() if published is True else names - (published or frozenset())
+        unpublished = names if publication is None else set[TableId]() if publication.all_tables else names - publication.tables
         end, _ = settled_log_end(session.wire)
         return _Asked(tables=frozenset(names), found=found, unpublished=frozenset(unpublished), end=end)
 
