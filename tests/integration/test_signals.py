@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from dblog.readers import signal_topic
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from stack import Kafka
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
+from support.standing_consumers import standing_consumers
 from support.under_writes import under_writes
 
 TOPIC = "told"
@@ -296,6 +298,35 @@ def test_signals_of_a_topic_are_carried_out_once_over_kills_and_begin_where_a_gr
         assert [told(follower, f"old{number}").count("STARTED") for number in range(3)] == [0, 0, 1]
         assert not told(follower, "other")
         follower.until(lambda: (consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset) == 9)
+
+
+def test_a_reader_of_signals_that_stands_still_is_replaced_and_no_signal_is_missed_or_doubled(
+    shop: Any, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = standing_consumers(monkeypatch, signal_topic)
+    monkeypatch.setattr(signal_topic, "END_ASKED_S", 0.1)
+    monkeypatch.setattr(signal_topic, "STANDSTILL_S", 1.0)
+    follower = shop()
+    topic, key = f"{follower.name}-signal", follower.config["topic.prefix"]
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+
+    def ask(identity: str) -> None:
+        orders = {"data-collections": [f"{follower.database}.orders"]}
+        signal = {"id": identity, "type": "execute-snapshot", "data": orders}
+        producer.produce(topic, json.dumps(signal).encode(), key.encode(), partition=0)
+        producer.flush(30)
+
+    ask("first")
+    follower.signal_topic = SignalTopicSettings(client={"bootstrap.servers": kafka.bootstrap}, topic=topic, group=topic, key=key)
+    follower.restart()
+    follower.until(lambda: "COMPLETED" in told(follower, "first"))
+    readers[-1].stands_still.set()
+    follower.until(readers[-1].stood_still.is_set)
+    ask("second")
+
+    follower.until(lambda: "COMPLETED" in told(follower, "second"))
+    assert len(readers) == 2
+    assert [told(follower, identity).count("STARTED") for identity in ("first", "second")] == [1, 1]
 
 
 @pytest.mark.either_server

@@ -2,6 +2,7 @@
 
 import threading
 
+import dblog.kafka.log
 import pytest
 import structlog
 from confluent_kafka import Producer
@@ -11,10 +12,12 @@ from dblog.kafka.admin import TopicWanted, ensure_topics, wait_for_brokers
 from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.fenced import Write
 from dblog.kafka.log import CompactedLog, TopicReplacedError, UnreadableRecordError
+from dblog.kafka.standstill import Standstill
 from dblog.observe.logs import configure_logs
 from stack import Kafka
 from structlog.testing import capture_logs
 from support.servers import started
+from support.standing_consumers import standing_consumers
 from support.worker import until
 
 
@@ -267,6 +270,56 @@ def test_a_broker_that_goes_and_comes_back_loses_nothing(own_folder):
             until(lambda: log.items() == {b"a": b"3", b"old": b"2"})
         finally:
             log.stop()
+
+
+def test_a_reader_that_stands_still_is_replaced_and_no_record_is_missed_or_doubled(kafka, topic, monkeypatch):
+    monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
+    monkeypatch.setattr("dblog.kafka.log._STANDSTILL_S", 1.0)
+    readers = standing_consumers(monkeypatch, dblog.kafka.log)
+    seen = []
+    log = log_of(kafka, topic, seen.append)
+    log.start(limit_s=30)
+    try:
+        log.put_all([Write(b"k%d" % number, b"1") for number in range(30)], limit_s=30)
+        readers[0].stands_still.set()
+        until(readers[0].stood_still.is_set)
+        with capture_logs() as lines:
+            log.put_all([Write(b"k%d" % number, b"2") for number in range(30)], limit_s=30)
+
+        assert len(readers) == 2
+        assert [record.value for record in seen].count(b"1") == [record.value for record in seen].count(b"2") == 30
+        assert set(log.items().values()) == {b"2"}
+        (line,) = [line for line in lines if "stood still" in line["event"]]
+        assert line["topic"] == topic
+        assert set(line["partitions"]) == {record.partition for record in seen}
+    finally:
+        log.stop()
+
+
+def test_a_reader_behind_the_marker_of_a_transaction_counts_as_at_the_end(kafka, topic, monkeypatch):
+    monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.0)
+    behind = []
+    seen = Standstill.seen
+
+    def seen_and_noted(self, reached, ends, now_s):
+        behind.append({partition for partition, end in ends.items() if reached[partition] < end} if ends else None)
+        return seen(self, reached, ends, now_s)
+
+    monkeypatch.setattr(Standstill, "seen", seen_and_noted)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}-marker"})
+    producer.init_transactions()
+    log = log_of(kafka, topic)
+    log.start(limit_s=30)
+    try:
+        for number in range(5):
+            producer.begin_transaction()
+            producer.produce(topic, key=b"k%d" % number, value=b"v")
+            producer.commit_transaction()
+        until(lambda: len(log.items()) == 5)
+        behind.clear()
+        until(lambda: len(behind) >= 5 and behind[-5:] == [set()] * 5)
+    finally:
+        log.stop()
 
 
 def put_works(log):

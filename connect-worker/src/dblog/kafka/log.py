@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
 from dblog.kafka.fenced import FencedWriter, Write
+from dblog.kafka.standstill import Standstill
 
 _log = structlog.get_logger("dblog.kafka.log")
 E = TypeVar("E", bound=BaseException)
@@ -28,10 +29,13 @@ _POLL_S = 0.25
 _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
 _LEADERLESS_S = 0.1
-_SAME_TOPIC_ASKED_S = 5.0
+_ASKED_S = 5.0
+"""So often the thread asks the brokers about its topic."""
+_STANDSTILL_S = 30.0
 _MISSING_MAX = 3
 """So often in a row a topic must be missing before it counts as deleted: brokers that start may not know it yet."""
 _ASKED_LIMIT_S = 10.0
+_UNANSWERED_S = 3 * _ASKED_LIMIT_S
 _KEY_SHOWN_BYTES = 120
 
 
@@ -67,6 +71,19 @@ class _Later:
     value: bytes | None
     number: int
     smaller: tuple[bytes | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the brokers were asked about the topic: futures."""
+
+    admin: AdminClient
+    topic: Any
+    ends: Mapping[TopicPartition, Any]
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.topic.done()) and all(future.done() for future in self.ends.values())
 
 
 class CompactedLog:
@@ -118,22 +135,7 @@ class CompactedLog:
     def _open(self, deadline: float) -> None:
         self._stopping = threading.Event()
         self._failure = None
-        consumer = Consumer(
-            {
-                "group.id": "dblog-unused",
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": "100",
-                "fetch.queue.backoff.ms": "10",
-                "reconnect.backoff.max.ms": "2000",
-                "topic.metadata.refresh.interval.ms": "30000",
-                **self._consumer_settings,
-                "enable.auto.commit": "false",
-                "enable.partition.eof": "true",
-            },
-            logger=ClientLog(f"topic {self.topic}"),
-        )
-        self._consumer = consumer
+        consumer = self._consumer = self._new_consumer()
         self._producer = Producer(
             {
                 "linger.ms": "0",
@@ -147,10 +149,10 @@ class CompactedLog:
             },
             logger=ClientLog(f"topic {self.topic}"),
         )
-        self._admin = self._new_admin()
+        admin = self._admin = self._new_admin()
         partitions = self._partitions(consumer, deadline)
         try:
-            self._topic_id = self._described(self._ask_for_topic())
+            self._topic_id = self._described(self._ask_for_topic(admin))
         except LookupError:
             raise TransientError(f"the topic {self.topic} cannot be opened: it does not exist") from None
         self._reached = dict.fromkeys(partitions, 0)
@@ -346,8 +348,7 @@ class CompactedLog:
 
     def _end_offsets(self, deadline: float) -> dict[int, int]:
         # Not asked through the consumer: its calls wait for a poll that runs in another thread (confluent-kafka 2.16).
-        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(self.topic, partition): newest for partition in self._reached}
+        asked = self._newest()
         while True:
             admin = self._admin
             if admin is None:
@@ -365,6 +366,27 @@ class CompactedLog:
             self._stopping.wait(_LEADERLESS_S)
             # After a broker's restart this call goes on with the old leader epoch for ever; a new client asks again.
             self._admin = self._new_admin()
+
+    def _newest(self) -> dict[TopicPartition, OffsetSpec]:
+        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return {TopicPartition(self.topic, partition): newest for partition in self._reached}
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(
+            {
+                "group.id": "dblog-unused",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": "100",
+                "fetch.queue.backoff.ms": "10",
+                "reconnect.backoff.max.ms": "2000",
+                "topic.metadata.refresh.interval.ms": "30000",
+                **self._consumer_settings,
+                "enable.auto.commit": "false",
+                "enable.partition.eof": "true",
+            },
+            logger=ClientLog(f"topic {self.topic}"),
+        )
 
     def _new_admin(self) -> AdminClient:
         return AdminClient({"reconnect.backoff.max.ms": "2000", **self._admin_settings, "log_level": "2"})
@@ -385,17 +407,25 @@ class CompactedLog:
         consumer = self._consumer
         if consumer is None:
             raise AssertionError("started without a consumer")
-        asked: tuple[float, Any] | None = None
+        asked: _Asked | None = None
+        asked_s = -_ASKED_S
         missing = 0
+        standstill = Standstill(limit_s=_STANDSTILL_S)
         try:
             while not self._stopping.is_set():
                 first = consumer.poll(_POLL_S)
                 now_s = time.monotonic()
-                if asked is None or (asked[1] is None and now_s - asked[0] >= _SAME_TOPIC_ASKED_S):
-                    asked = now_s, self._ask_for_topic()
-                elif asked[1] is not None and asked[1].done():
-                    missing = self._compare(asked[1], missing)
-                    asked = now_s, None
+                if asked is None and now_s - asked_s >= _ASKED_S:
+                    asked, asked_s = self._ask(), now_s
+                elif asked is not None and now_s - asked_s >= _UNANSWERED_S:
+                    # Its client was exchanged meanwhile.
+                    asked, asked_s = None, now_s
+                elif asked is not None and asked.answered:
+                    missing = self._compare(asked.topic, missing)
+                    if stuck := standstill.seen(self._reached, self._ends(asked, standstill), now_s):
+                        consumer = self._consumer = self._instead_of(consumer, stuck)
+                        standstill.forget()
+                    asked, asked_s = None, now_s
                 if self._producer is not None:
                     # Delivery reports of put_later, which nobody else waits for.
                     self._producer.poll(0)
@@ -418,19 +448,46 @@ class CompactedLog:
             _log.error("following a topic ended", topic=self.topic, reason=str(error) or repr(error))
         return error
 
-    # Whether the topic is still the one that was opened.
+    # Whether the topic is still the one that was opened, and this reader still reads it.
 
-    def _ask_for_topic(self) -> Any:
-        """A future of the topic's description; None when nobody can be asked now."""
+    def _ask(self) -> _Asked | None:
         admin = self._admin
         if admin is None:
             return None
+        return _Asked(
+            admin,
+            self._ask_for_topic(admin),
+            admin.list_offsets(self._newest(), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ASKED_LIMIT_S),
+        )
+
+    def _ends(self, asked: _Asked, standstill: Standstill) -> dict[int, int]:
+        """The ends of the partitions; of none while they are not known."""
+        try:
+            return {target.partition: int(future.result(timeout=0).offset) for target, future in asked.ends.items()}
+        except (KafkaException, TimeoutError):
+            standstill.forget()
+            if asked.topic.exception() is None and self._admin is asked.admin:
+                # The brokers answer; this client asks with a leader epoch of before, for ever (as in _end_offsets).
+                self._admin = self._new_admin()
+            return {}
+
+    def _instead_of(self, stuck: Consumer, partitions: list[int]) -> Consumer:
+        _log.warning(
+            "the reader of a topic stood still; a new one reads on", topic=self.topic, partitions=partitions, limit_s=_STANDSTILL_S
+        )
+        consumer = self._new_consumer()
+        consumer.assign([TopicPartition(self.topic, partition, offset) for partition, offset in self._reached.items()])
+        stuck.close()
+        return consumer
+
+    def _ask_for_topic(self, admin: AdminClient) -> Any:
+        """A future of the topic's description."""
         return admin.describe_topics(TopicCollection([self.topic]), request_timeout=_ASKED_LIMIT_S)[self.topic]
 
     def _described(self, asked: Any) -> str | None:
         """The topic's id; None where the brokers do not report it (older ones, or no answer in time). ``LookupError``: there is no such topic."""
         try:
-            found = str(asked.result(timeout=_ASKED_LIMIT_S).topic_id) if asked is not None else None
+            found = str(asked.result(timeout=_ASKED_LIMIT_S).topic_id)
         except KafkaException as e:
             if e.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise LookupError(self.topic) from e

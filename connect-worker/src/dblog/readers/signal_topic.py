@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from dblog.core.backoff import Backoff
 from dblog.core.requested import Requests
 from dblog.errors import ConfigError
 from dblog.kafka.clientlog import ClientLog
+from dblog.kafka.standstill import Standstill
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.signals import SignalDesk
 
@@ -30,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 POLL_S = 0.5
 ASKED_S = 10.0
+END_ASKED_S = 10.0
+STANDSTILL_S = 30.0
 BACKOFF = Backoff(first_s=0.5, max_s=30.0)
 
 
@@ -88,7 +92,7 @@ class SignalTopic:
                     "group.id": settings.group,
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
-                    "enable.partition.eof": False,
+                    "enable.partition.eof": True,
                 },
                 logger=ClientLog("signals"),
             )
@@ -96,15 +100,21 @@ class SignalTopic:
             begin = self._begin(consumer)
             consumer.assign([TopicPartition(settings.topic, 0, begin)])
             log.info("reading signals from a topic", topic=settings.topic, offset=begin if begin >= 0 else None)
+            reached = max(begin, 0)
+            standstill, asked_s = Standstill(limit_s=STANDSTILL_S), time.monotonic()
             while not self._stopped.is_set():
                 message = consumer.poll(POLL_S)
-                if message is not None and (error := message.error()) is not None:
-                    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        continue  # it may be made later
+                error = message.error() if message is not None else None
+                if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue  # it may be made later
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  its public name
                     raise KafkaException(error)
                 if message is not None:
-                    self._take(message)
+                    reached = self._take(message)
                 self._commit(consumer)
+                if time.monotonic() - asked_s >= END_ASKED_S:
+                    asked_s = time.monotonic()
+                    self._look(consumer, reached, standstill)
         finally:
             consumer.close()
 
@@ -115,9 +125,25 @@ class SignalTopic:
         (found,) = consumer.committed([TopicPartition(self._settings.topic, 0)], timeout=ASKED_S)
         return found.offset if found.offset >= 0 else OFFSET_BEGINNING
 
-    def _take(self, message: Message) -> None:
+    def _look(self, consumer: Consumer, reached: int, standstill: Standstill) -> None:
+        """``KafkaException``, as where the topic cannot be read, when this consumer stands still though signals are there."""
+        try:
+            ends = consumer.get_watermark_offsets(TopicPartition(self._settings.topic, 0), timeout=ASKED_S)
+        except KafkaException as e:
+            if e.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
+                raise
+            ends = None
+        if ends is None:
+            standstill.forget()
+        elif standstill.seen({0: reached}, {0: ends[1]}, time.monotonic()):
+            raise KafkaException(KafkaError(KafkaError._FAIL, f"no signal came for {STANDSTILL_S:g} s though there are some"))  # noqa: SLF001
+
+    def _take(self, message: Message) -> int:
+        """The offset behind it, or the end that it reports."""
         topic, offset = self._settings.topic, message.offset()
-        assert offset is not None, "a record that has come has an offset"
+        assert offset is not None, "a record that has come has an offset, and so has an end"
+        if message.error() is not None:
+            return offset
         key, value = message.key(), message.value()
 
         def read(requests: Requests) -> Requests:
@@ -127,6 +153,7 @@ class SignalTopic:
             self._desk.take_json(value, f"{topic}:{offset}", read)
         else:
             self._interleaver.change_requests(read)
+        return offset + 1
 
     def _commit(self, consumer: Consumer) -> None:
         stored = self._stored
