@@ -32,7 +32,7 @@ from dblog.readers.items import LogItem, LogRows, Moved, Statement, Watermarks
 from support.in_windows import SourceWithWindows
 from support.task_follower import TaskFollower
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 ROWS = 200
 EPOCH = 7
 SMALL = {"dblog.chunk.rows": "10", "max.batch.size": "20", "max.queue.size": "40"}

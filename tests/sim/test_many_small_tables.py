@@ -29,7 +29,7 @@ from sim.the_end import check_the_end
 from support.fake_session import FakeDumpConnection
 
 REGRESSIONS: tuple[int, ...] = ()
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 TABLES = tuple(TableId("shop", f"t{n:02}") for n in range(14))
 
 

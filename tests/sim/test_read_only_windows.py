@@ -31,7 +31,7 @@ from support.chunk_context import chunk_context
 from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
 
 REGRESSIONS: tuple[int, ...] = ()
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 ROW_BITS = 23
 ROW_BYTES = 22
 """Packet header 4, zero byte, null bitmap, two numbers."""

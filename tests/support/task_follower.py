@@ -22,7 +22,7 @@ from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.task import ReaderTask
 from support.history import FakeHistoryLog
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 Row = dict[str, Any]
 

@@ -20,7 +20,7 @@ import dblog
 from dblog.config.plugins import CONNECTORS
 from stack import Kafka, MariaDb
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 PROGRAM = (sys.executable, "-m", "dblog", "task", "--control-fd")
 

@@ -140,7 +140,7 @@ def postgres_config(**config: str) -> dict[str, str]:
     }
 
 
-def until(probe: Callable[[], T | None], *, limit_s: float = 30.0, what: Callable[[], str] = lambda: "a condition") -> T:
+def until(probe: Callable[[], T | None], *, limit_s: float = 120.0, what: Callable[[], str] = lambda: "a condition") -> T:
     """The first true value of the probe; AssertionError after the limit."""
     deadline = time.monotonic() + limit_s
     while True:

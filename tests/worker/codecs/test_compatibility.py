@@ -232,7 +232,7 @@ def test_two_large_unions_are_refused_in_bounded_time_and_memory(reader, writer)
     took_s = time.process_time() - began_s
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
     assert "too large to compare" in problems[-1]
-    assert (took_s < 5, grown_kib < 200 << 10) == (True, True), (took_s, grown_kib)
+    assert (took_s < 20, grown_kib < 200 << 10) == (True, True), (took_s, grown_kib)
 
 
 def test_unions_of_a_few_hundred_types_and_two_hundred_versions_of_a_wide_table_are_compared():

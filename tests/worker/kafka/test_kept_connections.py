@@ -14,7 +14,7 @@ from dblog.errors import TransientError
 from dblog.kafka import kept_connections
 from dblog.kafka.registry import RegistryAccess, RegistryClient
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 class Registry(ThreadingHTTPServer):

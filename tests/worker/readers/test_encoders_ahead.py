@@ -13,7 +13,7 @@ from dblog.readers import encoders_ahead
 from dblog.readers.encoders_ahead import EncodersAhead
 
 T = TableId("shop", "t")
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 def version(comment: str = "", table: TableId = T) -> Table:

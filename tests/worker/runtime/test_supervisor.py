@@ -31,7 +31,7 @@ from dblog.runtime.supervisor import StartOrder, Supervisor, why_away
 from stack import Kafka
 from support.servers import started
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 class Count:
