@@ -38,8 +38,8 @@
 {{- if .Values.registry.tls.certKey -}}
 {{- fail "registry.tls.certKey: the worker shows no client's certificate to a registry yet; use a login (registry.existingSecret)" -}}
 {{- end -}}
-{{- if le (int $worker.terminationGracePeriodSeconds) (int $worker.taskShutdownSeconds) -}}
-{{- fail (printf "worker.terminationGracePeriodSeconds=%v must be more than worker.taskShutdownSeconds=%v, or tasks are killed before they store their offsets" $worker.terminationGracePeriodSeconds $worker.taskShutdownSeconds) -}}
+{{- if lt (int $worker.terminationGracePeriodSeconds) (int (add $worker.taskShutdownSeconds 20)) -}}
+{{- fail (printf "worker.terminationGracePeriodSeconds=%v must be at least 20 more than worker.taskShutdownSeconds=%v, or tasks are killed before they store their offsets, or the worker before it has reported them and left its group" $worker.terminationGracePeriodSeconds $worker.taskShutdownSeconds) -}}
 {{- end -}}
 {{- with $worker.pdb -}}
 {{- if and .enabled .minAvailable (not (hasSuffix "%" (toString .minAvailable))) (ge (int .minAvailable) (int $worker.replicas)) -}}

@@ -420,7 +420,7 @@ def test_a_pod_has_the_time_to_end_its_tasks_and_pods_are_replaced_one_by_one(mi
     assert spec["updateStrategy"] == {"type": "RollingUpdate"}
     assert spec["minReadySeconds"] == 10
     shutdown_ms = int(properties_of(minimal)["task.shutdown.graceful.timeout.ms"])
-    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] * 1000 > shutdown_ms
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] * 1000 >= shutdown_ms + 20_000
     assert properties_of(minimal)["client.id"] == "${env:DBLOG_POD_NAME}"
 
 

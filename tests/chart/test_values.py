@@ -103,7 +103,7 @@ SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPa
         ({"kafka": {"bootstrapServers": "b:1", "sasl": {"password": "x"}}}, "kafka.sasl.password stands in the values"),
         ({"worker": {"login": {"password": "x"}}}, "worker.login.password stands in the values"),
         ({"registry": {"existingSecret": "s"}}, "registry has a Secret and no url"),
-        ({"worker": {"terminationGracePeriodSeconds": 20}}, "must be more than worker.taskShutdownSeconds=20"),
+        ({"worker": {"terminationGracePeriodSeconds": 39}}, "must be at least 20 more than worker.taskShutdownSeconds=20"),
         ({"worker": {"pdb": {"minAvailable": 2}}}, "would let no node be drained"),
         ({"worker": {"pdb": {"minAvailable": "100%"}}}, "would let no node be drained"),
         ({"worker": {"pdb": {"maxUnavailable": 0}}}, "would let no node be drained"),
