@@ -322,6 +322,28 @@ def test_a_reader_behind_the_marker_of_a_transaction_counts_as_at_the_end(kafka,
         log.stop()
 
 
+def test_a_reader_that_stands_still_behind_a_brokers_restart_is_replaced(own_folder, monkeypatch):
+    monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
+    monkeypatch.setattr("dblog.kafka.log._STANDSTILL_S", 1.0)
+    readers = standing_consumers(monkeypatch, dblog.kafka.log)
+    with started(Kafka(own_folder / "kafka")) as own:
+        ensure_topics(AdminClient({"bootstrap.servers": own.bootstrap}), [wanted("t")], create=True)
+        log = log_of(own, "t")
+        log.start(limit_s=30)
+        try:
+            log.put(b"a", b"1", limit_s=30)
+            own.stop()
+            readers[0].stands_still.set()
+            until(readers[0].stood_still.is_set)
+            # Its admin client would ask with the epoch of before.
+            own.start()
+            log.put_later(b"a", b"3")
+            until(lambda: log.items() == {b"a": b"3"})
+            assert len(readers) == 2
+        finally:
+            log.stop()
+
+
 def put_works(log):
     try:
         log.put(b"a", b"3", limit_s=5)
