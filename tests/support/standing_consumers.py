@@ -1,4 +1,4 @@
-"""Consumers that can be made to stand still, as librdkafka leaves a partition behind a leader's return: nothing is fetched, and nothing is said."""
+"""Consumers and producers that can be made to stand still, as librdkafka leaves them behind a leader's return: nothing is fetched or sent, and nothing is said."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, Message, Producer
 
 
 class StandingConsumer(Consumer):
@@ -34,4 +34,38 @@ def standing_consumers(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> l
         return made[-1]
 
     monkeypatch.setattr(module, "Consumer", make)
+    return made
+
+
+class StandingProducer(Producer):
+    """A real producer; while ``stands_still`` is set, what it is given waits for a broker that is not there, for as long as its delivery timeout."""
+
+    def __init__(self, settings: dict[str, Any], **named: Any) -> None:
+        super().__init__(settings, **named)
+        self._nowhere = Producer({**settings, "bootstrap.servers": "127.0.0.1:9", "log_level": "0"}, **named)
+        self.stands_still = threading.Event()
+
+    def produce(self, *given: Any, **named: Any) -> None:
+        if self.stands_still.is_set():
+            self._nowhere.produce(*given, **named)
+        else:
+            super().produce(*given, **named)
+
+    def poll(self, timeout: float = -1) -> int:
+        return self._nowhere.poll(0) + super().poll(timeout)
+
+    def purge(self, *given: Any, **named: Any) -> None:
+        self._nowhere.purge(*given, **named)
+        super().purge(*given, **named)
+
+
+def standing_producers(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> list[StandingProducer]:
+    """Each producer that the module makes from now on, in order."""
+    made: list[StandingProducer] = []
+
+    def make(*given: Any, **named: Any) -> StandingProducer:
+        made.append(StandingProducer(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(module, "Producer", make)
     return made

@@ -17,7 +17,7 @@ from dblog.observe.logs import configure_logs
 from stack import Kafka
 from structlog.testing import capture_logs
 from support.servers import started
-from support.standing_consumers import standing_consumers
+from support.standing_consumers import standing_consumers, standing_producers
 from support.worker import until
 
 
@@ -340,6 +340,45 @@ def test_a_reader_that_stands_still_behind_a_brokers_restart_is_replaced(own_fol
             log.put_later(b"a", b"3")
             until(lambda: log.items() == {b"a": b"3"})
             assert len(readers) == 2
+        finally:
+            log.stop()
+
+
+def test_a_writer_that_stands_still_though_the_brokers_answer_is_replaced(kafka, topic, monkeypatch):
+    monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
+    writers = standing_producers(monkeypatch, dblog.kafka.log)
+    log = log_of(kafka, topic, **{"delivery.timeout.ms": "1000", "linger.ms": "0"})
+    log.start(limit_s=30)
+    try:
+        writers[0].stands_still.set()
+        with capture_logs() as lines:
+            for number in range(20):
+                log.put_later(b"k%d" % (number % 4), b"%d" % number)
+            until(lambda: log.items() == {b"k0": b"16", b"k1": b"17", b"k2": b"18", b"k3": b"19"})
+        assert [line["topic"] for line in lines if "the writer of a topic stood still" in line["event"]] == [topic] * (len(writers) - 1)
+        with pytest.raises(TransientError):
+            writers[-1].stands_still.set()
+            log.put(b"config", b"1", limit_s=3)
+        until(lambda: not writers[-1].stands_still.is_set())
+        log.put(b"config", b"2", limit_s=30)
+    finally:
+        log.stop()
+
+
+def test_a_writer_is_kept_while_the_brokers_are_away(own_folder, monkeypatch):
+    monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
+    writers = standing_producers(monkeypatch, dblog.kafka.log)
+    with started(Kafka(own_folder / "kafka")) as own:
+        ensure_topics(AdminClient({"bootstrap.servers": own.bootstrap}), [wanted("t")], create=True)
+        log = log_of(own, "t", **{"delivery.timeout.ms": "2000", "linger.ms": "0"})
+        log.start(limit_s=30)
+        try:
+            own.stop()
+            log.put_later(b"a", b"1")
+            until(lambda: log._timed_out_s)
+            own.start()
+            until(lambda: log.items() == {b"a": b"1"})
+            assert len(writers) == 1
         finally:
             log.stop()
 

@@ -32,6 +32,7 @@ _LEADERLESS_S = 0.1
 _ASKED_S = 5.0
 """So often the thread asks the brokers about its topic."""
 _STANDSTILL_S = 30.0
+_DELIVERY_TIMEOUT_MS = 30_000
 _MISSING_MAX = 3
 """So often in a row a topic must be missing before it counts as deleted: brokers that start may not know it yet."""
 _ASKED_LIMIT_S = 10.0
@@ -122,6 +123,10 @@ class CompactedLog:
         self._backlog_read = False
         self._failure: BaseException | None = None
         self._topic_id: str | None = None
+        self._timed_out_s = 0.0
+        """When a record was last not taken within the delivery timeout."""
+        self._answered_since_s: float | None = None
+        """Since when the brokers have known the topic's ends each time they were asked."""
 
     def start(self, *, limit_s: float) -> None:
         """Read the whole topic, then keep following it; ``TransientError`` if that takes longer than ``limit_s``."""
@@ -136,19 +141,7 @@ class CompactedLog:
         self._stopping = threading.Event()
         self._failure = None
         consumer = self._consumer = self._new_consumer()
-        self._producer = Producer(
-            {
-                "linger.ms": "0",
-                "delivery.timeout.ms": "30000",
-                "batch.num.messages": "1",  # a broker that refuses a record for its size refuses all of its batch
-                "partitioner": "murmur2_random",
-                "reconnect.backoff.max.ms": "2000",
-                **self._producer_settings,
-                "acks": "all",
-                "enable.idempotence": "true",
-            },
-            logger=ClientLog(f"topic {self.topic}"),
-        )
+        self._producer = self._new_producer()
         admin = self._admin = self._new_admin()
         partitions = self._partitions(consumer, deadline)
         try:
@@ -211,6 +204,7 @@ class CompactedLog:
             partition, offset = message.partition(), message.offset()
             if error is not None or partition is None or offset is None:
                 errors.append(error or "it has no offset")
+                self._note_timeout(error)
             else:
                 done.append((partition, offset))
 
@@ -261,21 +255,26 @@ class CompactedLog:
         self._send_later(_Later(key, value, number, tuple(smaller)))
 
     def _send_later(self, later: _Later) -> None:
-        producer = self._producer
-        if producer is None or self._stopping.is_set():
-            return
-
         def delivered(error: KafkaError | None, _message: Message) -> None:
             again = self._write_again(later, error)
+            self._note_timeout(error)
             if error is not None:
                 _log.warning("record not written", topic=self.topic, reason=str(error), again=again)
 
-        try:
-            producer.produce(self.topic, key=later.key, value=later.value, on_delivery=delivered)
-        except (BufferError, KafkaException) as e:
-            error = e.args[0] if isinstance(e, KafkaException) else str(e)
-            _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, error))
+        with self._moved:  # else it may get to a producer that is given up at this moment
+            producer = self._producer
+            if producer is None or self._stopping.is_set():
+                return
+            try:
+                producer.produce(self.topic, key=later.key, value=later.value, on_delivery=delivered)
+            except (BufferError, KafkaException) as e:
+                error = e.args[0] if isinstance(e, KafkaException) else str(e)
+                _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, error))
         producer.poll(0)
+
+    def _note_timeout(self, error: KafkaError | None) -> None:
+        if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001  its public name
+            self._timed_out_s = time.monotonic()
 
     def _write_again(self, later: _Later, error: KafkaError | str | None) -> bool:
         """Whether the record is to be sent again: not when it was taken, when a newer one of its key has been put, or when it never fits."""
@@ -301,10 +300,16 @@ class CompactedLog:
         with self._moved:
             self._newest_put.clear()
             self._again.clear()
-        producer = self._producer
-        if producer is not None:
-            producer.purge()
-            producer.poll(0)
+        if self._producer is not None:
+            self._write_on()
+
+    def _write_on(self) -> None:
+        """With a new producer: one that has been purged, or has lost its leader, may write nothing more (librdkafka 2.16)."""
+        with self._moved:
+            former, self._producer = self._producer, self._new_producer()
+        if former is not None:
+            former.purge()
+            former.poll(0)
 
     def flush(self, *, limit_s: float) -> None:
         """Wait until what was put has been acknowledged."""
@@ -388,6 +393,21 @@ class CompactedLog:
             logger=ClientLog(f"topic {self.topic}"),
         )
 
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {
+                "linger.ms": "0",
+                "delivery.timeout.ms": str(_DELIVERY_TIMEOUT_MS),
+                "batch.num.messages": "1",  # a broker that refuses a record for its size refuses all of its batch
+                "partitioner": "murmur2_random",
+                "reconnect.backoff.max.ms": "2000",
+                **self._producer_settings,
+                "acks": "all",
+                "enable.idempotence": "true",
+            },
+            logger=ClientLog(f"topic {self.topic}"),
+        )
+
     def _new_admin(self) -> AdminClient:
         return AdminClient({"reconnect.backoff.max.ms": "2000", **self._admin_settings, "log_level": "2"})
 
@@ -422,9 +442,11 @@ class CompactedLog:
                     asked, asked_s = None, now_s
                 elif asked is not None and asked.answered:
                     missing = self._compare(asked.topic, missing)
-                    if stuck := standstill.seen(self._reached, self._ends(asked, standstill), now_s):
+                    ends = self._ends(asked, standstill)
+                    if stuck := standstill.seen(self._reached, ends, now_s):
                         consumer = self._consumer = self._instead_of(consumer, stuck)
                         standstill.forget()
+                    self._look_at_writer(now_s if ends else None)
                     asked, asked_s = None, now_s
                 if self._producer is not None:
                     # Delivery reports of put_later, which nobody else waits for.
@@ -470,6 +492,15 @@ class CompactedLog:
                 # The brokers answer; this client asks with a leader epoch of before, for ever (as in _end_offsets).
                 self._admin = self._new_admin()
             return {}
+
+    def _look_at_writer(self, answered_s: float | None) -> None:
+        """A record that was not taken for all of its delivery timeout though the brokers answered: the next one would fare no better."""
+        self._answered_since_s = None if answered_s is None else self._answered_since_s or answered_s
+        timeout_s = int(self._producer_settings.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000
+        if self._answered_since_s is not None and self._timed_out_s - self._answered_since_s >= timeout_s:
+            _log.warning("the writer of a topic stood still; a new one writes on", topic=self.topic, limit_s=timeout_s)
+            self._answered_since_s = None
+            self._write_on()
 
     def _instead_of(self, stuck: Consumer, partitions: list[int]) -> Consumer:
         _log.warning(

@@ -1,7 +1,8 @@
 """Whether the reader of a topic stands still: records are there, and it has not moved for long though the brokers answer.
 
-librdkafka leaves a partition unread now and then after its leader was away (its issues 4340 and 4492 are such cases), without a word: the brokers answer, other
-consumers read on, and ``poll`` returns nothing for ever. A new consumer reads on at once, so whoever follows a topic for the life of a process asks.
+librdkafka leaves a partition with a broker that is not its leader now and then, behind a leader's return (its pull request 5593 describes such a race), without
+a word: the brokers answer, other consumers read on, and ``poll`` returns nothing for ever. A new consumer reads on at once, so whoever follows a topic for the
+life of a process asks.
 """
 
 from __future__ import annotations
