@@ -21,15 +21,8 @@ from dblog.model import TableId
 from dblog.readers.contract import TaskContext
 from stack import Postgres
 from structlog.testing import capture_logs
+from support.postgres_begun import ATTACH, BY_ROOT, FILLED, OFTEN, ROOT_ONLY, SELDOM, Begun, renamed, together
 from support.postgres_follower import ROOT, PostgresFollower, drop_slots
-
-MARKS = "CREATE TABLE marks (id INT PRIMARY KEY)"
-OFTEN = {"dblog.metrics.server.interval.ms": "100"}
-SELDOM = {"dblog.metrics.server.interval.ms": "3000"}
-BY_ROOT = {"publish.via.partition.root": "true"}
-ROOT_ONLY = {**BY_ROOT, "table.include.list": "public.root,public.marks"}
-ATTACH = "ALTER TABLE root ATTACH PARTITION high FOR VALUES FROM (10) TO (20)"
-FILLED = ("CREATE TABLE high (LIKE root INCLUDING ALL)", "INSERT INTO high VALUES (11, 'b')", ATTACH)
 
 
 @pytest.fixture
@@ -44,30 +37,6 @@ def begun(postgres: Postgres, database: str) -> Iterator[Begun]:
     yield made
     for follower in made.followers:
         follower.task.stop()
-
-
-class Begun:
-    """Makes connectors of this database that have dumped what the statements made."""
-
-    def __init__(self, server: Postgres, database: str) -> None:
-        self._server, self._database = server, database
-        self.followers: list[PostgresFollower] = []
-
-    def __call__(self, *statements: str, **config: str) -> PostgresFollower:
-        follower = PostgresFollower(self._server, self._database, **config)
-        self.followers.append(follower)
-        follower.sql(MARKS, *statements)
-        follower.start().until_dumped()
-        follower.until_caught_up()
-        return follower
-
-
-def together(*statements: str) -> str:
-    return f"BEGIN; {'; '.join(statements)}; COMMIT"
-
-
-def renamed(*names: str) -> list[str]:
-    return [f"ALTER TABLE {old} RENAME TO {new}" for old, new in (pair.split(">") for pair in names)]
 
 
 @pytest.mark.parametrize(

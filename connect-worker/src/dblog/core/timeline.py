@@ -53,6 +53,9 @@ JOINED = "joined"
 Numbers rise, so that a dump's state can show the joinings it has taken in from later ones.
 """
 
+FOUND_OUT = "found_out"
+"""In a version's note: no statement of the log made it. It was found out where the log stood, and what followed from it (a dump) may not be stored."""
+
 AWAITED = "awaited"
 """In an Absent version's note, a position: the log has the statement that makes the table somewhere up to there, and is read from in front of it."""
 
@@ -399,14 +402,16 @@ class Timeline:
         """Take back every version at the committed offset or behind it, of a log that shows changes of tables with their rows only: it shows them once
         more, and what followed from them (a dump, a table's other name in it) may not be stored.
 
-        Returns the tables that have changed. A first version stays that stands at the offset, and one by which a table joined the connector.
+        Returns the tables that have changed. A first version stays that stood at the offset when the connector began there, and one by which a table joined it.
         """
         changed = []
         for id_, versions in list(self._versions.items()):
             kept = [
                 version
                 for at, version in enumerate(versions)
-                if version.position < committed or (at == 0 and (version.position == committed or version.note.get(JOINED)))
+                if version.position < committed
+                or (at == 0 and version.position == committed and FOUND_OUT not in version.note)
+                or (at == 0 and version.note.get(JOINED))
             ]
             if len(kept) == len(versions):
                 continue

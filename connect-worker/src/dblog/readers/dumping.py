@@ -372,7 +372,10 @@ class Dumping:
         for change in changes:
             if isinstance(change, AlterTable):
                 self._interleaver.begin_again(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
-        if rewritten and self._options.redumps:
+        if not self._options.redumps:  # which is about rows that were dumped before; what has joined has none
+            known, joined = 0 if (dump := self._interleaver.dump) is None else dump.joins, self._schemas.joined_numbers()
+            rewritten = {table: why for table, why in rewritten.items() if joined.get(table, 0) > known}
+        if rewritten:
             self.dump_again(rewritten)
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:

@@ -359,10 +359,8 @@ class _Start:
         newest_epoch = epoch_of(timeline.newest)
         stored.epoch = stored.epoch or newest_epoch
         committed = stored.sequence
-        taken_back = frozenset[TableId]()
-        if not self._server.log_has_statements:
-            taken_back = frozenset(timeline.take_back(committed))
-            self._history.save(timeline, taken_back)
+        taken_back = frozenset() if self._server.log_has_statements else frozenset(timeline.take_back(committed))
+        altered = set(taken_back)  # saved together with what joins: a start that is killed in between would take nothing back any more
         self._history.prune(timeline, committed)  # a table that is left out now must join again when it comes back, however this run ends
         now, end = self._positioned_catalog(self._server.now)
         before = {table.id: timeline.current_table(table.id) for table in now}
@@ -373,32 +371,34 @@ class _Start:
         joined = end.sequence
         if begins:
             # The log has the statements behind the offset once more, at positions of a new epoch; rows in front of them come with the schema of before.
-            self._history.save(timeline, timeline.forget_behind(committed, awaited_until=joined))
+            altered.update(timeline.forget_behind(committed, awaited_until=joined))
         if unknown_epoch:
             progress.taken_over()
         number = max([joins, *(earlier for earlier, _ in timeline.joined().values())]) + 1
         if unknown_epoch and stored.epoch:
-            self._history.save(timeline, self._doubt(timeline, now, before, progress.sequence))
-        if begins:
-            # Behind all that is taken back or doubted: a run that is killed before this does it again.
-            self._history.begin_epoch(timeline, progress.sequence)
-        new_tables, parked = [], timeline.in_state(Parked)
+            altered.update(self._doubt(timeline, now, before, progress.sequence))
+        parked = timeline.in_state(Parked)
+        numbers = {table.number for table in timeline.captured_tables()} - {None}
         expected: list[tuple[Table, Position]] = []
         # Ahead of the history, which would not name them parked any more.
         rule.of_parked(table.id for table in now if table.id in parked)
         for table in now:
-            if not timeline.versions(table.id) and not rule.dumps_new(table.id):
+            if not timeline.versions(table.id) and table.number in numbers:
+                pass  # known under another name: it is renamed where the log, or what is found out behind it, comes to that
+            elif not timeline.versions(table.id) and not rule.dumps_new(table.id):
                 expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
             elif not timeline.versions(table.id):
                 # Of one that an earlier run had from behind the offset the topic has rows, and their deletes are still to come, of whatever has the name there.
                 known_from = progress.sequence if table.id in taken_back else joined
                 timeline.put(table, known_from, note={**end.note(), JOINED: number})
-                new_tables.append(table.id)
+                altered.add(table.id)
             elif table.id in parked:
                 # The log may not come to the parking's end any more, for it stands there: then it joins, and is dumped by the number of the joining.
                 timeline.put(table, joined, note={**end.note(), JOINED: number} if joined <= progress.sequence else end.note())
-        if new_tables or parked:
-            self._history.save(timeline, [*new_tables, *parked])
+        self._history.save(timeline, sorted(altered.union(parked)))
+        if begins:
+            # Behind all that is taken back or doubted: a run that is killed before this does it again.
+            self._history.begin_epoch(timeline, progress.sequence)
         self._server.complete_log(lambda tables: self._join_again(timeline, tables, number))
         reports = self._reports() if offset.get(UNREPORTED) else ()
         return _Recovered(

@@ -48,6 +48,8 @@ class FoundOut:
     gone: tuple[TableId, ...]
     made: tuple[Table, ...]
     changed: tuple[RelationChanged, ...]
+    empty: tuple[Table, ...] = ()
+    """New ones without a row: the log brings all of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,10 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
     match statement:
         case MadeAgain(table):
             return [DropTable((table.id,)), CreateTable(table, with_rows=True)]
-        case FoundOut(gone, made, changed):
+        case FoundOut(gone, made, changed, empty):
             kept = [change for one in changed for change in changes_of(one)]
-            return [*kept, *([DropTable(gone)] if gone else []), *(CreateTable(table, with_rows=True, joins=True) for table in made)]
+            filled = [CreateTable(table, with_rows=True, joins=True) for table in made]
+            return [*kept, *([DropTable(gone)] if gone else []), *filled, *map(CreateTable, empty)]
         case Truncated(tables):
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):

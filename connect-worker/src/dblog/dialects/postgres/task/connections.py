@@ -16,6 +16,7 @@ from dblog.dialects.postgres.wire.log import STATUS_INTERVAL_S, LogConnection, h
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
+from dblog.model import TableId
 
 ANSWER_LIMIT_S = 15.0
 """A session that does not answer the simplest question within that time is opened again."""
@@ -54,6 +55,8 @@ class Connections:
         self.doubts = Doubts()
         self.marks = session.catalog_marks()
         """Of ``Session.catalog_marks``, from ahead of what is read of the tables; then as the watch has seen them last."""
+        self.lacking: frozenset[TableId] = frozenset()
+        """The captured tables that the publication lacked when the watch looked last."""
 
     @property
     def slot(self) -> str:

@@ -1,4 +1,4 @@
-"""Tables that the publication has got while the connector had a position already: when a dump of them brings all that the log lacks.
+"""Tables that the publication has got while the connector had a position already, at a start or since: when a dump of them brings all that the log lacks.
 
 The server decodes each change with the publication as it was there. So of a transaction that was under way when the publication got a table the log has what
 it wrote behind that, and a dump does not see what it wrote before until it has ended. No window of the table opens until then; no writer is made to wait. # I3
@@ -9,6 +9,7 @@ Who was under way then is not known any more behind a restart: whoever is, when 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.session import settled_log_end
@@ -26,13 +27,17 @@ class Joined:
     def __init__(self, connections: Connections, context: TaskContext) -> None:
         self._connections = connections
         self._context = context
-        self._writers: set[tuple[TableId, str]] | None = None
+        self._writers: set[tuple[TableId, str]] = set()
         self._ends: dict[TableId, int | None] = {}
         """Tables that are held, and up to where the log has to be read; None while somebody is waited for."""
         self._looked_s = 0.0
         self._told = Held(tables=frozenset(), reason="")
         if context.joined:
-            self._begin()
+            self._begin(context.joined)
+
+    def add(self, tables: AbstractSet[TableId]) -> None:
+        """These join now: of a new one nobody was told when the publication got it, so whoever writes to it at this moment is waited for."""
+        self._context.patience(lambda: self._begin(tables))
 
     def held(self, lsn: int) -> Iterator[Held]:
         """What is held from here on, where that is not what was said last. ``lsn``: up to where the log has been read."""
@@ -46,9 +51,11 @@ class Joined:
             self._told = held
             yield held
 
-    def _begin(self) -> None:
-        if not publishes_all(self._connections.live_session(), self._connections.publication):
-            self._ends = dict.fromkeys(self._context.joined)
+    def _begin(self, tables: AbstractSet[TableId]) -> None:
+        session = self._connections.live_session()
+        if not publishes_all(session, self._connections.publication):
+            self._writers |= session.writers(tables)
+            self._ends |= dict.fromkeys(tables)
             self._look()
 
     def _look(self) -> None:
@@ -56,8 +63,7 @@ class Joined:
         as well by then.
         """
         session = self._connections.live_session()
-        found = session.writers(self._ends)
-        self._writers = found if self._writers is None else self._writers & found
+        self._writers &= session.writers(self._ends)
         end = settled_log_end(session.wire)[0] if self._connections.read_only else 0
         awaited = {table for table, _ in self._writers}
         self._ends = {table: end if known is None and table not in awaited else known for table, known in self._ends.items()}

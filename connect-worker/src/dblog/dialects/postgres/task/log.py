@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from dblog.config.log_confirmation import confirms_log
-from dblog.core.timeline import Position
+from dblog.core.timeline import FOUND_OUT, Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.postgres.pgoutput._fast import FastLogged, LogDecoder
 from dblog.dialects.postgres.pgoutput.changes import MadeAgain, RelationChanged, Truncated
@@ -194,7 +194,7 @@ class PostgresReader:
 
     def items(self) -> Iterator[LogItem]:
         """What the bytes that arrived hold."""
-        yield from self._joined.held(self._at.lsn)  # ahead of a watermark that would close a window
+        yield from self._held()  # ahead of a watermark that would close a window
         data, self._received = self._received, b""
         for piece in (data,) if self._streamed is None else self._streamed.take(data):
             yield from self._feed(piece)
@@ -205,6 +205,12 @@ class PostgresReader:
         """The rows that were kept back."""
         yield from self._decoded(self._decoder.flush())
         yield from self._found_out()
+        yield from self._held()
+
+    def _held(self) -> Iterator[LogItem]:
+        joining, self._schemas.joining = self._schemas.joining, set()
+        if joining:
+            self._joined.add(joining)
         yield from self._joined.held(self._at.lsn)
 
     def forget_tables(self) -> None:
@@ -296,7 +302,7 @@ class PostgresReader:
                 valid_from=(high, low),
                 position=at,
                 begin=at,
-                note={"lsn": lsn_text(at.lsn)},
+                note={"lsn": lsn_text(at.lsn), FOUND_OUT: True},
                 where=lsn_text(at.lsn),
                 source=PostgresContext(
                     database=self._database, lsn=at.lsn, source_ts_us=at.ts_us, now_us=at.ts_us, sequence_high=high, sequence_low=low

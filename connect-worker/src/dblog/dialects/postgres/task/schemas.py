@@ -57,22 +57,44 @@ class PostgresSchemas:
         self._newest: dict[int, Table] = {}
         """By number, tables as they were seen last, whatever has their names now."""
         self._asked = _Asked()
+        self._looked_at: Position = (0, 0)
+        """Where the log ended when the catalog was compared with the history. What a statement in front of that did, another one may have undone."""
+        self.joining: set[TableId] = set()
+        """Tables that have joined since the log was read on last, which may be new to the publication."""
 
-    def know(self, tables: dict[int, Table]) -> None:
-        """The catalog has these tables, by their numbers. What the history has goes before: the log begins where that ends."""
+    def know(self, tables: Mapping[int, Table]) -> None:
+        """The catalog has these tables, by their numbers, and no other captured ones. What the history has goes before: the log begins where that ends."""
         for table_id in self._timeline.tables():
             table = self._timeline.current_table(table_id)
-            if table is not None and table.number is not None:
+            if table is None or table.number is None:
+                continue
+            found = tables.get(table.number)
+            has_its_name = found is not None and found.id == table_id
+            if has_its_name or table.number not in self.numbers:
                 self._number(table.number, table_id)
                 self._newest[table.number] = table
+            if not has_its_name and self._context.includes(table_id):
+                self._connections.doubts.add(
+                    table_id
+                )  # dropped, or it has another name: the log tells of that with a next row, which may never come
+        self._compare(tables)
+        self._looked_at = sequence_of(epoch=self._epoch, lsn=self._log_end())
+
+    def _compare(self, tables: Mapping[int, Table]) -> None:
+        """With what is known of tables that the catalog has now."""
         for number, table in tables.items():
+            known = self._timeline.current_table(table.id)
             if number not in self.numbers and table.id not in self._of_tables:
                 self._number(number, table.id)
+                self._newest.setdefault(number, table)
             elif self.numbers.get(number) != table.id:
-                # It has got another's name, or lost its own. The log tells of that with a next row, which may never come.
-                self._connections.doubts.add(self.numbers.get(number, table.id))
-            elif self._timeline.current_table(table.id) not in (None, table):
+                self._connections.doubts.add(self.numbers.get(number, table.id))  # it has got another's name, or lost its own
+            elif known is None:
+                continue
+            elif known != table:
                 self._connections.doubts.add(table.id)  # by a statement that the log still has, or has no row behind
+            else:
+                self._timeline.refresh(table)
 
     def _number(self, number: int, table: TableId) -> None:
         self.numbers[number] = table
@@ -126,7 +148,9 @@ class PostgresSchemas:
         del begin
         session = self._connections.live_session()
         found = session.read_tables(lambda other: other == table)
-        self.know(found)
+        self._compare(found)
+        if self._timeline.current_table(table) is None:
+            self.joining.add(table)
         end = sequence_of(epoch=position[0] >> 32, lsn=session.log_end())
         return Reading(table=next(iter(found.values()), None), position=end, touched=True)
 
@@ -152,7 +176,10 @@ class PostgresSchemas:
         change = self._change(table_id, before, relation, position)
         if change is not None:
             self._newest[relation.number] = change.table if isinstance(change, MadeAgain) else change.after
-            if not self._asked.tables.isdisjoint((table_id, former)):
+            if position < self._looked_at:
+                self._connections.doubts.add(table_id)
+                self._connections.doubts.add(former or table_id)
+            elif not self._asked.tables.isdisjoint((table_id, former)):
                 self._connections.doubts.add(table_id)  # the message may be newer than what the catalog had of it, so it is asked again
         return change
 
@@ -161,9 +188,9 @@ class PostgresSchemas:
     ) -> RelationChanged | MadeAgain | None:
         columns = self._columns(relation)
         if before is None:  # the table that had its number has lost its name to another one, as where two tables swap theirs
-            return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation))
+            return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation, position))
         if before.id == table_id and before.number not in (None, relation.number):
-            return MadeAgain(self._as_logged(table_id, before, columns, relation))
+            return MadeAgain(self._as_logged(table_id, before, columns, relation, position))
         behind = position <= asked_of(self._timeline.note_before(before.id, position))
         doubtful = "a column may be another one than before, with its name and type" if behind else None
         if before.id == table_id and _agree(before.columns, columns) and not _other_key(before, relation):
@@ -173,7 +200,7 @@ class PostgresSchemas:
                     return RelationChanged(before, before, why=doubtful)
                 self._look_behind(before, relation, now)
                 return None
-        after = self._context.patience(lambda: self._with_unfilled(before, self._as_logged(table_id, before, columns, relation)))
+        after = self._context.patience(lambda: self._with_unfilled(before, self._as_logged(table_id, before, columns, relation, position)))
         return RelationChanged(before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()), why=doubtful)
 
     def _log_end(self) -> int:
@@ -242,15 +269,17 @@ class PostgresSchemas:
             and not isinstance(states[table.id], Parked)
         ]
         new = [table.number for table in made if table.number is not None and table.number not in self.numbers]
-        empty = self._connections.live_session().unfilled(new)  # the log brings the first rows of these, and with them the tables
-        made = [table for table in made if table.number not in empty]
+        unfilled = self._connections.live_session().unfilled(new)
+        empty = tuple(table for table in made if table.number in unfilled)
+        filled = tuple(table for table in made if table.number not in unfilled)
         for name in gone:
             self._of_tables.pop(name, None)
         placed = in_place | {table.id for table in made}
         for number, table in asked.found.items():
             if table.id in placed or not self._context.includes(table.id):
                 self._number(number, table.id)
-        return FoundOut(tuple(gone), tuple(made), tuple(changed)) if gone or made or changed else None
+        self.joining.update(table.id for table in filled)
+        return FoundOut(tuple(gone), filled, tuple(changed), empty) if gone or made or changed else None
 
     def _with_unfilled(self, before: Table, now: Table) -> Table:
         """As it is now, with those of its partitions that have been attached since ``before`` and have no row."""
@@ -271,6 +300,7 @@ class PostgresSchemas:
             numbers |= {self._of_tables[name] for name in names if name in self._of_tables}
             found = session.read_tables(names.__contains__, numbers=numbers)
             further = {table.id for table in found.values()} - names
+            further |= {self.numbers[number] for number in found if number in self.numbers} - names
             if not further:
                 break
             names |= further
@@ -283,13 +313,14 @@ class PostgresSchemas:
         found: Unshown | None = self._context.patience(lambda: self._connections.live_session().unshown(relation.number))
         return found
 
-    def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation) -> Table:
+    def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation, position: Position) -> Table:
         """The table with these columns: as the server has it now where that fits, whatever its name is by now, else what is known of each column."""
         now: Table | None = self._context.patience(lambda: self._of_number(relation.number))
         now = None if now is None else replace(now, id=table_id)
         if now is not None and _agree(now.columns, columns) and not _other_key(now, relation):
-            return now
+            return _nullable_once(now, before) if position < self._looked_at else now
         made = tuple(_known_column(column, before, now) for column in columns)
+        file = before.file if _same_types(before.columns, made) else None  # else it is not known whether the values were converted
         names = {column.name for column in made}
         indexes = tuple(index for index in before.indexes if set(index.columns) <= names)
         if _other_key(before, relation):
@@ -304,7 +335,7 @@ class PostgresSchemas:
                 primary_key=relation.identity == "d",
                 indexes=indexes,
                 number=relation.number,
-                file=None,
+                file=file,
             )
         keyed = before if now is None or not now.primary_key or _shows_key(relation) or not set(now.key) <= names else now
         if set(keyed.key) <= names:
@@ -313,7 +344,7 @@ class PostgresSchemas:
             key, primary = key_of(made, indexes)
         required = tuple(replace(column, nullable=False) if column.name in key else column for column in made)
         return replace(
-            before, id=table_id, columns=required, key=key, primary_key=primary, indexes=indexes, number=relation.number, file=None
+            before, id=table_id, columns=required, key=key, primary_key=primary, indexes=indexes, number=relation.number, file=file
         )
 
     def _of_number(self, number: int) -> Table | None:
@@ -349,6 +380,19 @@ def _known_column(seen: Column, before: Table, now: Table | None) -> Column:
     if agreeing is not None:
         return agreeing
     return replace(merged(known[0], seen), nullable=True) if known else seen
+
+
+def _nullable_once(now: Table, before: Table) -> Table:
+    """As it is now, in a stretch of the log that is older: a column that is new there may have taken NULL until all its rows had a value."""
+    known = {column.name for column in before.columns} | set(now.key)
+    columns = tuple(column if column.name in known else replace(column, nullable=True) for column in now.columns)
+    return replace(now, columns=columns)
+
+
+def _same_types(before: tuple[Column, ...], after: tuple[Column, ...]) -> bool:
+    """Whether no column has another type, as far as they go by the same names."""
+    types = {column.name: (column.type, column.length, column.type_text) for column in before}
+    return all(types.get(column.name, of_it) == of_it for column in after for of_it in [(column.type, column.length, column.type_text)])
 
 
 def _other_key(known: Table, relation: Relation) -> bool:

@@ -214,7 +214,7 @@ class PostgresServer:
     def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
         """Every table that ``include`` accepts and whose rows are logged."""
         found = self.session.read_tables(include)
-        self._numbered.update(found)
+        self._numbered = found
         return sorted(found.values(), key=lambda table: table.id)
 
     def read_databases(self) -> dict[str, Database]:

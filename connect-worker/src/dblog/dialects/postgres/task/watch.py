@@ -43,7 +43,6 @@ class PostgresWatch:
         self._slot = connections.slot
         self._publication = connections.publication
         self._includes = includes
-        self._lacking: frozenset[TableId] = frozenset()
         self._connections = connections
         self._session = _asking(settings_of(connections.settings), connections, abort)
         if self._session.identity != connections.identity:
@@ -86,15 +85,15 @@ class PostgresWatch:
         if found is None or found.all_tables:  # a publication that is gone ends the log, with its own sentence
             return
         lacking = frozenset(table for table in self._session.table_numbers().values() if self._includes(table)) - found.tables
-        if lacking and lacking != self._lacking:
+        if lacking and lacking != self._connections.lacking:
             log.warning(
                 "the publication lacks captured tables: what is written to them is in no record",
                 reason=lacks_tables(self._publication, sorted(lacking))
                 + "; then, when the transactions that were open at that time have ended, dump those that had been captured",
             )
-        for table in self._lacking - lacking:
+        for table in self._connections.lacking - lacking:
             self._connections.doubts.add(table)  # from here on the log has it
-        self._lacking = lacking
+        self._connections.lacking = lacking
 
     def _look_at_tables(self) -> None:
         """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""
