@@ -38,11 +38,14 @@ def standing_consumers(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> l
 
 
 class StandingProducer(Producer):
-    """A real producer; while ``stands_still`` is set, what it is given waits for a broker that is not there, for as long as its delivery timeout."""
+    """A real producer; while ``stands_still`` is set, what it is given waits for a broker that is not there, for as long as its delivery timeout, or for good
+    where it reports nothing.
+    """
 
-    def __init__(self, settings: dict[str, Any], **named: Any) -> None:
+    def __init__(self, settings: dict[str, Any], *, reports: bool, **named: Any) -> None:
         super().__init__(settings, **named)
-        self._nowhere = Producer({**settings, "bootstrap.servers": "127.0.0.1:9", "log_level": "0"}, **named)
+        void = {"bootstrap.servers": "127.0.0.1:9", "log_level": "0"}
+        self._nowhere = Producer({**settings, **void, **({} if reports else {"delivery.timeout.ms": "0"})}, **named)
         self.stands_still = threading.Event()
 
     def produce(self, *given: Any, **named: Any) -> None:
@@ -59,12 +62,12 @@ class StandingProducer(Producer):
         super().purge(*given, **named)
 
 
-def standing_producers(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> list[StandingProducer]:
+def standing_producers(monkeypatch: pytest.MonkeyPatch, module: ModuleType, *, reports: bool = True) -> list[StandingProducer]:
     """Each producer that the module makes from now on, in order."""
     made: list[StandingProducer] = []
 
     def make(*given: Any, **named: Any) -> StandingProducer:
-        made.append(StandingProducer(*given, **named))
+        made.append(StandingProducer(*given, reports=reports, **named))
         return made[-1]
 
     monkeypatch.setattr(module, "Producer", make)

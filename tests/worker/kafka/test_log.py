@@ -344,9 +344,11 @@ def test_a_reader_that_stands_still_behind_a_brokers_restart_is_replaced(own_fol
             log.stop()
 
 
-def test_a_writer_that_stands_still_though_the_brokers_answer_is_replaced(kafka, topic, monkeypatch):
+@pytest.mark.parametrize("reports", [True, False])
+def test_a_writer_that_stands_still_though_the_brokers_answer_is_replaced(kafka, topic, monkeypatch, reports):
     monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
-    writers = standing_producers(monkeypatch, dblog.kafka.log)
+    monkeypatch.setattr("dblog.kafka.log._UNREPORTED_S", 1.0)
+    writers = standing_producers(monkeypatch, dblog.kafka.log, reports=reports)
     log = log_of(kafka, topic, **{"delivery.timeout.ms": "1000", "linger.ms": "0"})
     log.start(limit_s=30)
     try:

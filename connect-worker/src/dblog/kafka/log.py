@@ -33,6 +33,8 @@ _ASKED_S = 5.0
 """So often the thread asks the brokers about its topic."""
 _STANDSTILL_S = 30.0
 _DELIVERY_TIMEOUT_MS = 30_000
+_UNREPORTED_S = 5.0
+"""That long behind its timeout the client should have reported a record."""
 _MISSING_MAX = 3
 """So often in a row a topic must be missing before it counts as deleted: brokers that start may not know it yet."""
 _ASKED_LIMIT_S = 10.0
@@ -123,6 +125,8 @@ class CompactedLog:
         self._backlog_read = False
         self._failure: BaseException | None = None
         self._topic_id: str | None = None
+        self._under_way: dict[int, tuple[_Later, float]] = {}
+        """What was given to the producer and is not acknowledged, by its number, in order, and when that was."""
         self._timed_out_s = 0.0
         """When a record was last not taken within the delivery timeout."""
         self._answered_since_s: float | None = None
@@ -218,6 +222,8 @@ class CompactedLog:
         while len(done) + len(errors) < len(writes):
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
+                if limit_s >= self._delivery_timeout_s:
+                    self._timed_out_s = time.monotonic()
                 raise TransientError(f"writing to the topic {self.topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
             producer.poll(min(remaining_s, _POLL_S))
         if errors:
@@ -256,6 +262,10 @@ class CompactedLog:
 
     def _send_later(self, later: _Later) -> None:
         def delivered(error: KafkaError | None, _message: Message) -> None:
+            with self._moved:
+                if self._under_way.get(later.number, (None, 0.0))[0] is not later:
+                    return  # it has been sent again, by another producer
+                del self._under_way[later.number]
             again = self._write_again(later, error)
             self._note_timeout(error)
             if error is not None:
@@ -265,9 +275,11 @@ class CompactedLog:
             producer = self._producer
             if producer is None or self._stopping.is_set():
                 return
+            self._under_way[later.number] = later, time.monotonic()
             try:
                 producer.produce(self.topic, key=later.key, value=later.value, on_delivery=delivered)
             except (BufferError, KafkaException) as e:
+                del self._under_way[later.number]
                 error = e.args[0] if isinstance(e, KafkaException) else str(e)
                 _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, error))
         producer.poll(0)
@@ -304,9 +316,13 @@ class CompactedLog:
             self._write_on()
 
     def _write_on(self) -> None:
-        """With a new producer: one that has been purged, or has lost its leader, may write nothing more (librdkafka 2.16)."""
+        """With a new producer: one that has been purged, or has lost its leader, may write nothing more (librdkafka 2.16). What it has not written, and is
+        still to be, is sent again.
+        """
         with self._moved:
             former, self._producer = self._producer, self._new_producer()
+            self._again += [later for later, _ in self._under_way.values() if self._newest_put.get(later.key) == later.number]
+            self._under_way.clear()
         if former is not None:
             former.purge()
             former.poll(0)
@@ -493,11 +509,22 @@ class CompactedLog:
                 self._admin = self._new_admin()
             return {}
 
-    def _look_at_writer(self, answered_s: float | None) -> None:
-        """A record that was not taken for all of its delivery timeout though the brokers answered: the next one would fare no better."""
-        self._answered_since_s = None if answered_s is None else self._answered_since_s or answered_s
-        timeout_s = int(self._producer_settings.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000
-        if self._answered_since_s is not None and self._timed_out_s - self._answered_since_s >= timeout_s:
+    @property
+    def _delivery_timeout_s(self) -> float:
+        return int(self._producer_settings.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000
+
+    def _look_at_writer(self, now_s: float | None) -> None:
+        """A record that is not taken for all of its delivery timeout though the brokers answer (``now_s``, else None): the next one would fare no better. Of
+        one whose partition had no leader when the producer began, librdkafka does not even report that.
+        """
+        self._answered_since_s = None if now_s is None else self._answered_since_s or now_s
+        if now_s is None or self._answered_since_s is None:
+            return
+        timeout_s = self._delivery_timeout_s
+        with self._moved:
+            oldest_s = next((since_s for _, since_s in self._under_way.values()), now_s)
+        waits = now_s - max(oldest_s, self._answered_since_s) >= timeout_s + _UNREPORTED_S
+        if waits or self._timed_out_s - self._answered_since_s >= timeout_s:
             _log.warning("the writer of a topic stood still; a new one writes on", topic=self.topic, limit_s=timeout_s)
             self._answered_since_s = None
             self._write_on()
