@@ -11,26 +11,29 @@ from confluent_kafka import Consumer, Message, Producer
 
 
 class StandingConsumer(Consumer):
-    """A real consumer; ``stands_still`` pauses its partitions with the next poll, in the thread that polls (another one would wait for it)."""
+    """A real consumer; ``stands_still`` pauses these partitions (None: all) with the next poll, in the thread that polls (another one would wait for it)."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, partitions: set[int] | None, **named: Any) -> None:
         super().__init__(*given, **named)
+        self._partitions = partitions
         self.stands_still = threading.Event()
         self.stood_still = threading.Event()
 
     def poll(self, timeout: float = -1) -> Message | None:
         if self.stands_still.is_set() and not self.stood_still.is_set():
-            self.pause(self.assignment())
+            self.pause([one for one in self.assignment() if self._partitions is None or one.partition in self._partitions])
             self.stood_still.set()
         return super().poll(timeout)
 
 
-def standing_consumers(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> list[StandingConsumer]:
+def standing_consumers(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, *, partitions: set[int] | None = None
+) -> list[StandingConsumer]:
     """Each consumer that the module makes from now on, in order."""
     made: list[StandingConsumer] = []
 
     def make(*given: Any, **named: Any) -> StandingConsumer:
-        made.append(StandingConsumer(*given, **named))
+        made.append(StandingConsumer(*given, partitions=partitions, **named))
         return made[-1]
 
     monkeypatch.setattr(module, "Consumer", make)

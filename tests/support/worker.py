@@ -140,7 +140,9 @@ def postgres_config(**config: str) -> dict[str, str]:
     }
 
 
-def until(probe: Callable[[], T | None], *, limit_s: float = 120.0, what: Callable[[], str] = lambda: "a condition") -> T:
+def until(
+    probe: Callable[[], T | None], *, limit_s: float = 120.0, what: Callable[[], str] = lambda: "a condition", pause_s: float = 0.05
+) -> T:
     """The first true value of the probe; AssertionError after the limit."""
     deadline = time.monotonic() + limit_s
     while True:
@@ -148,7 +150,7 @@ def until(probe: Callable[[], T | None], *, limit_s: float = 120.0, what: Callab
         if value:
             return value
         assert time.monotonic() < deadline, f"waited {limit_s} s for {what()}"
-        time.sleep(0.05)
+        time.sleep(pause_s)
 
 
 def alive(pid: int) -> bool:

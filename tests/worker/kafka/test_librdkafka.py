@@ -262,3 +262,21 @@ def test_a_record_that_the_broker_refuses_is_a_failure_and_no_acknowledgement(ka
     assert [(tag, topic, error.code(), error.retriable()) for tag, topic, error in failed] == [
         (1, own_folder.name, KafkaError.MSG_SIZE_TOO_LARGE, False)
     ]
+
+
+def test_an_acknowledgement_without_an_offset_is_a_failure_that_passes(kafka, topic):
+    settings = {"bootstrap.servers": kafka.bootstrap, "acks": "0", "enable.idempotence": "false"}
+    producer = record_producer("test", settings)  # whose brokers acknowledge nothing, so there is no offset
+    try:
+        assert producer.produce(topic, -1, [b"k"] * 3, [b"v"] * 3, 0, 3, False, 1) == (3, 0)
+        assert all_acknowledged(producer, 3) == ({1: 3}, [])
+
+        producer.expects_offsets = True
+        assert producer.produce(topic, -1, [b"k"] * 3, [b"v"] * 3, 0, 3, False, 2) == (3, 0)
+        failed = []
+        until(lambda: failed.extend(producer.serve(50)[1]) or len(failed) == 3)
+        assert {(tag, name, error.code(), error.retriable()) for tag, name, error in failed} == {
+            (2, topic, KafkaError.DUPLICATE_SEQUENCE_NUMBER, True)
+        }
+    finally:
+        producer.close()

@@ -322,6 +322,38 @@ def test_a_reader_behind_the_marker_of_a_transaction_counts_as_at_the_end(kafka,
         log.stop()
 
 
+def test_a_reader_of_which_one_partition_stands_still_beside_another_one_is_replaced_without_a_record_twice(kafka, topic, monkeypatch):
+    monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.05)
+    monkeypatch.setattr("dblog.kafka.log._STANDSTILL_S", 0.5)
+    readers = standing_consumers(monkeypatch, dblog.kafka.log, partitions={0})
+    seen = []
+    log = log_of(kafka, topic, seen.append)
+    log.start(limit_s=30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
+    try:
+        for round_ in range(3):
+            readers[-1].stands_still.set()
+            until(readers[-1].stood_still.is_set)
+            producer.produce(topic, key=b"still", value=b"%d" % round_, partition=0)
+            count = len(readers)
+
+            def replaced(count=count):
+                producer.produce(topic, key=b"moves", value=b"v", partition=1)
+                producer.poll(0)
+                return len(readers) > count
+
+            until(replaced, pause_s=0.002)
+        producer.flush(30)
+        until(lambda: log.get(b"still") == b"2")
+        log.read_to_end(limit_s=30)
+        assert log.ended is None
+        for partition in (0, 1):
+            offsets = [record.offset for record in seen if record.partition == partition]
+            assert offsets == list(range(len(offsets)))
+    finally:
+        log.stop()
+
+
 def test_a_reader_that_stands_still_behind_a_brokers_restart_is_replaced(own_folder, monkeypatch):
     monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
     monkeypatch.setattr("dblog.kafka.log._STANDSTILL_S", 1.0)

@@ -22,9 +22,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.core.dumprequests import parse_request
 from dblog.core.requested import NoRoomError, NoTableError
 from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.producer import record_producer
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.observe.logs import TABLE
-from dblog.runtime import supervisor
+from dblog.runtime import supervisor, unacknowledged
 from dblog.runtime.control import Control
 from dblog.runtime.stop import LIMIT_S, Stop
 from dblog.runtime.supervisor import StartOrder, Supervisor, why_away
@@ -315,6 +316,44 @@ def test_a_transient_error_starts_the_task_again_where_its_records_are_stored(wo
     assert [m.key() for m in records] == [b"k%d" % n for n in range(1, 21)]
     assert world.starts == [None, {"n": 10}]
     assert world.tasks[0].stopped == 1
+
+
+def test_records_that_the_producer_has_forgotten_are_sent_by_another_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Forgetful:
+        """Takes records and keeps them, as librdkafka does with those of a partition that had no leader when it first heard of it; no trouble shows."""
+
+        def __init__(self, producer: Any) -> None:
+            self._producer = producer
+
+        def __len__(self) -> int:
+            return len(self._producer)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._producer, name)
+
+        def serve(self, timeout_ms: int) -> tuple[dict[int, int], list[Any], list[Any]]:
+            self._producer.serve(timeout_ms)
+            return {}, [], []
+
+    def first_forgets(name: str, settings: Any, headers: Any) -> Any:
+        made.append(name)
+        where = settings if len(made) > 1 else {**settings, "bootstrap.servers": "127.0.0.1:9"}
+        producer = record_producer(name, where, headers)
+        return producer if len(made) > 1 else Forgetful(producer)
+
+    monkeypatch.setattr(supervisor, "record_producer", first_forgets)
+    monkeypatch.setattr(unacknowledged, "LIMIT_S", 1.0)
+    monkeypatch.setattr(unacknowledged, "AGAIN_S", 0.5)
+    admin = AdminClient({"bootstrap.servers": world.kafka.bootstrap})
+    for future in admin.create_topics([NewTopic(world.topic, 1, 1)]).values():
+        future.result(30)
+
+    world.start()
+
+    assert [m.key() for m in world.records(world.topic, 20)] == [b"k%d" % n for n in range(1, 21)]
+    assert (len(made), len(world.starts)) == (2, 2)
 
 
 def test_a_definite_error_is_failed_with_its_sentence_and_what_was_sent_is_committed(world: World) -> None:

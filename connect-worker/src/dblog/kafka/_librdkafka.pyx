@@ -16,11 +16,16 @@ from confluent_kafka import KafkaError, KafkaException, cimpl
 
 from dblog.kafka.retriable import RETRIABLE
 
+UNPROVED = "acknowledged without an offset, so it may be in no log"
+# A broker takes the second request of a new producer though it has refused the first one, as where a partition's leader is only coming. When the first one comes
+# again its number is below what the broker has seen, which it calls a duplicate, and librdkafka a success.
+
 cdef extern from "librdkafka.h" nogil:
     int RK_PRODUCER, RK_PURGE_QUEUE_AND_FLIGHT, RK_EVENT_DELIVERY, RK_EVENT_ERROR, RK_FATAL, RK_QUEUE_FULL
     ctypedef struct rk_message:
         int err
         void* topic
+        long long offset
         void* opaque
     ctypedef struct rk_api:
         void* (*conf_new)() noexcept nogil
@@ -105,6 +110,8 @@ cdef class BatchProducer:
     cdef dict topics
     cdef dict lent
     cdef RecordHeaders headers
+    cdef public bint expects_offsets
+    """Whether an acknowledgement has an offset, as it has from a broker that has the record in its log."""
 
     def __cinit__(self, dict settings not None, headers=()):
         cdef char error[ERROR_SIZE]
@@ -113,6 +120,7 @@ cdef class BatchProducer:
         self.topics = {}
         self.lent = {}
         self.headers = RecordHeaders(headers)
+        self.expects_offsets = "0" not in (settings.get("acks"), settings.get("request.required.acks"))
         for key, given in settings.items():
             name, value = key.encode(), given.encode()
             if api.conf_set(conf, name, value, error, ERROR_SIZE) != 0:
@@ -262,8 +270,11 @@ cdef class BatchProducer:
                             if api.detach_headers(messages[index], &headers) == 0 and headers != self.headers.handle:
                                 if headers != of_most and headers != of_others:
                                     api.headers_destroy(headers)
-                            if messages[index].err == 0:
+                            if messages[index].err == 0 and (messages[index].offset >= 0 or not self.expects_offsets):
                                 run += 1
+                            elif messages[index].err == 0:
+                                name = (<bytes>api.topic_name(messages[index].topic)).decode()
+                                failures.append((tag, name, KafkaError(KafkaError.DUPLICATE_SEQUENCE_NUMBER, UNPROVED, retriable=True)))
                             else:
                                 name = (<bytes>api.topic_name(messages[index].topic)).decode()
                                 failures.append((tag, name, self._error(messages[index].err, api.err2str(messages[index].err))))

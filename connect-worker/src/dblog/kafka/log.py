@@ -40,6 +40,7 @@ _MISSING_MAX = 3
 _ASKED_LIMIT_S = 10.0
 _UNANSWERED_S = 3 * _ASKED_LIMIT_S
 _KEY_SHOWN_BYTES = 120
+_UNPROVED = "it was acknowledged without an offset"
 
 
 class TopicReplacedError(DefiniteError):
@@ -154,7 +155,7 @@ class CompactedLog:
             raise TransientError(f"the topic {self.topic} cannot be opened: it does not exist") from None
         self._reached = dict.fromkeys(partitions, 0)
         consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
-        self._thread = threading.Thread(target=self._follow, name=f"log-{self.topic}", daemon=True)
+        self._thread = threading.Thread(target=self._follow, args=(consumer, self._stopping), name=f"log-{self.topic}", daemon=True)
         self._thread.start()
         self.read_to_end(limit_s=max(0.0, deadline - time.monotonic()))
         with self._moved:
@@ -207,7 +208,7 @@ class CompactedLog:
         def delivered(error: KafkaError | None, message: Message) -> None:
             partition, offset = message.partition(), message.offset()
             if error is not None or partition is None or offset is None:
-                errors.append(error or "it has no offset")
+                errors.append(error or _UNPROVED)
                 self._note_timeout(error)
             else:
                 done.append((partition, offset))
@@ -261,7 +262,8 @@ class CompactedLog:
         self._send_later(_Later(key, value, number, tuple(smaller)))
 
     def _send_later(self, later: _Later) -> None:
-        def delivered(error: KafkaError | None, _message: Message) -> None:
+        def delivered(failure: KafkaError | None, message: Message) -> None:
+            error = failure or (None if (message.offset() or 0) >= 0 and message.offset() is not None else _UNPROVED)
             with self._moved:
                 if self._under_way.get(later.number, (None, 0.0))[0] is not later:
                     return  # it has been sent again, by another producer
@@ -284,8 +286,8 @@ class CompactedLog:
                 _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, error))
         producer.poll(0)
 
-    def _note_timeout(self, error: KafkaError | None) -> None:
-        if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001  its public name
+    def _note_timeout(self, error: KafkaError | str | None) -> None:
+        if isinstance(error, KafkaError) and error.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001  its public name
             self._timed_out_s = time.monotonic()
 
     def _write_again(self, later: _Later, error: KafkaError | str | None) -> bool:
@@ -415,6 +417,9 @@ class CompactedLog:
                 "linger.ms": "0",
                 "delivery.timeout.ms": str(_DELIVERY_TIMEOUT_MS),
                 "batch.num.messages": "1",  # a broker that refuses a record for its size refuses all of its batch
+                # A broker takes the second request of a new producer though it has refused the first one, as where a partition's leader is only coming, and
+                # calls the first one a duplicate when that comes again: acknowledged, and in no log.
+                "max.in.flight": "1",
                 "partitioner": "murmur2_random",
                 "reconnect.backoff.max.ms": "2000",
                 **self._producer_settings,
@@ -439,16 +444,13 @@ class CompactedLog:
                     raise TransientError(f"the topic {self.topic} could not be read to its end in time")
                 self._moved.wait(remaining_s)
 
-    def _follow(self) -> None:
-        consumer = self._consumer
-        if consumer is None:
-            raise AssertionError("started without a consumer")
+    def _follow(self, consumer: Consumer, stopping: threading.Event) -> None:
         asked: _Asked | None = None
         asked_s = -_ASKED_S
         missing = 0
         standstill = Standstill(limit_s=_STANDSTILL_S)
         try:
-            while not self._stopping.is_set():
+            while not stopping.is_set():
                 first = consumer.poll(_POLL_S)
                 now_s = time.monotonic()
                 if asked is None and now_s - asked_s >= _ASKED_S:
@@ -462,13 +464,14 @@ class CompactedLog:
                     if stuck := standstill.seen(self._reached, ends, now_s):
                         consumer = self._consumer = self._instead_of(consumer, stuck)
                         standstill.forget()
+                        first = None  # the new one brings it again
                     self._look_at_writer(now_s if ends else None)
                     asked, asked_s = None, now_s
                 if self._producer is not None:
                     # Delivery reports of put_later, which nobody else waits for.
                     self._producer.poll(0)
                     self._send_again()
-                if first is None:
+                if first is None or stopping.is_set():
                     continue
                 # consume() waits for a full batch or its timeout; after a poll, what lies in the local queue comes at once.
                 self._take([first, *consumer.consume(_RECORDS_AT_ONCE, timeout=0)])

@@ -80,6 +80,10 @@ class Sender:
         """Records inside the producer."""
         return len(self._producer)
 
+    def topics_under_way(self) -> set[str]:
+        """Of the batches that are not acknowledged whole."""
+        return {topic for counts in self._records_of.values() for topic, _ in counts}
+
     @property
     def waits(self) -> bool:
         """Whether something was handed over that is pushed out as soon as what was pushed before is acknowledged."""

@@ -56,6 +56,7 @@ from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetWriter
 from dblog.runtime.policy import failed_trace, trace_of
 from dblog.runtime.sender import Sender
+from dblog.runtime.unacknowledged import Unacknowledged
 
 if TYPE_CHECKING:
     from dblog.observe.traces import Traces
@@ -194,7 +195,8 @@ class _Run:
     sender: Sender
     writer: OffsetWriter
     topics: TopicCreator
-    traces: StepTraces | None = None
+    traces: StepTraces | None
+    unacknowledged: Unacknowledged
     ledger: Ledger = field(default_factory=Ledger)
     dump_moved: bool = False
     moved: bool = False
@@ -424,7 +426,7 @@ class Supervisor:
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
             stop=self._stop,
         )
-        return _Run(task, sender, writer, topics, self._step_traces(order, worker))
+        return _Run(task, sender, writer, topics, self._step_traces(order, worker), Unacknowledged(topics.are_led))
 
     def _step_traces(self, order: StartOrder, worker: WorkerConfig) -> StepTraces | None:
         """Of one run; None where nobody asks for traces. The packages are an extra, so they are imported here."""
@@ -519,6 +521,7 @@ class Supervisor:
                 "check bootstrap.servers and the brokers, then restart the task: it goes on from its committed offset"
             )
             raise gave_up(TransientError(message), tries=1, waited_s=waited_s, limit=f"dblog.retry.timeout.ms={away_max_s * 1000:.0f}")
+        run.unacknowledged.check(0.0 if self._brokers_away is not None else waited_s, run.sender.topics_under_way)
 
     def _orders(self, run: _Run) -> None:
         while (message := self._control.take(0)) is not None:
