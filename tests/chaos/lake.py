@@ -25,7 +25,8 @@ class PlainLake(Lake):
                 raise
             types = {field.name: json.loads(field.type.to_json()) for field in delta.schema().fields}
             numbers = ", ".join(_in_spark(quoted(name), types[name]) for name in names)
-            yield from self._select_by_spark(database, table, f"SELECT {numbers} FROM t")
+            for row in self._select_by_spark(database, table, f"SELECT {numbers} FROM t"):
+                yield [_named(value, types[name]) for name, value in zip(names, row, strict=True)]
             return
         for batch in batches:
             yield from zip(*(_plain(pa.array(column)) for column in batch.columns), strict=True)
@@ -42,6 +43,16 @@ def _in_spark(value: str, of: Any) -> str:
             return f"transform({value}, e -> {_in_spark('e', element)})"
         case {"type": "map"}:
             return f"array_sort(map_entries({value}))"
+    return value
+
+
+def _named(value: Any, of: Any) -> Any:
+    """Spark gives the fields of a struct without their names."""
+    match of:
+        case {"type": "struct", "fields": fields} if value is not None:
+            return {field["name"]: _named(value[at], field["type"]) for at, field in enumerate(fields)}
+        case {"type": "array", "elementType": element} if value is not None:
+            return [_named(item, element) for item in value]
     return value
 
 
