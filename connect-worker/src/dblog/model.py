@@ -115,7 +115,7 @@ class Table:
     unfilled: frozenset[str] = field(default=frozenset(), compare=False)
     """Those of ``attached`` that had no row when that was asked."""
     file: int | None = field(default=None, compare=False)
-    """What the server keeps the rows in: another number once it has written all of them anew. None where that is not known."""
+    """What the server keeps the rows in: another number once it has written all of them anew. None where that is not known, or there is more than one."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name, compared without case as MySQL does."""

@@ -137,6 +137,7 @@ class Timeline:
         self._tracked = tracked or (lambda table: table.database in self._databases_captured)
         self._databases_captured: set[str] = set()
         self._evicted: list[TableId] = []
+        self._refreshed: set[TableId] = set()
         self._foreign_tables_max = foreign_tables_max
         self._versions: dict[TableId, list[Version]] = {}
         self._foreign: dict[TableId, None] = {}
@@ -255,8 +256,15 @@ class Timeline:
     def refresh(self, table: Table) -> None:
         """The newest version is this table, which knows of now what comparisons leave out (``Table.file``)."""
         versions = self._versions.get(table.id)
-        if versions and versions[-1].state == Known(table):
+        if versions and isinstance(known := versions[-1].state, Known) and known.table == table:
+            if known.table.file != table.file:
+                self._refreshed.add(table.id)
             versions[-1].state = Known(table)
+
+    def take_refreshed(self) -> set[TableId]:
+        """Tables whose records lack what was refreshed since the last call."""
+        taken, self._refreshed = self._refreshed, set()
+        return taken
 
     def note_joined(self, table: TableId, position: Position, number: int) -> bool:
         """The table's newest version, which is of this position, is where it joined; False when it is of another."""

@@ -113,9 +113,9 @@ class SchemaHistory:
 
     def prune(self, timeline: Timeline, committed: Position) -> None:
         """Forget what no restart needs, and erase the records of tables that are gone. Cheap when nothing is: call it at every commit."""
-        gone = timeline.prune(committed)
-        if gone:
-            self.save(timeline, gone)
+        altered = timeline.take_refreshed().union(timeline.prune(committed))
+        if altered:
+            self.save(timeline, sorted(altered))
 
     def lists(self) -> Mapping[str, tuple[TableId, ...]]:
         """The stored lists of tables, by their ids."""

@@ -357,11 +357,11 @@ class _Start:
             )
             raise PositionLostError(message)
         newest_epoch = epoch_of(timeline.newest)
-        stored.epoch = stored.epoch or newest_epoch
+        stored.epoch = stored.epoch or epoch_of(timeline.began) or newest_epoch  # an epoch begins behind all that is saved of it
         committed = stored.sequence
         taken_back = frozenset() if self._server.log_has_statements else frozenset(timeline.take_back(committed))
         altered = set(taken_back)  # saved together with what joins: a start that is killed in between would take nothing back any more
-        self._history.prune(timeline, committed)  # a table that is left out now must join again when it comes back, however this run ends
+        altered.update(timeline.prune(committed))
         now, end = self._positioned_catalog(self._server.now)
         before = {table.id: timeline.current_table(table.id) for table in now}
         begins = other_log or unknown_epoch or progress.epoch < newest_epoch

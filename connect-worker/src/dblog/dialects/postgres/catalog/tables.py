@@ -22,22 +22,13 @@ _LEAVES = "c.relkind = 'r'"
 _ROOTS = "(c.relkind = 'p' OR c.relkind = 'r') AND NOT c.relispartition"
 
 
-_FILES = (
-    "CASE c.relkind WHEN 'r' THEN c.relfilenode::bigint ELSE (WITH RECURSIVE tree (number) AS (SELECT c.oid UNION ALL "
-    "SELECT i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number) "
-    "SELECT pg_catalog.hashtext(pg_catalog.string_agg(f.relfilenode::text, ',' ORDER BY f.oid))::bigint "
-    "FROM tree JOIN pg_catalog.pg_class f ON f.oid = tree.number WHERE f.relkind = 'r') END"
-)
-
-
-def tables_sql(*, by_root: bool, files: bool = False) -> str:
-    """(number, schema, name, replica identity, comment, whether it is partitioned, 0) of every table whose rows are logged. ``by_root``: rows of partitions
-    come under the name of the partitioned table (publish_via_partition_root), else under their own. ``files``: instead of 0 what is another number once the
-    server has written all rows anew, into another file or, of a partitioned table, some of its files.
+def tables_sql(*, by_root: bool) -> str:
+    """(number, schema, name, replica identity, comment, whether it is partitioned, its file or 0) of every table whose rows are logged. ``by_root``: rows of
+    partitions come under the name of the partitioned table (publish_via_partition_root), else under their own.
     """
     return (
         "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class'), c.relkind = 'p', "
-        f"{_FILES if files else '0'} "
+        "c.relfilenode::bigint "
         "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
         f"WHERE {_ROOTS if by_root else _LEAVES} AND c.relpersistence = 'p' "
         "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"

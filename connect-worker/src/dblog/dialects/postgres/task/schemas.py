@@ -383,10 +383,17 @@ def _known_column(seen: Column, before: Table, now: Table | None) -> Column:
 
 
 def _nullable_once(now: Table, before: Table) -> Table:
-    """As it is now, in a stretch of the log that is older: a column that is new there may have taken NULL until all its rows had a value."""
-    known = {column.name for column in before.columns} | set(now.key)
-    columns = tuple(column if column.name in known else replace(column, nullable=True) for column in now.columns)
-    return replace(now, columns=columns)
+    """As it is now, in a stretch of the log that is older: a column may have taken NULL there until all its rows had a value. One that was added with a
+    value in every row has not.
+    """
+    known = {column.name: column for column in before.columns}
+
+    def may_be_null(column: Column) -> bool:
+        if column.name in now.key:
+            return False
+        return known[column.name].nullable if column.name in known else not (column.filled or column.has_default)
+
+    return replace(now, columns=tuple(replace(column, nullable=column.nullable or may_be_null(column)) for column in now.columns))
 
 
 def _same_types(before: tuple[Column, ...], after: tuple[Column, ...]) -> bool:

@@ -197,7 +197,7 @@ class Session:
         """Every table that ``include`` accepts, and those of these numbers, by number, as one snapshot of the catalog shows them."""
         self.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", doing="reading the catalog")
         try:
-            found = self.query(catalog.tables_sql(by_root=self.by_root, files=True), doing="listing the tables")
+            found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
             wanted = [row for row in found if row[0] in numbers or include(TableId(row[1], row[2]))]
             chosen = [row[0] for row in wanted]
             columns_sql = catalog.columns_sql(self.publication, version=self.version)
