@@ -41,6 +41,7 @@ _ASKED_LIMIT_S = 10.0
 _UNANSWERED_S = 3 * _ASKED_LIMIT_S
 _KEY_SHOWN_BYTES = 120
 _UNPROVED = "it was acknowledged without an offset"
+"""So it may be in no log: see ``_librdkafka.UNPROVED``."""
 
 
 class TopicReplacedError(DefiniteError):
@@ -417,9 +418,6 @@ class CompactedLog:
                 "linger.ms": "0",
                 "delivery.timeout.ms": str(_DELIVERY_TIMEOUT_MS),
                 "batch.num.messages": "1",  # a broker that refuses a record for its size refuses all of its batch
-                # A broker takes the second request of a new producer though it has refused the first one, as where a partition's leader is only coming, and
-                # calls the first one a duplicate when that comes again: acknowledged, and in no log.
-                "max.in.flight": "1",
                 "partitioner": "murmur2_random",
                 "reconnect.backoff.max.ms": "2000",
                 **self._producer_settings,
