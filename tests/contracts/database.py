@@ -78,6 +78,9 @@ class Given(Protocol):
     def purge(self) -> None:
         """Drop the log up to now."""
 
+    def rest(self) -> None:
+        """Have the server log what it would still log by itself."""
+
     def of_another_server(self, offset: OffsetMap) -> OffsetMap:
         """The offset as if it belonged to the log of another server."""
 
@@ -487,17 +490,20 @@ class DatabaseContract:
         self, given: Given, follow: Any, table: TableId
     ) -> None:
         connector = follow(**WATCHED, **NO_DATA).start()
-        connector.until(lambda: connector.task.metrics().get("log_behind_bytes") == 0)
+
+        def at_the_end(since_s: float) -> bool:
+            numbers = connector.task.metrics()
+            found = [numbers.get(name) for name in ("log_behind_bytes", "log_behind_files", "log_stored_behind_files", "log_purged")]
+            return numbers.get("server_log_asked_timestamp_seconds", 0.0) > since_s and found == [0, 0, 0, 0]
+
+        given.rest()
+        rested_s = time.time()
+        connector.until(lambda: at_the_end(rested_s))
 
         given.purge()
         purged_s = time.time()
 
-        def at_the_end() -> bool:
-            numbers = connector.task.metrics()
-            found = [numbers.get(name) for name in ("log_behind_bytes", "log_behind_files", "log_stored_behind_files", "log_purged")]
-            return numbers.get("server_log_asked_timestamp_seconds", 0.0) > purged_s and found == [0, 0, 0, 0]
-
-        connector.until(at_the_end)
+        connector.until(lambda: at_the_end(purged_s))
 
     # ---- Progress
 

@@ -61,6 +61,9 @@ class GivenServer:
     def purge(self) -> None:
         purge_log(self.server)
 
+    def rest(self) -> None:
+        """The binlog has nothing but what is written."""
+
     def of_another_server(self, offset: OffsetMap) -> OffsetMap:
         return {**offset, "dblog_server": "another"}
 

@@ -71,6 +71,10 @@ class GivenPostgres:
     def purge(self) -> None:
         advance_slots(self.server, self.of)
 
+    def rest(self) -> None:
+        """Behind a checkpoint it does not note again for standbys what is under way."""
+        self._run("CHECKPOINT")
+
     def of_another_server(self, offset: OffsetMap) -> OffsetMap:
         return {**offset, "dblog_server": "another/1"}
 

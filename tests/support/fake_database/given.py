@@ -45,6 +45,9 @@ class GivenFake:
     def purge(self) -> None:
         self.server.purge()
 
+    def rest(self) -> None:
+        """Its log has nothing but what is written."""
+
     def of_another_server(self, offset: OffsetMap) -> OffsetMap:
         return {**offset, "server": "another"}
 
