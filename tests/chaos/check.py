@@ -217,7 +217,8 @@ def compare_folded(table: str, old: Folded, fresh: Folded, *, reread: bool = Fal
     problems = [] if reread else [Problem("order", table, text) for text in old.steps_back]
     if fresh.unkeyed or old.unkeyed:
         names = list(fresh.unkeyed[0]) if fresh.unkeyed else []  # columns come and go
-        ever = {repr(_canonical({name: row.get(name) for name in names})) for row in old.unkeyed}
+        written = [*old.unkeyed, *old.rows.values()]  # a row that was written with a key is not written again where the table loses that
+        ever = {repr(_canonical({name: row.get(name) for name in names})) for row in written}
         lost = [row for row in fresh.unkeyed if repr(_canonical(row)) not in ever]
         return problems + few("topic", table, (f"never written: {shown(row)}" for row in lost))
     problems += few("topic", table, _differences(old.rows, fresh.rows, excess))

@@ -241,3 +241,10 @@ def test_a_row_without_a_key_must_have_been_written_once_at_least():
 
     assert not compare_folded("t", Folded(unkeyed=[*rows, {"id": 7}]), Folded(unkeyed=rows))
     assert len(compare_folded("t", Folded(unkeyed=rows), Folded(unkeyed=[{"id": 3}]))) == 1
+
+
+def test_a_row_that_was_written_with_a_key_is_written_though_its_table_has_lost_the_key():
+    old = Folded(rows={(1,): {"id": 1, "gone": 5}}, unkeyed=[{"id": 2}])
+    fresh = Folded(unkeyed=[{"id": 1}, {"id": 2}, {"id": 3}])
+
+    assert [problem.text for problem in compare_folded("t", old, fresh)] == ["never written: {'id': 3}"]
