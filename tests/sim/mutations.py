@@ -415,7 +415,7 @@ MUTATIONS = (
     Mutation(
         "rewritten tables are not dumped again",
         f"{READERS}dumping:Dumping.tables_changed",
-        "if rewritten and self._options.redumps:",
+        "if rewritten:",
         "if False:",
         1000,
     ),
