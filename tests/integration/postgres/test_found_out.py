@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import psycopg2
 import pytest
@@ -22,21 +21,7 @@ from dblog.readers.contract import TaskContext
 from stack import Postgres
 from structlog.testing import capture_logs
 from support.postgres_begun import ATTACH, BY_ROOT, FILLED, OFTEN, ROOT_ONLY, SELDOM, Begun, renamed, together
-from support.postgres_follower import ROOT, PostgresFollower, drop_slots
-
-
-@pytest.fixture
-def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
-    yield postgres_database
-    drop_slots(postgres, postgres_database)
-
-
-@pytest.fixture
-def begun(postgres: Postgres, database: str) -> Iterator[Begun]:
-    made = Begun(postgres, database)
-    yield made
-    for follower in made.followers:
-        follower.task.stop()
+from support.postgres_follower import ROOT, PostgresFollower
 
 
 @pytest.mark.parametrize(

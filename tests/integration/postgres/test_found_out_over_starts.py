@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import psycopg2
 import pytest
 from dblog.core.dumprequests import INITIAL
@@ -14,7 +12,7 @@ from dblog.model import TableId
 from stack import Postgres
 from structlog.testing import capture_logs
 from support.postgres_begun import BY_ROOT, OFTEN, ROOT_ONLY, SELDOM, Begun, logged, renamed, together, wait_for_line
-from support.postgres_follower import ROOT, PostgresFollower, drop_slots
+from support.postgres_follower import ROOT, PostgresFollower
 
 T = ("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
 NAMES = {"table.include.list": "public.t,public.t2,public.a,public.n,public.marks"}
@@ -24,23 +22,18 @@ NEW_NAMES = pytest.mark.parametrize("new", ["t2", "a"])
 """Behind the old name in their order, and in front of it."""
 
 
-@pytest.fixture
-def database(postgres: Postgres, postgres_database: str) -> Iterator[str]:
-    yield postgres_database
-    drop_slots(postgres, postgres_database)
+def start_that_fails(follower: PostgresFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the history, and does not come to the catalog."""
 
+    def connection_lost(_: PostgresServer) -> None:
+        message = "the connection is lost"
+        raise TransientError(message)
 
-@pytest.fixture
-def begun(postgres: Postgres, database: str) -> Iterator[Begun]:
-    made = Begun(postgres, database)
-    yield made
-    for follower in made.followers:
-        follower.task.stop()
-
-
-def connection_lost(_: PostgresServer) -> None:
-    message = "the connection is lost"
-    raise TransientError(message)
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresServer, "now", connection_lost)
+        follower.task = follower.new_task()
+        with pytest.raises(TransientError, match="is lost"):
+            follower.start()
 
 
 def killed_once_found(follower: PostgresFollower, *statements: str) -> None:
@@ -105,11 +98,7 @@ def test_deletes_of_a_table_whose_name_another_one_has_by_now_come_over_a_kill_a
     )
     follower.offset = offset
 
-    with monkeypatch.context() as patch:
-        patch.setattr(PostgresServer, "now", connection_lost)
-        follower.task = follower.new_task()
-        with pytest.raises(TransientError, match="is lost"):
-            follower.start()
+    start_that_fails(follower, monkeypatch)
     follower.restart()
 
     follower.until_caught_up()
@@ -351,11 +340,7 @@ def test_deletes_of_a_table_that_was_made_again_come_over_a_kill_and_a_start_tha
     follower.sql("DELETE FROM t WHERE id = 2")
     follower.offset = offset
     if fails:
-        with monkeypatch.context() as patch:
-            patch.setattr(PostgresServer, "now", connection_lost)
-            follower.task = follower.new_task()
-            with pytest.raises(TransientError, match="is lost"):
-                follower.start()
+        start_that_fails(follower, monkeypatch)
 
     follower.restart()
 

@@ -418,8 +418,7 @@ class Timeline:
                 version
                 for at, version in enumerate(versions)
                 if version.position < committed
-                or (at == 0 and version.position == committed and FOUND_OUT not in version.note)
-                or (at == 0 and version.note.get(JOINED))
+                or (at == 0 and (version.note.get(JOINED) or (version.position == committed and FOUND_OUT not in version.note)))
             ]
             if len(kept) == len(versions):
                 continue

@@ -146,6 +146,8 @@ class CompactedLog:
     def _open(self, deadline: float) -> None:
         self._stopping = threading.Event()
         self._failure = None
+        self._under_way.clear()
+        self._timed_out_s, self._answered_since_s = 0.0, None
         consumer = self._consumer = self._new_consumer()
         self._producer = self._new_producer()
         admin = self._admin = self._new_admin()
@@ -264,7 +266,7 @@ class CompactedLog:
 
     def _send_later(self, later: _Later) -> None:
         def delivered(failure: KafkaError | None, message: Message) -> None:
-            error = failure or (None if (message.offset() or 0) >= 0 and message.offset() is not None else _UNPROVED)
+            error = failure or (_UNPROVED if message.offset() is None else None)
             with self._moved:
                 if self._under_way.get(later.number, (None, 0.0))[0] is not later:
                     return  # it has been sent again, by another producer

@@ -5,7 +5,7 @@ Source of the rule: KIP-158; the rules themselves are config/topic_creation.py's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
@@ -22,7 +22,6 @@ log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 30.0
 _ANSWER_S = 0.1
-_LEADERS_S = 5.0
 _TOPICS_NAMED_MAX = 20
 
 CALL_TOPICS_MAX = 100
@@ -69,33 +68,15 @@ class TopicCreator:
         if created:
             log.info("topics created", topics=created[:_TOPICS_NAMED_MAX], count=len(created))
 
-    def are_led(self, topics: Collection[str]) -> bool:
-        """Whether the brokers answer, and each partition of these topics has its leader and all of its replicas: then they would take a record."""
-        try:
-            found = self._client().list_topics(timeout=_LEADERS_S).topics
-        except KafkaException:
-            return False
-        return all(
-            topic in found
-            and bool(found[topic].partitions)
-            and all(
-                partition.leader >= 0 and len(partition.isrs) == len(partition.replicas) for partition in found[topic].partitions.values()
-            )
-            for topic in topics
-        )
-
-    def _client(self) -> AdminClient:
+    def _asked(self, rules: Mapping[str, TopicRule]) -> dict[str, Future[None]]:
         if self._admin is None:
             with files_in_memory(self._settings) as settings:
                 self._admin = AdminClient({"log_level": 2, **settings})
-        return self._admin
-
-    def _asked(self, rules: Mapping[str, TopicRule]) -> dict[str, Future[None]]:
         new = [
             NewTopic(topic, num_partitions=rule.partitions, replication_factor=rule.replication_factor, config=dict(rule.settings))
             for topic, rule in rules.items()
         ]
-        made: dict[str, Future[None]] = self._client().create_topics(new, request_timeout=TIMEOUT_S)
+        made: dict[str, Future[None]] = self._admin.create_topics(new, request_timeout=TIMEOUT_S)
         return made
 
     def _is_new(self, topic: str, answer: Future[None]) -> bool:

@@ -46,6 +46,7 @@ from dblog.core.retries import Retries, RetryPolicy, gave_up
 from dblog.core.signals import Signal
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.failures import explained
+from dblog.kafka.leaders import are_led
 from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap, TableId
@@ -426,7 +427,7 @@ class Supervisor:
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
             stop=self._stop,
         )
-        return _Run(task, sender, writer, topics, self._step_traces(order, worker), Unacknowledged(topics.are_led))
+        return _Run(task, sender, writer, topics, self._step_traces(order, worker), Unacknowledged(partial(are_led, admin_settings)))
 
     def _step_traces(self, order: StartOrder, worker: WorkerConfig) -> StepTraces | None:
         """Of one run; None where nobody asks for traces. The packages are an extra, so they are imported here."""

@@ -114,9 +114,14 @@ def _converted(before: Table, after: Table) -> str | None:
     old = {column.name: column for column in before.columns}
     for column in after.columns:
         known = old.get(column.name, column)
-        if (known.type, known.length, known.type_text) != (column.type, column.length, column.type_text):
+        if type_of(known) != type_of(column):
             return f"column {column.name} was {known.type_text} and is {column.type_text}, and its values may have been converted"
     return None
+
+
+def type_of(column: Column) -> tuple[str, int | None, str]:
+    """What ALTER TYPE changes."""
+    return column.type, column.length, column.type_text
 
 
 def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:

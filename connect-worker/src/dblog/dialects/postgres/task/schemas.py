@@ -11,7 +11,7 @@ from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Position, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
-from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten
+from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten, type_of
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
@@ -74,9 +74,8 @@ class PostgresSchemas:
                 self._number(table.number, table_id)
                 self._newest[table.number] = table
             if not has_its_name and self._context.includes(table_id):
-                self._connections.doubts.add(
-                    table_id
-                )  # dropped, or it has another name: the log tells of that with a next row, which may never come
+                # Dropped, or it has another name: the log tells of that with a next row, which may never come.
+                self._connections.doubts.add(table_id)
         self._compare(tables)
         self._looked_at = sequence_of(epoch=self._epoch, lsn=self._log_end())
 
@@ -398,8 +397,8 @@ def _nullable_once(now: Table, before: Table) -> Table:
 
 def _same_types(before: tuple[Column, ...], after: tuple[Column, ...]) -> bool:
     """Whether no column has another type, as far as they go by the same names."""
-    types = {column.name: (column.type, column.length, column.type_text) for column in before}
-    return all(types.get(column.name, of_it) == of_it for column in after for of_it in [(column.type, column.length, column.type_text)])
+    types = {column.name: type_of(column) for column in before}
+    return all(types.get(column.name, type_of(column)) == type_of(column) for column in after)
 
 
 def _other_key(known: Table, relation: Relation) -> bool:

@@ -1,0 +1,31 @@
+"""Whether the brokers would take a record: who waits for them asks that before it calls its own client the culprit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from dblog.config.named_files import files_in_memory
+
+_ANSWER_S = 5.0
+
+
+def are_led(settings: Mapping[str, Any], topics: Collection[str]) -> bool:
+    """Whether the brokers answer, and each partition of these topics has its leader and all of its replicas. ``settings`` are librdkafka's, for the admin
+    client, files as ``NamedFile``.
+    """
+    with files_in_memory(settings) as given:
+        client = AdminClient({"log_level": 2, **given})
+    try:
+        found = client.list_topics(timeout=_ANSWER_S).topics
+    except KafkaException:
+        return False
+    return all(
+        topic in found
+        and bool(found[topic].partitions)
+        and all(partition.leader >= 0 and len(partition.isrs) == len(partition.replicas) for partition in found[topic].partitions.values())
+        for topic in topics
+    )
