@@ -143,6 +143,13 @@ FLEET = Board(
             alert="DblogConnectorFailed",
         ),
         Panel(
+            title="Warnings",
+            description="How many stand for a connector; the list warnings of its status has the sentences.",
+            queries=((f"max by (namespace, job, connector) (dblog_connector_warnings{{{_CONNECTOR}}}) > 0", "{{job}} {{connector}}"),),
+            kind="table",
+            alert="DblogConnectorWarnings",
+        ),
+        Panel(
             title="Versions",
             description="More than one during an upgrade only.",
             queries=((f"count by (namespace, job, version) (dblog_build_info{_IN_GROUP})", "{{job}} {{version}}"),),

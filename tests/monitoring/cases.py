@@ -118,6 +118,10 @@ def _workers(made: _Cases) -> None:
     made.silent("DblogCertificateExpires", "fifteen days are left", {expiry: flat(15 * 86400)})
     made.fires("DblogCertificateExpires", "it has ended", {expiry: flat(60)})
 
+    warnings = 'dblog_connector_warnings{connector="shop",instance="a",job="worker"}'
+    made.fires("DblogConnectorWarnings", "a warning stands for an hour", {warnings: flat(2)}, at="1h")
+    made.silent("DblogConnectorWarnings", "it is withdrawn within a quarter of an hour", {warnings: step(2, 60, 0)}, at="1h")
+
     state = 'dblog_connector_state{connector="shop",instance="a",job="worker",state="%s"}'
     made.fires("DblogConnectorFailed", "it is FAILED for six minutes", {state % "failed": flat(1)}, at="6m")
     made.silent("DblogConnectorFailed", "it is FAILED for four minutes", {state % "failed": flat(1)}, at="4m")

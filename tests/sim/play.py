@@ -30,6 +30,7 @@ from dblog.model import Batch, OffsetMap, TableId
 from dblog.readers import chunk, interleaved, leaving, sharing, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
+from dblog.readers.standing_warnings import StandingWarnings
 from sim.beginnings import Beginning, begin, beginning_of
 from sim.dialect import Chances, Revision, SimConnector, SimRecords, SimServer, ViolationError
 from sim.source import CAPTURED, DDL, KEYS_MAX, SURROGATE, Source, is_chosen, key_index, key_of, names_of
@@ -287,7 +288,7 @@ class Play:
         """A run from the stored offset."""
         self.runs += 1
         options = self.options = options_of(*self.limits, f"r{self.runs}", read_only=self.read_only, redumps=self.redumps)
-        start = starting._Start(self.connector, self.server, self.history, options, SETTINGS, CLOCK)  # type: ignore[arg-type]  # noqa: SLF001
+        start = starting._Start(self.connector, self.server, self.history, options, SETTINGS, CLOCK, StandingWarnings())  # type: ignore[arg-type]  # noqa: SLF001
         beginning = start.beginning(self.stored, list(self.requests.values()))
         HUB.note(f"run {self.runs} begins at {beginning.progress}")
         self.running = Running(

@@ -19,6 +19,7 @@ from dblog.readers.history import SchemaHistory
 from dblog.readers.records import Records
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.task import ReaderTask
 from support.history import FakeHistoryLog
 
@@ -93,6 +94,7 @@ class TaskFollower:
     def new_task(self) -> ReaderTask:
         """A task of this connector that has not started; ``config`` may have changed since the last one."""
         parts = self.parts()
+        self.warnings = StandingWarnings()
         return ReaderTask(
             connector=self.name,
             settings=parts.settings,
@@ -101,6 +103,7 @@ class TaskFollower:
             history_of=lambda: SchemaHistory(self.history, server=self.config["topic.prefix"]),
             clock=SystemClock(),
             requests=sorted(self.requests.values(), key=lambda request: request.created_ms),
+            warnings=self.warnings,
             signal_topic=self.signal_topic,
             signal_file=self.signal_file,
         )

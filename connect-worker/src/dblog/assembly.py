@@ -241,6 +241,7 @@ def worker_numbers(
             leader=role.leader,
             generation=role.generation,
             configured=shown.configured,
+            warnings=shown.warnings,
             plugins={name: _plugin_names(plugin) for name, plugin in shown.plugins.items() if plugin is not None},
             certificates=tuple((c.use, c.connector, c.name, c.ends_s) for c in certificates.all()),
             registry_requests=dict(registry.requests) if registry is not None else {},

@@ -237,11 +237,14 @@ def test_a_captured_table_that_the_publication_lacks_while_the_connector_runs_is
         assert said() == []
         (of_one,) = said("ALTER PUBLICATION dbz_publication DROP TABLE u")
         (of_two,) = said("CREATE TABLE a_new_one (id INT PRIMARY KEY)")
+        (standing,) = server.connections.warnings.texts()
         assert said("ALTER PUBLICATION dbz_publication ADD TABLE u, a_new_one", "DROP TABLE t") == []
+        assert server.connections.warnings.texts() == ()
 
     assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."u"; or leave the tables out' in of_one
     assert of_one.endswith("; then, when the transactions that were open at that time have ended, dump those that had been captured")
     assert 'ADD TABLE "public"."a_new_one", "public"."u"' in of_two
+    assert standing == f"the publication lacks captured tables: what is written to them is in no record: {of_two}"
 
 
 def test_a_publication_that_is_dropped_ends_the_task_with_what_helps(postgres: Postgres, database: str) -> None:

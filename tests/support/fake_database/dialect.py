@@ -24,6 +24,7 @@ from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import ChunkRows
 from dblog.readers.contract import Advice, Load, LogSchemas, LogState, Merge, Progress, Reading, TableResolver, TaskContext
 from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, LogRows, Moved, RowsParked, Signals, Statement, Watermarks
+from dblog.readers.standing_warnings import StandingWarnings
 from support.fake_database.database import Entry, FakeDatabase, MarkEntry, RowsEntry, StatementEntry, key_indexes, ordered
 from support.fake_database.image import SOURCE, JsonImage, chunk_image, log_image, source_block
 from support.fake_database.statements import parse
@@ -668,5 +669,5 @@ class FakeSource:
             raise DefiniteError("the offset has no entry of a log")
         return FakeProgress(server=server, number=number, entries=entries, epoch=int(epoch or 0))
 
-    def connect(self, *, again: bool) -> FakeServer:
+    def connect(self, *, again: bool, warnings: StandingWarnings | None = None) -> FakeServer:
         return FakeServer(self.database)

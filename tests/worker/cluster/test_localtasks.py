@@ -54,6 +54,7 @@ def tasks(herder, clock, processes):
         stop_limit_s=1.0,
         restart_max=-1,
         tracks_topics=True,
+        warnings=herder.warnings,
     )
     for name in ("a", "b"):
         made.start(TaskId(name, 0), CONFIG, Target.STARTED)

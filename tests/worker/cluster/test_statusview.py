@@ -13,7 +13,7 @@ def test_the_status_of_a_connector_has_the_numbers_of_its_own_tasks_alone(herder
     tasks = {
         task: SimpleNamespace(metrics={"dump_tables_total": total}, waits=None, state=State.RUNNING) for task, total in numbers.items()
     }
-    view = StatusView(herder.configs, statuses, role=herder.role, connectors=herder.connectors, tasks=tasks)
+    view = StatusView(herder.configs, statuses, role=herder.role, connectors=herder.connectors, tasks=tasks, warnings=herder.warnings)
 
     answer = view.connector_status("a")
 

@@ -36,7 +36,47 @@ def test_status_is_there_at_once_and_becomes_running_with_one_task(worker, name)
     status = worker.wait_for(name, "RUNNING", "RUNNING")
 
     part = {"state": "RUNNING", "worker_id": worker.id, "version": "3.6.3.Final"}
+    warnings = status.pop("warnings")
     assert status == {"name": name, "connector": part, "tasks": [{"id": 0, **part}], "type": "source"}
+    assert isinstance(warnings, list)
+
+
+def warnings_of(worker, name):
+    return worker.status(name)["warnings"]
+
+
+def test_the_status_has_the_warnings_that_the_answer_of_the_request_has_in_its_header(worker, name):
+    answer = worker.create(name, **{"table.inclde.list": "a.b", "database.hostname": "doubtful", "dummy.behaviour": "silent"})
+
+    texts = warnings_of(worker, name)
+    assert "table.inclde.list: no such key; it is ignored. Is table.include.list meant?" in texts
+    assert "no table matches" in texts
+    assert all(f'299 dblog "{text[:100]}' in answer.headers["warning"].replace('\\"', '"') for text in texts)
+
+
+def test_warnings_stand_while_the_connector_is_stopped_and_go_with_the_key(worker, name):
+    worker.create(name, **{"table.inclde.list": "a.b"})
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    worker.client.put(f"/connectors/{name}/stop")
+    worker.wait_for(name, "STOPPED")
+    assert any(text.startswith("table.inclde.list: ") for text in warnings_of(worker, name))
+
+    worker.client.patch(f"/connectors/{name}/config", json={"table.inclde.list": None})
+
+    assert not any(text.startswith("table.inclde.list: ") for text in warnings_of(worker, name))
+
+
+def test_warnings_of_the_task_stand_in_the_status_without_its_secrets_and_are_counted(worker, name):
+    message = {"type": "warnings", "warnings": ["the publication lacks b.c for swordfish", "second"]}
+    worker.create(name, **{"dummy.behaviour": "lines", "dummy.lines": json.dumps(message), "database.password": "swordfish"})
+
+    until(lambda: "second" in warnings_of(worker, name))
+
+    texts = warnings_of(worker, name)
+    assert [text for text in texts if text.startswith("the publication lacks b.c for ") and "swordfish" not in text]
+    listed = worker.client.get("/connectors", params={"expand": "status"}).json()[name]["status"]
+    assert listed["warnings"] == texts
+    assert f'dblog_connector_warnings{{connector="{name}"}} {float(len(texts))}' in worker.client.get("/metrics").text
 
 
 def test_scalars_become_strings_and_the_name_is_trimmed(worker, name):

@@ -25,6 +25,7 @@ from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.producer import record_producer
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.observe.logs import TABLE
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.runtime import supervisor, unacknowledged
 from dblog.runtime.control import Control
 from dblog.runtime.stop import LIMIT_S, Stop
@@ -130,6 +131,8 @@ class World:
         self.start_errors: list[Exception] = []
         self.poll_errors: dict[int, Exception] = {}
         self.tasks: list[CountingTask] = []
+        self.warnings: list[StandingWarnings] = []
+        self.warned_at_start: dict[str, str] = {}
         self.reported: queue.Queue[dict[str, Any]] = queue.Queue()
         self.exit_code: int | None = None
         self._mine, theirs = socket.socketpair()
@@ -138,7 +141,10 @@ class World:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _run(self) -> None:
-        def factory(_order: StartOrder) -> CountingTask:
+        def factory(order: StartOrder) -> CountingTask:
+            self.warnings.append(order.warnings)
+            for key, text in self.warned_at_start.items():
+                order.warnings.raise_warning(key, text)
             task = CountingTask(self)
             self.tasks.append(task)
             return task
@@ -174,6 +180,14 @@ class World:
             message = self.reported.get(timeout=max(0.01, deadline_s - time.monotonic()))
             if message["type"] == "state" and message["state"] == state:
                 return message
+
+    def wait_warnings(self) -> list[str]:
+        """The next list of warnings."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            message = self.reported.get(timeout=max(0.01, deadline_s - time.monotonic()))
+            if message["type"] == "warnings":
+                return list(message["warnings"])
 
     def wait_answer(self, call: int) -> dict[str, Any]:
         """What a call is answered."""
@@ -252,6 +266,33 @@ def world(kafka: Kafka) -> Iterator[World]:
     made = World(kafka)
     yield made
     made.stop()
+
+
+def test_warnings_are_reported_when_they_change_and_an_empty_list_once_the_task_runs(world: World) -> None:
+    world.start()
+    assert world.wait_warnings() == []
+
+    world.warnings[0].raise_warning("a", "table b\udcff is not published")
+    assert world.wait_warnings() == ["table b\\udcff is not published"]
+
+    world.warnings[0].withdraw("a")
+    assert world.wait_warnings() == []
+
+
+def test_warnings_of_a_run_stand_while_the_next_one_starts_and_give_way_to_its_own(world: World) -> None:
+    world.start(**{"errors.max.retries": "-1"})
+    assert world.wait_warnings() == []
+    world.warnings[0].raise_warning("a", "of the first run")
+    assert world.wait_warnings() == ["of the first run"]
+    world.may_start.clear()
+    world.warned_at_start = {"b": "of the second run"}
+
+    world.poll_errors[world.upto + 1] = TransientError("gone")
+    world.upto += 1
+    until(lambda: len(world.warnings) == 2)
+    world.may_start.set()
+
+    assert world.wait_warnings() == ["of the second run"]
 
 
 def test_records_and_tombstones_arrive_with_context_headers_and_the_offset_follows(world: World) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from dblog.clock import Clock
+from dblog.cluster.connectorwarnings import ConnectorWarnings
 from dblog.cluster.decisions import is_stray
 from dblog.cluster.dumprecords import DumpKey
 from dblog.cluster.dumprequesthandler import DumpRequests
@@ -33,6 +34,7 @@ from dblog.cluster.program import TaskProgram
 from dblog.cluster.reconciler import Reconciler
 from dblog.cluster.records import (
     ConfigRecord,
+    ConnectorRecord,
     ConnectorStatusRecord,
     LoggerRecord,
     RestartRecord,
@@ -132,6 +134,7 @@ class Herder:
             self.local_dumps = LocalDumps(
                 self.dumps, send=self.processes.send, leads=lambda: self.role.leads, now_ms=lambda: clock.now_us() // 1000
             )
+        self.warnings = ConnectorWarnings(self.configs, providers=providers)
         self.tasks = LocalTasks(
             processes=self.processes,
             start_orders=StartOrders(
@@ -153,8 +156,11 @@ class Herder:
             restart_max=settings.integer("dblog.task.restart.max"),
             tracks_topics=settings.boolean("topic.tracking.enable"),
             dumps=self.local_dumps,
+            warnings=self.warnings,
         )
-        self.status_view = StatusView(self.configs, self.statuses, role=self.role, connectors=self.connectors, tasks=self.tasks)
+        self.status_view = StatusView(
+            self.configs, self.statuses, role=self.role, connectors=self.connectors, tasks=self.tasks, warnings=self.warnings
+        )
         self.dump_view: DumpView | None = None
         if self.dumps is not None and self.local_dumps is not None:
             self.dump_view = DumpView(self.dumps, self.local_dumps, configs=self.configs, tasks=self.tasks)
@@ -225,6 +231,9 @@ class Herder:
         return {log.topic: log.skipped for log in self._own_logs}
 
     def _on_config_record(self, record: ConfigRecord) -> None:
+        self.warnings.config_changed()
+        if isinstance(record, ConnectorRecord) and record.properties is None:
+            self.warnings.forget(record.name)
         self.loop.post(lambda: self._take_config_record(record))
 
     def _on_status_record(self, record: StatusRecord) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from dblog.clock import Clock
+from dblog.cluster.connectorwarnings import ConnectorWarnings
 from dblog.cluster.decisions import Fail, Phase, TaskActual, after_death
 from dblog.cluster.eventloop import RETRY_S, EventLoop
 from dblog.cluster.localdumps import LocalDumps
@@ -22,6 +23,7 @@ from dblog.cluster.startorder import StartOrders
 from dblog.cluster.statuswriter import StatusWriter
 from dblog.cluster.stores import OffsetStore, StatusStore
 from dblog.errors import DefiniteError, TransientError
+from dblog.readers.standing_warnings import COUNT_MAX
 
 _log = structlog.get_logger("dblog.cluster.herder")
 
@@ -69,6 +71,7 @@ class LocalTasks:
         restart_max: int,
         tracks_topics: bool,
         dumps: LocalDumps | None = None,
+        warnings: ConnectorWarnings,
     ) -> None:
         self.startups = self.startup_failures = 0
         """Since this worker began."""
@@ -84,6 +87,7 @@ class LocalTasks:
         self._restart_max = restart_max
         self._tracks_topics = tracks_topics
         self._dumps = dumps
+        self._warnings = warnings
         self.restarts: Counter[tuple[TaskId, str]] = Counter()
         """Starts after the first one, by reason, since this worker began."""
         self.failures: Counter[TaskId] = Counter()
@@ -165,6 +169,7 @@ class LocalTasks:
         """Forget them: the lease has ended their processes, or does so now; the next leader reports what became of the tasks."""
         self._restarting.clear()
         self._waiting_for_offsets.clear()
+        self._warnings.abandon()
         if self._dumps is not None:
             self._dumps.abandon()
         for unit in self.all():
@@ -293,6 +298,8 @@ class LocalTasks:
             case {"type": "metrics", "values": dict(values)}:
                 unit.reported_s = self._clock.now_us() / 1_000_000
                 unit.metrics = {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}
+            case {"type": "warnings", "warnings": list(texts)}:
+                self._warnings.reported(unit.id.connector, unit.config, [unit.hide(str(text)) for text in texts[: COUNT_MAX + 1]])
             case {"type": "dumps" | "dump_checked"} if self._dumps is not None:
                 self._dumps.take(run, message)
 

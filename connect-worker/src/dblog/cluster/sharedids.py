@@ -38,6 +38,17 @@ def shared_reader(
     return None
 
 
+def shared_readers(configs: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]) -> dict[str, str]:
+    """Return what ``shared_reader`` says of each connector, in one pass over all of them."""
+    alike: dict[tuple[str, str, str, str], dict[str, Mapping[str, str]]] = {}
+    for name, config in configs.items():
+        if (reader := _reader(config)) is not None:
+            alike.setdefault(reader, {})[name] = config
+    groups = [group for group in alike.values() if len(group) > 1]
+    found = {name: shared_reader(name, config, group, is_stopped=is_stopped) for group in groups for name, config in group.items()}
+    return {name: text for name, text in found.items() if text is not None}
+
+
 def slot_left(config: Mapping[str, str | None]) -> str | None:
     """A sentence for the replication slot that a deleted connector leaves at its server, and how to drop it; None where the log is not read by one."""
     reader = _reader(config)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dblog.cluster.answers import connector_type, status_answer, unassigned
+from dblog.cluster.connectorwarnings import ConnectorWarnings
 from dblog.cluster.localconnectors import LocalConnectors
 from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.records import State, Status, TaskId
@@ -31,20 +32,32 @@ class Snapshot:
     """All connectors of the group, and how many tasks each should have."""
     plugins: dict[str, Plugin | None]
     """What each of them is, None where its class is none of this worker's."""
+    warnings: dict[str, int]
+    """How many stand for each connector that runs here."""
 
 
 class StatusView:
     """The statuses of the topic, with what only the worker that runs a task knows of it."""
 
-    def __init__(self, configs: ConfigStore, statuses: StatusStore, *, role: Role, connectors: LocalConnectors, tasks: LocalTasks) -> None:
+    def __init__(
+        self,
+        configs: ConfigStore,
+        statuses: StatusStore,
+        *,
+        role: Role,
+        connectors: LocalConnectors,
+        tasks: LocalTasks,
+        warnings: ConnectorWarnings,
+    ) -> None:
         self._configs = configs
         self._statuses = statuses
         self._role = role
         self._connectors = connectors
         self._tasks = tasks
+        self._warnings = warnings
 
     def connector_status(self, name: str) -> dict[str, Any] | None:
-        """STATUS of a connector and its tasks, None when nothing is known."""
+        """STATUS of a connector and its tasks, with the warnings that stand, a field that Connect does not have; None when nothing is known."""
         view = self._configs.view(name)
         connector = self._statuses.connector(name)
         tasks = {number: self._with_reason(TaskId(name, number), status) for number, status in self._statuses.tasks(name).items()}
@@ -55,7 +68,8 @@ class StatusView:
             connector = unassigned(self._role.worker_id, self._role.generation)
         found = {number: self._tasks.get(TaskId(name, number)) for number in tasks}
         metrics = {number: task.metrics for number, task in found.items() if task is not None}
-        return status_answer(name, connector, tasks, connector_type(view.config if view is not None else None), metrics)
+        answer = status_answer(name, connector, tasks, connector_type(view.config if view is not None else None), metrics)
+        return {**answer, "warnings": list(self._warnings.of(name))}
 
     def task_status(self, task: TaskId) -> Status | None:
         """The newest status of a task, None when nothing is known."""
@@ -77,8 +91,9 @@ class StatusView:
         for (task_id, reason), count in list(self._tasks.restarts.items()):
             if task_id in restarts:
                 restarts[task_id][reason] = count
+        connectors = self._connectors.states()
         return Snapshot(
-            connectors=self._connectors.states(),
+            connectors=connectors,
             tasks={task.id: task.state for task in tasks},
             metrics={task.id: task.metrics for task in tasks},
             task_classes={task.id: task.config for task in tasks},
@@ -88,6 +103,7 @@ class StatusView:
             failures={task.id: self._tasks.failures[task.id] for task in tasks},
             configured={name: len(view.tasks) for name, view in views.items()},
             plugins={name: find_connector(view.config.get("connector.class")) for name, view in views.items()},
+            warnings={name: len(self._warnings.of(name)) for name in connectors},
         )
 
     def configurations(self) -> dict[str, Mapping[str, str]]:

@@ -17,20 +17,19 @@ from typing import Any, TypeVar
 import structlog
 
 from dblog.abort import Abort
+from dblog.cluster.doubts import doubts, written_out
 from dblog.cluster.requests import RequestError, bad_request
-from dblog.config import inline_secrets
 from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
 from dblog.config.hosts import check_hosts
 from dblog.config.infos import config_infos
 from dblog.config.options import Checked, Properties, Settings
-from dblog.config.other_defaults import other_defaults
 from dblog.config.overrides import OverridePolicy
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
 from dblog.config.secret_values import shown_name
 from dblog.config.secrets import secrets_of
-from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
+from dblog.config.unknown_keys import unknown_keys
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.observe.hidden import Hidden, forms_of
@@ -100,8 +99,7 @@ class Validator:
         with self._computing:
             checked, errors, unknown = self._checked_here(plugin, properties, resolution)
             hide_own = hide = hider(resolution, properties, plugin)
-            doubts = describe_unknown(unknown) | without_effect(plugin.options, properties) | other_defaults(plugin.options, properties)
-            warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in doubts.items()]
+            warnings = [hide_own(text) for text in doubts(plugin, properties)]
             if errors.keys() == {"name"} and "name" not in properties:  # a form that is filled in: all else of it is asked about
                 checked = check_connector(plugin.options, {**resolution.values, "name": _UNNAMED}, shown=resolution.placeholders)
         if not checked.errors and errors.keys() <= {"name"}:
@@ -110,8 +108,7 @@ class Validator:
             answered, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             errors |= answered
             warnings += map(hide, found)
-            if keys := inline_secrets.inline_secret_keys(plugin.options, properties):
-                warnings.append(inline_secrets.described(keys, self._providers))
+            warnings += written_out(plugin, properties, self._providers)
         with self._computing:
             errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
             infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors, unknown=unknown)

@@ -14,7 +14,10 @@ from dblog.core.selection import Parts
 from dblog.errors import ConfigError
 from dblog.model import TableId
 
+NO_TABLE = "no table matches the include lists; tables that are created later are captured"
 NAMED_MAX = 20
+_PARTS = ("database", "schema")
+_MEANT = " (is "
 LOOKED_AT_MAX = 10_000
 """Tables that a name is compared with."""
 _CANDIDATES_MAX = 5
@@ -41,15 +44,42 @@ def describe_unmatched_tables(
         )
     ]
     if not unmatched:
-        return [] if names else ["no table matches the include lists; tables that are created later are captured"]
+        return [] if names else [NO_TABLE]
     looking = _Looking(visible())
-    part = "schema" if namespace is Namespace.SCHEMA else "database"
+    part = _PARTS[namespace is Namespace.SCHEMA]
     out = [_sentence(database, table, looking, part) for database, table in unmatched[:NAMED_MAX]]
     if len(unmatched) > NAMED_MAX:
         out.append(f"{len(unmatched) - NAMED_MAX} more names of the include lists match no table")
     if all(database is None and table is not None for database, table in named):
         raise ConfigError({"table.include.list": out})
     return out
+
+
+def matched_meanwhile(texts: Iterable[str], named: Parts, seen: Iterable[TableId]) -> list[str]:
+    """Return those of the sentences whose name matches one of the tables ``seen`` by now."""
+    names = {(table.database.lower(), table.name.lower()) for table in seen}
+    databases = {database for database, _ in names}
+    matched = {NO_TABLE} if names else set()
+    for database, table in named:
+        if database is None:
+            continue
+        if table is None and database.lower() in databases:
+            matched |= {_no_table_of(part, database) for part in _PARTS} | {_no_part(part, database) for part in _PARTS}
+        elif table is not None and (database.lower(), table.lower()) in names:
+            matched.add(_no_table(database, table))
+    return [text for text in texts if text.partition(_MEANT)[0] in matched]
+
+
+def _no_table_of(part: str, database: str) -> str:
+    return f"no table of the {part} {database} matches the include lists; tables that are created later are captured"
+
+
+def _no_part(part: str, database: str) -> str:
+    return f"no {part} with tables that the account sees matches {database}"
+
+
+def _no_table(database: str, table: str) -> str:
+    return f"no table that the account sees matches {database}.{table}"
 
 
 def _sentence(database: str | None, table: str | None, looking: _Looking, part: str) -> str:
@@ -59,11 +89,11 @@ def _sentence(database: str | None, table: str | None, looking: _Looking, part: 
         return f"{table} of table.include.list has no {part} part, so it matches no table: write {members}"
     if table is None:
         if looking.has_database(database):
-            return f"no table of the {part} {database} matches the include lists; tables that are created later are captured"
+            return _no_table_of(part, database)
         meant = looking.nearest_database(database)
-        return f"no {part} with tables that the account sees matches {database}{f' (is {meant} meant?)' if meant else ''}"
+        return f"{_no_part(part, database)}{f'{_MEANT}{meant} meant?)' if meant else ''}"
     meant = looking.nearest_table(database, table)
-    return f"no table that the account sees matches {database}.{table}{f' (is {meant} meant?)' if meant else ''}"
+    return f"{_no_table(database, table)}{f'{_MEANT}{meant} meant?)' if meant else ''}"
 
 
 class _Looking:

@@ -29,6 +29,7 @@ from dblog.readers.reachable import history_client, signal_file, signal_topic
 from dblog.readers.records import Records
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.task import ReaderTask
 
 log = structlog.get_logger(__name__)
@@ -52,6 +53,10 @@ class Order(Protocol):
     @property
     def dumps(self) -> Sequence[DumpRequest]:
         """The dumps that are asked for and have not ended, oldest first."""
+
+    @property
+    def warnings(self) -> StandingWarnings:
+        """Where the run raises what an operator has to know."""
 
     @property
     def worker(self) -> Mapping[str, str]:
@@ -81,7 +86,9 @@ class Parts:
     tables_max: int
 
 
-def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *, task: int) -> Parts:
+def parts_of(
+    config: Mapping[str, str], worker_properties: Mapping[str, str], *, task: int, warnings: StandingWarnings | None = None
+) -> Parts:
     """The parts of a connector's task; ConfigError or DefiniteError when the configuration makes none."""
     class_name = config["connector.class"]
     plugin = find_connector(class_name)
@@ -105,7 +112,7 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
     history_topic = history_topic_of(settings)
 
     def history_of(abort: Abort | None = None) -> SchemaHistory:
-        log = KafkaHistoryLog(client, history_topic, abort=abort)
+        log = KafkaHistoryLog(client, history_topic, abort=abort, warnings=warnings)
         log.ensure_topic()
         return SchemaHistory(log, server=settings.text("topic.prefix"))
 
@@ -125,7 +132,7 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
 
 def source_task(order: Order) -> ReaderTask:
     """The task of a start order; ConfigError or DefiniteError when the configuration makes none."""
-    parts = parts_of(order.config, order.worker, task=order.task)
+    parts = parts_of(order.config, order.worker, task=order.task, warnings=order.warnings)
     for key, sentence in describe_unknown(unknown_keys(parts.options, order.config)).items():
         log.warning("unknown key in the connector's configuration", key=key, reason=sentence)
     for key, sentence in without_effect(parts.options, order.config).items():
@@ -143,6 +150,7 @@ def source_task(order: Order) -> ReaderTask:
         clock=parts.clock,
         tables_max=parts.tables_max,
         requests=order.dumps,
+        warnings=order.warnings,
         signal_topic=parts.signal_topic,
         signal_file=parts.signal_file,
     )

@@ -66,6 +66,11 @@ WORKER_METRICS: tuple[Metric, ...] = (
             "connector",
             "state",
         ),
+        _metric(
+            "connector_warnings",
+            "Warnings that stand for a connector: GET /connectors/NAME/status lists them; from the worker that leads.",
+            "connector",
+        ),
         _metric("connector_tasks_configured", "Tasks that a connector should have.", "connector"),
         _metric(
             "certificate_expiry_timestamp_seconds",

@@ -69,6 +69,8 @@ class WorkerNumbers:
     generation: int = 0
     configured: Mapping[str, int] = field(default_factory=dict)
     """Connectors of the config topic, and how many tasks each should have."""
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    """How many warnings stand for each connector that runs here."""
     plugins: Mapping[str, PluginNames] = field(default_factory=dict)
     """What each of them is."""
     certificates: tuple[tuple[str, str, str, float], ...] = ()
@@ -168,6 +170,8 @@ def _worker(now: WorkerNumbers, families: _Families) -> None:
             add("connector_state", float(each == state), connector, each)
     for connector, tasks in now.configured.items():
         add("connector_tasks_configured", tasks, connector)
+    for connector, count in now.warnings.items():
+        add("connector_warnings", count, connector)
     for use, connector, name, ends_s in now.certificates:
         add("certificate_expiry_timestamp_seconds", ends_s, use, connector, name)
     for result, count in now.registry_requests.items():

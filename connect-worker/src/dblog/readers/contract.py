@@ -21,7 +21,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from dblog.abort import Abort
@@ -40,6 +40,7 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import DumpConnection
 from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, RowsParked, Statement
+from dblog.readers.standing_warnings import StandingWarnings
 
 Merge = Callable[[Column, Column], Column]
 """(known, seen) -> the column to decode with; see ``core.crosscheck.cross_check``."""
@@ -452,6 +453,8 @@ class TaskContext:
     patience: Callable[[Callable[[], Any]], Any]
     """Waits out a server that is away."""
     clock: Clock
+    warnings: StandingWarnings = field(default_factory=StandingWarnings)
+    """What an operator has to know while the task runs."""
     joined: frozenset[TableId] = frozenset()
     """Tables that joined the connector, or its log, while it had a position already, and of which its dump has rows left."""
 
@@ -541,8 +544,10 @@ class Source(Protocol):
     def leaving(self) -> Callable[[], None] | None:
         """What a stop as ordered does once nothing reads: give up what the server keeps for the connector, DblogError where it stays. None: nothing."""
 
-    def connect(self, *, again: bool) -> Server:
-        """Reach the server. ``again``: this configuration has worked before, so an unknown host name counts as passing."""
+    def connect(self, *, again: bool, warnings: StandingWarnings | None = None) -> Server:
+        """Reach the server. ``again``: this configuration has worked before, so an unknown host name counts as passing. ``warnings`` takes what an operator
+        has to know while the task runs; None: nobody reads them.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

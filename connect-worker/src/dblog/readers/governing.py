@@ -17,6 +17,7 @@ from dblog.core.pressure import FREE, OF_SERVER, UNANSWERED_S, Governor, Limit, 
 from dblog.errors import DblogError
 from dblog.observe.numbers import named
 from dblog.readers.contract import LoadWatch, Server
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +42,7 @@ class Governing:
         pace: Callable[[Pace], None],
         stopped: threading.Event,
         clock: Clock,
+        warnings: StandingWarnings | None = None,
     ) -> None:
         self._server = server
         self._limits = {Limit.LOG_RACE: 1.0, Limit.ANSWER: UNANSWERED_S, **limits}
@@ -51,6 +53,7 @@ class Governing:
         self._pace = pace
         self._stopped = stopped
         self._clock = clock
+        self._warnings = warnings or StandingWarnings()
         self._abort = Abort()
         self._connection: LoadWatch | None = None
         self._governor = Governor(limits=self._limits)
@@ -138,8 +141,15 @@ class Governing:
         for limit, why in load.missing.items():
             if limit not in self._missing:
                 log.warning("a limit of dumps cannot be measured in full", limit=f"dblog.dump.limit.{limit}", reason=why)
-        self._missing = load.missing
+        self._missing_are(load.missing)
         return dict(load.measured)
+
+    def _missing_are(self, missing: Mapping[Limit, str]) -> None:
+        for limit in self._missing.keys() - missing.keys():
+            self._warnings.withdraw(f"dump limit {limit}")
+        for limit, why in missing.items():
+            self._warnings.raise_warning(f"dump limit {limit}", f"dblog.dump.limit.{limit} cannot be measured in full: {why}")
+        self._missing = missing
 
     def _decided(self, governor: Governor) -> None:
         before, self._governor = self._governor.pace, governor

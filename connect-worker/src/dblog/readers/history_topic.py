@@ -19,6 +19,7 @@ from dblog.abort import Abort
 from dblog.config.named_files import files_in_memory
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +45,9 @@ once, 350 records and 0.13 s twenty seconds later (all compressed: 5 400 records
 
 POLL_S = 0.1
 
+FORGETS = "history topic forgets"
+"""The key of a standing warning."""
+
 ABORT_REQUEST_S = 10.0
 
 
@@ -58,6 +62,7 @@ class KafkaHistoryLog:
         request_timeout_s: float = 30.0,
         idle_timeout_s: float = 30.0,
         abort: Abort | None = None,
+        warnings: StandingWarnings | None = None,
     ) -> None:
         """``client``: librdkafka properties of the connection (bootstrap.servers, security), files as ``NamedFile``. Connects at first use, not here.
 
@@ -73,6 +78,7 @@ class KafkaHistoryLog:
         self._request_timeout_s = request_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._producers: dict[str, Producer] = {}
+        self._warnings = warnings or StandingWarnings()
 
     def ensure_topic(self) -> bool:
         """Make the topic if it is not there (replication factor: the broker's default); True if it was made now."""
@@ -220,12 +226,15 @@ class KafkaHistoryLog:
         policy = settings["cleanup.policy"].value if "cleanup.policy" in settings else ""
         forgets = [name for name in ("retention.ms", "retention.bytes") if name in settings and settings[name].value != "-1"]
         if "delete" in policy and forgets:
+            remedy = f"kafka-configs --alter --topic {self._topic} --add-config cleanup.policy=compact, or {','.join(forgets)}=-1"
             log.warning(
                 "the schema history topic forgets by age or size; a quiet table would lose its schema",
                 topic=self._topic,
                 settings=forgets,
-                remedy=f"kafka-configs --alter --topic {self._topic} --add-config cleanup.policy=compact, or {','.join(forgets)}=-1",
+                remedy=remedy,
             )
+            text = f"the schema history topic {self._topic} forgets by age or size ({', '.join(forgets)}); a quiet table would lose its schema: {remedy}"
+            self._warnings.raise_warning(FORGETS, text)
 
     def _error(self, what: str, error: KafkaError) -> TransientError | DefiniteError:
         text = f"the schema history topic {self._topic} {what}: {error.str()}"

@@ -19,6 +19,7 @@ from dblog.core.pressure import EASIER_BELOW, SLOWER_FROM
 from dblog.errors import DblogError
 from dblog.model import TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogState, LogWatch, Progress, Server
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +29,9 @@ SHARE_MAX = 0.05
 FRESH_INTERVALS = 3.0
 ANSWER_S = 10.0
 """An answer holds for so many intervals at least, and until the next one can be there: what comes and goes would silence the alerts about it."""
+
+RACE = "log race"
+"""The key of a standing warning."""
 
 ESTIMATES_AGAIN_S = 600.0
 """Tables change while they are dumped, and statistics are made anew."""
@@ -47,6 +51,7 @@ class Watch:
         stopped: threading.Event,
         interval_s: float,
         clock: Clock,
+        warnings: StandingWarnings | None = None,
     ) -> None:
         self._server = server
         self._read = read
@@ -59,6 +64,7 @@ class Watch:
         self._stopped = stopped
         self._interval_s = interval_s
         self._clock = clock
+        self._warnings = warnings or StandingWarnings()
         self._abort = Abort()
         self._connection: LogWatch | None = None
         self._state: tuple[LogState, int] | None = None
@@ -131,11 +137,14 @@ class Watch:
         race = self._race = self._log_race.looked(look)
         near = race.near >= (EASIER_BELOW if self._warned else SLOWER_FROM)
         if near and not self._warned:
-            log.warning(
-                "the server may drop its log before it has been read; dumps give way",
-                behind_bytes=state.behind_bytes,
-                left_s=None if race.left_s is None else round(race.left_s),
+            what = "the server may drop its log before it has been read; dumps give way"
+            left_s = None if race.left_s is None else round(race.left_s)
+            log.warning(what, behind_bytes=state.behind_bytes, left_s=left_s)
+            self._warnings.raise_warning(
+                RACE, f"{what}; let the server keep its log for longer, and look at what keeps the connector from reading"
             )
+        elif not near:
+            self._warnings.withdraw(RACE)
         self._warned = near
 
     def _failed(self, reason: str) -> None:

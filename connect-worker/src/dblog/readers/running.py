@@ -46,12 +46,22 @@ from dblog.readers.schemas import Schemas
 from dblog.readers.signal_file import SignalFile, SignalFileSettings
 from dblog.readers.signal_topic import SignalTopic, SignalTopicSettings
 from dblog.readers.signals import SignalDesk
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.stream import LogStream, StreamOptions
 from dblog.readers.tally import TABLES_MAX, Tally
+from dblog.readers.unmatched import UnmatchedNames
 
 log = structlog.get_logger(__name__)
 
 THREAD_ENDS_TIMEOUT_S = 10.0
+
+LOST = "position lost"
+"""The key of a standing warning, which the end of the dump withdraws."""
+
+
+def key_of_check(text: str) -> str:
+    """Return the key of a standing warning of the server's check."""
+    return f"server: {text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +85,8 @@ class Beginning:
     """What the offset has of the numbers of windows."""
     log_end: Position | None = None
     """Where the log ended, some time since earlier runs have ended."""
+    checked: tuple[str, ...] = ()
+    """What the server's check has warned of."""
     recovery: Mapping[str, float] = field(default_factory=dict)
     """Numbers for metrics: what recovering the schemas took."""
 
@@ -92,10 +104,12 @@ class Running:
         records: Records,
         clock: Clock,
         tables_max: int = TABLES_MAX,
+        warnings: StandingWarnings | None = None,
         signal_topic: SignalTopicSettings | None = None,
         signal_file: SignalFileSettings | None = None,
     ) -> None:
-        """``tables_max``: how many tables and topics have numbers of their own in the metrics."""
+        """``tables_max``: how many tables and topics have numbers of their own in the metrics. ``warnings`` None: nobody reads them."""
+        self._warnings = warnings = warnings or StandingWarnings()
         progress = beginning.progress
         self.server = server
         self._history = history
@@ -113,6 +127,7 @@ class Running:
             stopped=self._stopped,
             patience=patience,
             clock=clock,
+            warnings=warnings,
             joined=frozenset(table for table in beginning.joined if table in left),
         )
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
@@ -195,6 +210,7 @@ class Running:
             stopped=self._stopped,
             interval_s=options.watch_interval_s,
             clock=clock,
+            warnings=warnings,
         )
         self._governs = self._watches or bool(options.dump_limits)
         self._governing = Governing(
@@ -206,6 +222,7 @@ class Running:
             pace=self.dumping.pace,
             stopped=self._stopped,
             clock=clock,
+            warnings=warnings,
         )
         self.desk = DumpDesk(
             interleaver=self.interleaver,
@@ -235,9 +252,13 @@ class Running:
         self.desk.signals = self.signals
         self._channels: list[SignalTopic | SignalFile] = []
         if signal_topic is not None:
-            self._channels.append(SignalTopic(signal_topic, desk=self.signals, interleaver=self.interleaver, stopped=self._stopped))
+            self._channels.append(
+                SignalTopic(signal_topic, desk=self.signals, interleaver=self.interleaver, stopped=self._stopped, warnings=warnings)
+            )
         if signal_file is not None:
-            self._channels.append(SignalFile(signal_file, desk=self.signals, interleaver=self.interleaver, stopped=self._stopped))
+            self._channels.append(
+                SignalFile(signal_file, desk=self.signals, interleaver=self.interleaver, stopped=self._stopped, warnings=warnings)
+            )
         output = LogOutput(
             interleaver=self.interleaver,
             dumping=self.dumping,
@@ -263,6 +284,9 @@ class Running:
                 skips_unreadable=options.skips_unreadable,
                 retry_policy=options.retry_policy,
             ),
+        )
+        self._unmatched = UnmatchedNames(
+            beginning.checked, key_of=key_of_check, named=options.named, schemas=self.schemas, warnings=warnings
         )
         if exchange is not None:
             exchange.wake = self.stream.wake
@@ -339,6 +363,7 @@ class Running:
 
     def metrics(self) -> dict[str, float]:
         """Numbers for the herder."""
+        self._unmatched.look()
         return self._numbers.numbers()
 
     def _left_to_dump(self) -> Dump | None:
@@ -371,6 +396,7 @@ class Running:
         self._source.passed_over(table)
 
     def _dump_done(self, dump: Dump | None) -> None:
+        self._warnings.withdraw(LOST)
         if not self._beginning.ends_after_dump:
             return
         refuse_incomplete(dump)

@@ -161,6 +161,11 @@ class Schemas:
         """Captured tables that exist at the newest position, in order."""
         return sorted(t.id for t in self._timeline.captured_tables())
 
+    def captured_now(self) -> frozenset[TableId]:
+        """Return the captured tables that exist; any thread may ask."""
+        with self._lock:
+            return frozenset(t.id for t in self._timeline.captured_tables())
+
     @property
     def captured_total(self) -> int:
         """How many there are; any thread may ask."""

@@ -22,11 +22,14 @@ import structlog
 from dblog.core.requested import Requests
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.signals import SignalDesk
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
 PREFIX = "file:"
 BYTES_MAX = 1 << 20
+UNREADABLE = "signal file"
+"""The key of a standing warning."""
 """It is emptied as a whole, so it is read as a whole."""
 
 
@@ -41,7 +44,16 @@ class SignalFileSettings:
 class SignalFile:
     """One run's; ``run`` is a thread's work."""
 
-    def __init__(self, settings: SignalFileSettings, *, desk: SignalDesk, interleaver: Interleaver, stopped: threading.Event) -> None:
+    def __init__(
+        self,
+        settings: SignalFileSettings,
+        *,
+        desk: SignalDesk,
+        interleaver: Interleaver,
+        stopped: threading.Event,
+        warnings: StandingWarnings | None = None,
+    ) -> None:
+        self._warnings = warnings or StandingWarnings()
         self._settings = settings
         self._desk = desk
         self._interleaver = interleaver
@@ -61,13 +73,20 @@ class SignalFile:
         while not self._stopped.wait(self._settings.interval_s):
             try:
                 self._look()
-                self._warned = ""
             except FileNotFoundError:
-                pass
+                self._readable()
             except OSError as e:
                 if (reason := e.strerror or type(e).__name__) != self._warned:
                     self._warned = reason
                     log.warning("the file of signals cannot be read", reason=reason)
+                    text = f"the file of signals (signal.file) cannot be read, so no signal in it is carried out: {reason}"
+                    self._warnings.raise_warning(UNREADABLE, text)
+            else:
+                self._readable()
+
+    def _readable(self) -> None:
+        self._warned = ""
+        self._warnings.withdraw(UNREADABLE)
 
     def _look(self) -> None:
         # Not through a link, and no pipe that is waited for.

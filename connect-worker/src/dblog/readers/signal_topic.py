@@ -27,6 +27,7 @@ from dblog.kafka.clientlog import ClientLog
 from dblog.kafka.standstill import Standstill
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.signals import SignalDesk
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,8 @@ POLL_S = 0.5
 ASKED_S = 10.0
 END_ASKED_S = 10.0
 STANDSTILL_S = 30.0
+UNREADABLE = "signal topic"
+"""The key of a standing warning."""
 BACKOFF = Backoff(first_s=0.5, max_s=30.0)
 
 
@@ -52,7 +55,16 @@ class SignalTopicSettings:
 class SignalTopic:
     """One run's; ``run`` is a thread's work."""
 
-    def __init__(self, settings: SignalTopicSettings, *, desk: SignalDesk, interleaver: Interleaver, stopped: threading.Event) -> None:
+    def __init__(
+        self,
+        settings: SignalTopicSettings,
+        *,
+        desk: SignalDesk,
+        interleaver: Interleaver,
+        stopped: threading.Event,
+        warnings: StandingWarnings | None = None,
+    ) -> None:
+        self._warnings = warnings or StandingWarnings()
         self._settings = settings
         self._desk = desk
         self._interleaver = interleaver
@@ -80,6 +92,8 @@ class SignalTopic:
                     reason=reason,
                     delay_s=round(delay_s, 2),
                 )
+                text = f"the topic of signals {self._settings.topic} cannot be read, so no signal in it is carried out: {reason}"
+                self._warnings.raise_warning(UNREADABLE, text)
                 self._stopped.wait(delay_s)
 
     def _read(self) -> None:
@@ -110,6 +124,7 @@ class SignalTopic:
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  its public name
                     raise KafkaException(error)
                 if message is not None:
+                    self._warnings.withdraw(UNREADABLE)
                     reached = self._take(message)
                 self._commit(consumer)
                 if time.monotonic() - asked_s >= END_ASKED_S:

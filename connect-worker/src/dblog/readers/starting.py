@@ -23,6 +23,7 @@ from dblog.core.requested import KeptRequests, Requests, requests_from_text, res
 from dblog.core.takeover import Unfinished
 from dblog.core.timeline import JOINED, Parked, Position, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
+from dblog.core.unmatched_tables import NO_TABLE
 from dblog.errors import DefiniteError, PositionLostError, TransientError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, Source
@@ -30,9 +31,10 @@ from dblog.readers.history import SchemaHistory
 from dblog.readers.offset import UNREPORTED, WINDOWS
 from dblog.readers.options import ReaderOptions
 from dblog.readers.records import Records
-from dblog.readers.running import Beginning, Running
+from dblog.readers.running import LOST, Beginning, Running, key_of_check
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.start import From, StartPlan, may_start_over, start_plan
 
 log = structlog.get_logger(__name__)
@@ -84,9 +86,11 @@ class Starting:
         history_of: Callable[[], SchemaHistory],
         clock: Clock,
         tables_max: int,
+        warnings: StandingWarnings,
         signal_topic: SignalTopicSettings | None = None,
         signal_file: SignalFileSettings | None = None,
     ) -> None:
+        self._warnings = warnings
         self._signal_topic = signal_topic
         self._signal_file = signal_file
         self._tables_max = tables_max
@@ -100,7 +104,7 @@ class Starting:
 
     def prepare(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Running:
         """Connect, check, recover. Raises what the database, Kafka or the configuration make impossible. ``requests``: the dumps that are asked for."""
-        server = self._source.connect(again=offset is not None)
+        server = self._source.connect(again=offset is not None, warnings=self._warnings)
         try:
             options = ReaderOptions.from_settings(
                 self._settings,
@@ -114,7 +118,8 @@ class Starting:
             try:
                 if options.keeps_to_its_tables:
                     options = self._with_its_tables(server, history, options, first=offset is None)
-                beginning = _Start(self._source, server, history, options, self._settings, self._clock).beginning(offset, requests)
+                start = _Start(self._source, server, history, options, self._settings, self._clock, self._warnings)
+                beginning = start.beginning(offset, requests)
                 return Running(
                     server=server,
                     history=history,
@@ -123,6 +128,7 @@ class Starting:
                     records=self._records,
                     clock=self._clock,
                     tables_max=self._tables_max,
+                    warnings=self._warnings,
                     signal_topic=self._signal_topic,
                     signal_file=self._signal_file,
                 )
@@ -153,7 +159,14 @@ class _Start:
     """What is asked of server and history on the way."""
 
     def __init__(
-        self, source: Source, server: Server, history: SchemaHistory, options: ReaderOptions, settings: Settings, clock: Clock
+        self,
+        source: Source,
+        server: Server,
+        history: SchemaHistory,
+        options: ReaderOptions,
+        settings: Settings,
+        clock: Clock,
+        warnings: StandingWarnings,
     ) -> None:
         self._source = source
         self._server = server
@@ -161,6 +174,8 @@ class _Start:
         self._options = options
         self._settings = settings
         self._clock = clock
+        self._warnings = warnings
+        self._checked: list[str] = []
         self._recovery: dict[str, float] = {}
 
     def beginning(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Beginning:
@@ -179,7 +194,7 @@ class _Start:
             except PositionLostError as e:
                 if not may_start_over(mode):
                     raise
-                log.warning("the stored position is lost, dumping again", mode=mode, reason=str(e))
+                self._warn_of_loss("the stored position is lost", mode, e)
                 plan = start_plan("when_needed", None)
                 found = self._begin(plan, epoch_above=epoch_above)
         else:
@@ -200,6 +215,7 @@ class _Start:
             requests_known=known,
             windows=windows if isinstance(windows, int) else 0,
             log_end=found.log_end,
+            checked=tuple(self._checked),
             recovery=self._recovery,
         )
 
@@ -211,8 +227,15 @@ class _Start:
         except PositionLostError as e:
             if not may_start_over(mode):
                 raise
-            log.warning("the stored dump is lost, dumping again", mode=mode, reason=str(e))
+            self._warn_of_loss("the stored dump is lost", mode, e)
             return start_plan("when_needed", None)
+
+    def _warn_of_loss(self, what: str, mode: str, error: PositionLostError) -> None:
+        log.warning("what was stored is lost, dumping again", lost=what, mode=mode, reason=str(error))
+        text = (
+            f"{what}, so all tables are dumped again (snapshot.mode={mode}); rows that were deleted in between stay at consumers: {error}"
+        )
+        self._warnings.raise_warning(LOST, text)
 
     def _listed(self, dump: Dump | None, offset: OffsetMap | None) -> Dump | None:
         """The dump with its tables in a list that is stored, where they are many: the list comes before any offset that refers to it."""
@@ -239,8 +262,15 @@ class _Start:
         table = self._options.watermark_table if watermarks and not self._options.read_only else None
         for warning in self._server.check(tables, watermarks=table, named=self._options.named):
             log.warning("server setting", warning=warning)
+            self._raise_checked(warning)
         for warning in describe_unmatched_columns(self._settings.originals, tables):
             log.warning("list of columns", warning=warning)
+            self._warnings.raise_warning(f"list of columns: {warning}", warning)
+
+    def _raise_checked(self, text: str) -> None:
+        if text not in self._checked:
+            self._checked.append(text)
+        self._warnings.raise_warning(key_of_check(text), text)
 
     def _dump(self, plan: StartPlan, found: _Recovered) -> Dump | None:
         """The dump that goes on, or begins."""
@@ -318,7 +348,8 @@ class _Start:
         self._history.save(timeline, [*timeline.tables(), *dropped], databases={*timeline.databases, *old.databases})
         self._history.begin_epoch(timeline, progress.sequence)
         if not before:
-            log.warning("no table matches the include lists yet; tables that are created later are captured")
+            log.warning(NO_TABLE)
+            self._raise_checked(NO_TABLE)
         log.info("schemas read", tables=len(before), **progress.note())
         return _Recovered(
             progress=progress, timeline=timeline, joined=timeline.joined(), expected=expected, reports=self._reports(), log_end=log_end

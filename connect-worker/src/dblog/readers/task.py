@@ -22,6 +22,7 @@ from dblog.readers.records import Records
 from dblog.readers.running import Running
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.starting import Starting
 from dblog.readers.tally import TABLES_MAX
 
@@ -42,11 +43,12 @@ class ReaderTask:
         clock: Clock,
         tables_max: int = TABLES_MAX,
         requests: Sequence[DumpRequest] = (),
+        warnings: StandingWarnings | None = None,
         signal_topic: SignalTopicSettings | None = None,
         signal_file: SignalFileSettings | None = None,
     ) -> None:
         """``requests``: the dumps that are asked for. ``signal_topic``, ``signal_file``: where signals are read besides. ``tables_max``: how many tables and
-        topics have numbers of their own in the metrics.
+        topics have numbers of their own in the metrics. ``warnings`` takes what an operator has to know while the task runs; None: nobody reads them.
         """
         self._starting = Starting(
             connector=connector,
@@ -57,6 +59,7 @@ class ReaderTask:
             history_of=history_of,
             clock=clock,
             tables_max=tables_max,
+            warnings=warnings or StandingWarnings(),
             signal_topic=signal_topic,
             signal_file=signal_file,
         )

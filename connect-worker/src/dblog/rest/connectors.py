@@ -85,6 +85,7 @@ async def create(request: HttpRequest) -> Response:
     found = await ready(request)
     warned = await _valid(request, found, config)
     _, info = await ask(request, PutConnector(name=name, config=_texts(config), only_new=True, target=target))
+    found.herder.warnings.accepted(name, _texts(config), warned)
     return Answer(await _shown(request, info), status_code=HTTPStatus.CREATED, headers=location(request, name) | warn(name, warned))
 
 
@@ -106,6 +107,7 @@ async def put_config(request: HttpRequest) -> Response:
     found = await ready(request)
     warned = await _valid(request, found, config)
     created, info = await ask(request, PutConnector(name=name, config=_texts(config)))
+    found.herder.warnings.accepted(name, _texts(config), warned)
     headers = warn(name, warned)
     if created:
         return Answer(await _shown(request, info), status_code=HTTPStatus.CREATED, headers=location(request, name) | headers)
@@ -129,6 +131,7 @@ async def patch_config(request: HttpRequest) -> Response:
             if e.status is not HTTPStatus.CONFLICT:
                 raise
         else:
+            found.herder.warnings.accepted(name, _texts(config), warned)
             return Answer(await _shown(request, info), headers=warn(name, warned))
     raise conflict(STALE)
 
@@ -203,12 +206,13 @@ async def _shown(request: HttpRequest, info: Mapping[str, Any]) -> dict[str, Any
 
 
 def with_shown_traces(request: HttpRequest, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """STATUS, as whoever asks may see it."""
+    """STATUS with its warnings, as whoever asks may see it."""
 
     def shown(part: Mapping[str, Any]) -> dict[str, Any]:
         return {**part, "trace": shown_trace(request, name, part["trace"])} if "trace" in part else dict(part)
 
-    return {**answer, "connector": shown(answer["connector"]), "tasks": [shown(task) for task in answer["tasks"]]}
+    warnings = [shown_trace(request, name, text) for text in answer["warnings"]]
+    return {**answer, "connector": shown(answer["connector"]), "tasks": [shown(task) for task in answer["tasks"]], "warnings": warnings}
 
 
 async def _valid(request: HttpRequest, found: Services, config: dict[str, str | None]) -> tuple[str, ...]:

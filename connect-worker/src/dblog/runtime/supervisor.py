@@ -52,6 +52,7 @@ from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap, TableId
 from dblog.observe.numbers import KAFKA_ERRORS, named, parted
 from dblog.ports import OffsetFold
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.runtime.control import Control
 from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetWriter
@@ -117,6 +118,8 @@ class StartOrder:
     generation: int = 0
     dumps: Sequence[DumpRequest] = ()
     """The dumps that are asked for and have not ended, oldest first."""
+    warnings: StandingWarnings = field(default_factory=StandingWarnings)
+    """Where a run raises what an operator has to know while the task runs."""
 
 
 class Desk(Protocol):
@@ -198,6 +201,7 @@ class _Run:
     topics: TopicCreator
     traces: StepTraces | None
     unacknowledged: Unacknowledged
+    warnings: StandingWarnings
     ledger: Ledger = field(default_factory=Ledger)
     dump_moved: bool = False
     moved: bool = False
@@ -223,6 +227,9 @@ class Supervisor:
         self._traces: Traces | None = None
         self._requests: dict[str, DumpRequest] = {}
         self._dumps_reported: list[dict[str, Any]] | None = None
+        self._warnings = StandingWarnings()
+        """Those of the run that runs, or of the last one while the next one starts."""
+        self._warnings_reported: tuple[str, ...] = ()
         self._checks = threading.BoundedSemaphore(CHECKS_MAX)
 
     def run(self) -> int:
@@ -300,7 +307,11 @@ class Supervisor:
         refused |= check_hosts(order.config, worker.settings.items_of("dblog.connector.allowed.hosts"))
         if refused:
             raise ConfigError(refused)
-        task = self._factory(replace(order, dumps=sorted(self._requests.values(), key=lambda request: (request.created_ms, request.id))))
+        requests = sorted(self._requests.values(), key=lambda request: (request.created_ms, request.id))
+        order = replace(order, dumps=requests, warnings=StandingWarnings())
+        if not self._has_run:
+            self._warnings = order.warnings
+        task = self._factory(order)
         run: _Run | None = None
         stored = offset
         try:
@@ -309,6 +320,8 @@ class Supervisor:
                 task.start(offset)
             stored = self._store_start(run, offset)
             self._has_run = True
+            self._warnings = order.warnings
+            self._report_warnings(started=True)
             self._sending_since = time.monotonic(), stored
             self._report_state(None)
             _calm_the_collector()
@@ -427,7 +440,8 @@ class Supervisor:
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
             stop=self._stop,
         )
-        return _Run(task, sender, writer, topics, self._step_traces(order, worker), Unacknowledged(partial(are_led, admin_settings)))
+        unacknowledged = Unacknowledged(partial(are_led, admin_settings))
+        return _Run(task, sender, writer, topics, self._step_traces(order, worker), unacknowledged, order.warnings)
 
     def _step_traces(self, order: StartOrder, worker: WorkerConfig) -> StepTraces | None:
         """Of one run; None where nobody asks for traces. The packages are an extra, so they are imported here."""
@@ -679,6 +693,15 @@ class Supervisor:
             starting=run is None,
         )
         self._control.send({"type": "metrics", "values": values})
+        self._report_warnings()
+
+    def _report_warnings(self, *, started: bool = False) -> None:
+        """Report the warnings that stand, when they are others than were reported last, and once when the task has started: also that there is none."""
+        # A name in them may be a server's bytes that are no UTF-8.
+        texts = tuple(text.encode(errors="backslashreplace").decode() for text in self._warnings.texts())
+        if started or texts != self._warnings_reported:
+            self._warnings_reported = texts
+            self._control.send({"type": "warnings", "warnings": texts})
 
     def _report_state(self, waits: str | None) -> None:
         """The state of a task that runs, with what it waits for, when either is another than was reported last."""

@@ -22,6 +22,7 @@ from dblog.dialects.mysql.wire.log import LogConnection
 from dblog.dialects.mysql.wire.session import ConnectSettings, Session, settings_of
 from dblog.errors import ServerChangedError, TransientError
 from dblog.model import TableId
+from dblog.readers.standing_warnings import StandingWarnings
 
 _IDS_OFFSET = "database.server.id.offset"
 _IDS = 1 << 32
@@ -60,10 +61,13 @@ class Connections:
         *,
         watermark_table: TableId,
         signal_tables: frozenset[TableId] = frozenset(),
+        warnings: StandingWarnings | None = None,
     ) -> None:
+        """``warnings`` takes what an operator has to know while the task runs; None: nobody reads them."""
         self.dialect = dialect
         self.settings = settings
         self.session = session
+        self.warnings = warnings or StandingWarnings()
         self._identity = session.identity
         self._watermark_table = watermark_table
         self._signal_tables = signal_tables

@@ -13,6 +13,7 @@ from dblog.dialects.mysql.task.plans import BinlogPlans
 from dblog.dialects.mysql.task.server import BinlogServer
 from dblog.dialects.mysql.wire.session import settings_of
 from dblog.model import OffsetMap, TableId
+from dblog.readers.standing_warnings import StandingWarnings
 
 
 class BinlogSource:
@@ -55,9 +56,16 @@ class BinlogSource:
         """Read a stored offset."""
         return self.dialect.progress.of_offset(offset)
 
-    def connect(self, *, again: bool) -> BinlogServer:
+    def connect(self, *, again: bool, warnings: StandingWarnings | None = None) -> BinlogServer:
         """Reach the server."""
         session = self.dialect.connect(settings_of(self._settings), again=again)
         return BinlogServer(
-            Connections(self.dialect, self._settings, session, watermark_table=self.watermark_table, signal_tables=self.signal_tables)
+            Connections(
+                self.dialect,
+                self._settings,
+                session,
+                watermark_table=self.watermark_table,
+                signal_tables=self.signal_tables,
+                warnings=warnings,
+            )
         )

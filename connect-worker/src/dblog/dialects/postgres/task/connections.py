@@ -17,6 +17,7 @@ from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
 from dblog.model import TableId
+from dblog.readers.standing_warnings import StandingWarnings
 
 ANSWER_LIMIT_S = 15.0
 """A session that does not answer the simplest question within that time is opened again."""
@@ -47,9 +48,11 @@ def chunk_settings_of(settings: Settings) -> ConnectSettings:
 class Connections:
     """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
 
-    def __init__(self, settings: Settings, session: Session) -> None:
+    def __init__(self, settings: Settings, session: Session, *, warnings: StandingWarnings | None = None) -> None:
+        """``warnings`` takes what an operator has to know while the task runs; None: nobody reads them."""
         self.settings = settings
         self.session = session
+        self.warnings = warnings or StandingWarnings()
         self.identity = session.identity
         """Which server they all have to reach."""
         self.doubts = Doubts()

@@ -17,6 +17,7 @@ from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import connect
 from dblog.dialects.postgres.wire.slot import drop_slot, follow_publication
 from dblog.model import OffsetMap, TableId
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +64,7 @@ class PostgresSource:
         """Read a stored offset."""
         return PostgresProgress.of_offset(offset, database=self._settings.text("database.dbname"))
 
-    def connect(self, *, again: bool) -> PostgresServer:
+    def connect(self, *, again: bool, warnings: StandingWarnings | None = None) -> PostgresServer:
         """Reach the server."""
         session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=again)
         try:
@@ -72,5 +73,8 @@ class PostgresSource:
             session.close()
             raise
         return PostgresServer(
-            Connections(self._settings, session), self.plans, watermark_table=self.watermark_table, signal_tables=self.signal_tables
+            Connections(self._settings, session, warnings=warnings),
+            self.plans,
+            watermark_table=self.watermark_table,
+            signal_tables=self.signal_tables,
         )

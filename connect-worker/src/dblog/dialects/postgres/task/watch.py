@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 
 QUESTION_LIMIT_S = 10.0
 
+UNPUBLISHED = "publication lacks tables"
+"""The key of a standing warning."""
+
 _SLOT_SQL = (
     f"SELECT ({LOG_END_SQL})::text, s.restart_lsn::text, s.confirmed_flush_lsn::text, s.wal_status, s.safe_wal_size, "
     "extract(epoch FROM pg_catalog.clock_timestamp())::float8, pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_slot_wal_keep_size')) "
@@ -83,14 +86,19 @@ class PostgresWatch:
         """A table that it lacks, because it was taken out or is new, is in no message of the log: nothing else shows that."""
         found = follow_publication(self._session, self._publication)
         if found is None or found.all_tables:  # a publication that is gone ends the log, with its own sentence
+            self._connections.warnings.withdraw(UNPUBLISHED)
             return
         lacking = frozenset(table for table in self._session.table_numbers().values() if self._includes(table)) - found.tables
         if lacking and lacking != self._connections.lacking:
-            log.warning(
-                "the publication lacks captured tables: what is written to them is in no record",
-                reason=lacks_tables(self._publication, sorted(lacking))
-                + "; then, when the transactions that were open at that time have ended, dump those that had been captured",
+            what = "the publication lacks captured tables: what is written to them is in no record"
+            reason = (
+                f"{lacks_tables(self._publication, sorted(lacking))}; then, when the transactions that were open at that time have ended, "
+                "dump those that had been captured"
             )
+            log.warning(what, reason=reason)
+            self._connections.warnings.raise_warning(UNPUBLISHED, f"{what}: {reason}")
+        elif not lacking:
+            self._connections.warnings.withdraw(UNPUBLISHED)
         for table in self._connections.lacking - lacking:
             self._connections.doubts.add(table)  # from here on the log has it
         self._connections.lacking = lacking

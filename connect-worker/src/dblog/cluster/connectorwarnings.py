@@ -1,0 +1,95 @@
+"""The warnings that stand for each connector: what its configuration leaves in doubt, and what its task reports.
+
+Doubts are found in the configuration itself, so any worker shows them, also of a connector that does not run. What the database had to say is
+known from the request that gave the configuration, until the task reports its own list; a task that has ended leaves its last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dblog.cluster.doubts import doubts, written_out
+from dblog.cluster.sharedids import shared_readers
+from dblog.cluster.stores import ConfigStore
+from dblog.cluster.validation import hider
+from dblog.config.plugins import find_connector
+from dblog.config.providers import Provider, resolve
+from dblog.readers.standing_warnings import shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Warnings with the configuration that they are about; a task's has one key more."""
+
+    config: Mapping[str, str]
+    texts: tuple[str, ...]
+    by_task: bool = False
+
+
+class ConnectorWarnings:
+    """Those of all connectors. Any thread may call any method: each changes one entry."""
+
+    def __init__(self, configs: ConfigStore, *, providers: Mapping[str, Provider]) -> None:
+        self._configs = configs
+        self._providers = providers
+        self._found: dict[str, _Found] = {}
+        self._doubts: dict[str, _Found] = {}
+        self._shared: Mapping[str, str] | None = None
+
+    def accepted(self, name: str, config: Mapping[str, str], texts: Sequence[str]) -> None:
+        """Keep what was in doubt when a request gave the connector this configuration. A task that runs with it already knows better."""
+        known = self._found.get(name)
+        if known is not None and known.by_task and config.items() <= known.config.items():
+            return
+        shared = self._shared_readers().get(name)
+        self._found[name] = _Found(config, tuple(text for text in texts if text != shared))
+
+    def reported(self, name: str, config: Mapping[str, str], texts: Sequence[str]) -> None:
+        """Take the list of the connector's task, which runs with this configuration; secrets are hidden in it."""
+        self._found[name] = _Found(config, tuple(texts), by_task=True)
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """Return what stands for a connector now, bounded in number and length."""
+        view = self._configs.view(name)
+        if view is None:
+            return ()
+        shared, found = self._shared_readers().get(name), self._found.get(name)
+        texts = [] if shared is None else [shared]
+        texts += self._doubts_of(name, view.config)
+        if found is not None and view.config.items() <= found.config.items():
+            texts += found.texts
+        return shown(texts)
+
+    def config_changed(self) -> None:
+        """Look again at which connectors read one log by one name: a configuration or a target has changed."""
+        self._shared = None
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a connector that is deleted."""
+        self._found.pop(name, None)
+        self._doubts.pop(name, None)
+
+    def abandon(self) -> None:
+        """Drop what tasks have reported: another worker leads, and runs them."""
+        self._found.clear()
+
+    def _doubts_of(self, name: str, config: Mapping[str, str]) -> tuple[str, ...]:
+        known = self._doubts.get(name)
+        if known is None or known.config != config:
+            known = self._doubts[name] = _Found(config, self._doubts_in(config))
+        return known.texts
+
+    def _doubts_in(self, config: Mapping[str, str]) -> tuple[str, ...]:
+        plugin = find_connector(config.get("connector.class"))
+        if plugin is None:
+            return ()
+        # No provider is asked: a secret that nobody has read can be in no sentence.
+        hide = hider(resolve(config, {}), config, plugin)
+        return (*map(hide, doubts(plugin, config)), *written_out(plugin, config, self._providers))
+
+    def _shared_readers(self) -> Mapping[str, str]:
+        shared = self._shared
+        if shared is None:
+            shared = self._shared = shared_readers(self._configs.connector_configs(), is_stopped=self._configs.is_stopped)
+        return shared

@@ -1,0 +1,30 @@
+"""Doubts about a configuration that can be accepted, as far as the configuration alone shows them: nobody is asked.
+
+The answer of POST and PUT reports them once, in its header; the connector's status shows them for as long as the configuration is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dblog.config import inline_secrets
+from dblog.config.other_defaults import other_defaults
+from dblog.config.plugins import Plugin
+from dblog.config.secret_values import shown_name
+from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
+
+
+def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
+    """Return a sentence for each unknown key, each key without effect, and each default that is not Debezium's. Secrets are not hidden yet."""
+    found = (
+        describe_unknown(unknown_keys(plugin.options, properties))
+        | without_effect(plugin.options, properties)
+        | other_defaults(plugin.options, properties)
+    )
+    return [f"{shown_name(name)}: {text}" for name, text in found.items()]
+
+
+def written_out(plugin: Plugin, properties: Mapping[str, str | None], providers: Collection[str]) -> list[str]:
+    """Return one sentence for all secrets that stand in the configuration as they are, if there are any."""
+    keys = inline_secrets.inline_secret_keys(plugin.options, properties)
+    return [inline_secrets.described(keys, providers)] if keys else []

@@ -1,0 +1,34 @@
+"""Withdraws what a start has said of names of the include lists that match no table, once a table of that name is captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dblog.core.selection import Parts
+from dblog.core.unmatched_tables import matched_meanwhile
+from dblog.readers.schemas import Schemas
+from dblog.readers.standing_warnings import StandingWarnings
+
+
+class UnmatchedNames:
+    """Those of one run. ``key_of`` gives the key by which a text was raised."""
+
+    def __init__(
+        self, texts: Sequence[str], *, key_of: Callable[[str], str], named: Parts, schemas: Schemas, warnings: StandingWarnings
+    ) -> None:
+        self._texts = list(texts)
+        self._key_of = key_of
+        self._named = named
+        self._schemas = schemas
+        self._warnings = warnings
+        self._captured_total = schemas.captured_total
+
+    def look(self) -> None:
+        """Withdraw what is not true any more. Asked now and then: it costs nothing while no table comes or goes."""
+        if not self._texts or self._schemas.captured_total == self._captured_total:
+            return
+        captured = self._schemas.captured_now()
+        self._captured_total = len(captured)
+        for text in matched_meanwhile(self._texts, self._named, captured):
+            self._texts.remove(text)
+            self._warnings.withdraw(self._key_of(text))

@@ -1,0 +1,108 @@
+"""The warnings of connectors: doubts about the configuration, what its request was answered, and what the task reports."""
+
+import pytest
+from dblog.cluster.connectorwarnings import ConnectorWarnings
+from dblog.cluster.records import Target
+from dblog.cluster.state import ConnectorView
+from support.worker import connector_config
+
+UNKNOWN = "table.inclde.list: no such key; it is ignored. Is table.include.list meant?"
+
+
+class Configs:
+    """Of connectors that all run."""
+
+    def __init__(self):
+        self.configs = {}
+
+    def view(self, name):
+        config = self.configs.get(name)
+        return None if config is None else ConnectorView(name=name, config=config, target=Target.STARTED, tasks=(), consistent=True)
+
+    def connector_configs(self):
+        return dict(self.configs)
+
+    def is_stopped(self, name):
+        return name not in self.configs
+
+
+@pytest.fixture
+def configs():
+    return Configs()
+
+
+@pytest.fixture
+def warnings(configs):
+    return ConnectorWarnings(configs, providers={})
+
+
+def plain(**config):
+    """A configuration that leaves nothing in doubt but what is given."""
+    return {**connector_config(name="a"), **config}
+
+
+def beyond(warnings, configs, config):
+    """What stands beyond the doubts about a plain configuration."""
+    configs.configs["plain"] = plain()
+    configs.configs["a"] = config
+    warnings.config_changed()
+    usual = set(warnings.of("plain"))
+    return [text for text in warnings.of("a") if text not in usual and "is also that of connector" not in text]
+
+
+def test_a_misspelt_key_stands_without_a_request_and_without_a_task(warnings, configs):
+    config = plain(**{"table.inclde.list": "a.b"})
+
+    assert beyond(warnings, configs, config) == [UNKNOWN]
+
+
+def test_what_a_request_was_answered_stands_until_the_task_reports_its_own(warnings, configs):
+    config = plain()
+    warnings.accepted("a", config, ["no table matches"])
+    assert beyond(warnings, configs, config) == ["no table matches"]
+
+    warnings.reported("a", {**config, "task.class": "x"}, ["the publication lacks captured tables"])
+    assert beyond(warnings, configs, config) == ["the publication lacks captured tables"]
+
+    warnings.reported("a", {**config, "task.class": "x"}, [])
+    assert beyond(warnings, configs, config) == []
+
+
+def test_the_same_configuration_once_more_leaves_what_the_task_reports(warnings, configs):
+    config = plain()
+    warnings.reported("a", {**config, "task.class": "x"}, ["of the task"])
+
+    warnings.accepted("a", config, ["no table matches"])
+
+    assert beyond(warnings, configs, config) == ["of the task"]
+
+
+def test_what_was_found_for_another_configuration_does_not_stand(warnings, configs):
+    config = plain()
+    warnings.reported("a", {**config, "task.class": "x"}, ["of the task"])
+
+    assert beyond(warnings, configs, plain(**{"max.batch.size": "7"})) == []
+
+
+def test_two_connectors_with_one_reader_stand_in_doubt_until_one_is_gone(warnings, configs):
+    configs.configs = {"a": plain(), "b": plain()}
+    warnings.accepted("a", configs.configs["a"], warnings.of("a"))
+    assert [text for text in warnings.of("a") if "is also that of connector b" in text]
+
+    del configs.configs["b"]
+    warnings.config_changed()
+
+    assert not [text for text in warnings.of("a") if "is also that of connector" in text]
+
+
+def test_a_secret_in_a_key_is_hidden_as_in_the_answer_of_the_request(warnings, configs):
+    config = plain(**{"database.password": "swordfish", "swordfish.inclde": "x"})
+
+    assert not [text for text in beyond(warnings, configs, config) if "swordfish" in text]
+
+
+def test_a_connector_that_is_deleted_or_of_another_class_has_none(warnings, configs):
+    configs.configs["b"] = {"connector.class": "org.example.Other"}
+
+    assert warnings.of("gone") == ()
+    assert warnings.of("b") == ()
