@@ -17,7 +17,8 @@ class Topics:
 
     def __init__(self, bootstrap: str, names: Sequence[str]) -> None:
         self._names = list(names)
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._bootstrap = bootstrap
+        self._admin = self._new_admin()
         self._partitions: list[TopicPartition] = []
 
     def records(self) -> int:
@@ -28,11 +29,18 @@ class Topics:
             return 0
         latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         newest = self._admin.list_offsets(dict.fromkeys(self._partitions, latest), request_timeout=TIMEOUT_S)
-        total = 0
+        total, failed = 0, False
         for future in newest.values():
-            with contextlib.suppress(KafkaException, TimeoutError):
+            try:
                 total += future.result(TIMEOUT_S).offset
+            except (KafkaException, TimeoutError):
+                failed = True
+        if failed:  # after a broker's restart a client may ask in vain for ever
+            self._admin = self._new_admin()
         return total
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
 
     def _find(self) -> None:
         with contextlib.suppress(KafkaException):

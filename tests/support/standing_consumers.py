@@ -50,9 +50,16 @@ class StandingProducer(Producer):
         void = {"bootstrap.servers": "127.0.0.1:9", "log_level": "0"}
         self._nowhere = Producer({**settings, **void, **({} if reports else {"delivery.timeout.ms": "0"})}, **named)
         self.stands_still = threading.Event()
+        self.kept_total = 0
+        """Records that were given while it stood still."""
+        self.proves_nothing = threading.Event()
+        """While it is set, records are written, and acknowledged without their offsets."""
 
     def produce(self, *given: Any, **named: Any) -> None:
+        if self.proves_nothing.is_set() and (report := named.get("on_delivery")) is not None:
+            named["on_delivery"] = lambda error, message: report(error, Message(topic=message.topic(), partition=message.partition()))
         if self.stands_still.is_set():
+            self.kept_total += 1
             self._nowhere.produce(*given, **named)
         else:
             super().produce(*given, **named)

@@ -89,11 +89,10 @@ def assemble(
 
     def prepare(stopped: threading.Event) -> str:
         heard = FailuresHeard()
-        admin = admin_client(administration, heard)
-        cluster_id = wait_for_brokers(admin, heard, servers=",".join(settings.items_of("bootstrap.servers")), stopped=stopped)
+        cluster_id = wait_for_brokers(administration, heard, servers=",".join(settings.items_of("bootstrap.servers")), stopped=stopped)
         if not stopped.is_set():
             create = settings.boolean("internal.topics.automatic.creation.enable")
-            ensure_topics(admin, internal_topics(settings), create=create)
+            ensure_topics(admin_client(administration, heard), internal_topics(settings), create=create)
             if registry is not None:
                 registry.start()
         return cluster_id

@@ -151,3 +151,78 @@ def test_another_group_is_looked_for_before_each_term_and_not_before_each_claim(
 
     assert membership.makes_way()
     assert "the worker http://theirs of the group theirs runs the connectors" in membership.standing.problem
+
+
+@pytest.mark.parametrize("answer", [None, KafkaError(KafkaError._TIMED_OUT)])  # noqa: SLF001 - librdkafka's local codes are spelled so
+def test_a_member_whose_claims_have_no_answer_though_another_client_has_them_joins_again(now, answer):
+    consumer, reader = HeldConsumer(), HeldConsumer()
+    membership = member()
+
+    def live() -> None:
+        for _ in range(100):
+            membership.observe(reader)
+            membership.renew(consumer)
+            if answer is not None:
+                membership.on_commit(answer, consumer.commits[-1])
+            membership.require_answers()
+            now[0] += 1.0
+
+    with pytest.raises(KafkaException, match="answered this member nothing"):
+        live()
+    assert 130.0 <= now[0] < 140.0
+
+
+def test_a_member_waits_while_the_brokers_answer_nobody_or_refuse_its_claims(now):
+    consumer = HeldConsumer()
+
+    def away(*_, **__):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    nobody, refused = member(), member()
+    for _ in range(300):
+        nobody.observe(SimpleNamespace(committed=away))
+        nobody.renew(consumer)
+        nobody.require_answers()
+        refused.observe(HeldConsumer())
+        refused.renew(consumer)
+        refused.on_commit(KafkaError(KafkaError.NOT_COORDINATOR), consumer.commits[-1])
+        refused.require_answers()
+        now[0] += 1.0
+
+
+def test_a_member_that_the_group_never_answers_joins_again_and_one_that_stands_by_does_not(monkeypatch, now):
+    monkeypatch.setattr(group, "REOPEN_S", 0.01)
+    monkeypatch.setattr(group, "_POLL_S", 0.0)
+    members, joined_again = [], threading.Event()
+
+    class Member(HeldConsumer):
+        def __init__(self, *settings, **more):
+            super().__init__()
+            self.joins = "partition.assignment.strategy" in settings[0]
+
+        def subscribe(self, *_topics, on_assign, **_callbacks):
+            members.append(self)
+            if len(members) == 2:
+                on_assign(self, [])
+                joined_again.set()
+
+        def poll(self, _timeout_s):
+            now[0] += 0.5
+
+        def unsubscribe(self):
+            pass
+
+        def memberid(self):
+            return ""
+
+    monkeypatch.setattr(group, "Consumer", Member)
+    made = Membership(group="g", topic="c", url="http://here", consumer_settings={}, silence_s=SILENCE_S, heartbeat_s=1.0, rebalance_s=60.0)
+    made.start(on_change=lambda: None, on_lease=lambda _: None, on_revoked=lambda: None)
+    try:
+        assert joined_again.wait(60)
+        stands_by_until_s = now[0] + 1000
+        while now[0] < stands_by_until_s:
+            threading.Event().wait(0.01)
+        assert len(members) == 2
+    finally:
+        made.close()

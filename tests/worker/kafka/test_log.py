@@ -3,6 +3,7 @@
 import threading
 
 import dblog.kafka.log
+import dblog.kafka.writer
 import pytest
 import structlog
 from confluent_kafka import Producer
@@ -10,9 +11,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.admin import TopicWanted, ensure_topics, wait_for_brokers
 from dblog.kafka.failures import FailuresHeard
-from dblog.kafka.fenced import Write
 from dblog.kafka.log import CompactedLog, TopicReplacedError, UnreadableRecordError
 from dblog.kafka.standstill import Standstill
+from dblog.kafka.writer import Write
 from dblog.observe.logs import configure_logs
 from stack import Kafka
 from structlog.testing import capture_logs
@@ -380,7 +381,7 @@ def test_a_reader_that_stands_still_behind_a_brokers_restart_is_replaced(own_fol
 def test_a_writer_that_stands_still_though_the_brokers_answer_is_replaced(kafka, topic, monkeypatch, reports):
     monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
     monkeypatch.setattr("dblog.kafka.log._UNREPORTED_S", 1.0)
-    writers = standing_producers(monkeypatch, dblog.kafka.log, reports=reports)
+    writers = standing_producers(monkeypatch, dblog.kafka.writer, reports=reports)
     log = log_of(kafka, topic, **{"delivery.timeout.ms": "1000", "linger.ms": "0"})
     log.start(limit_s=30)
     try:
@@ -401,7 +402,7 @@ def test_a_writer_that_stands_still_though_the_brokers_answer_is_replaced(kafka,
 
 def test_a_writer_is_kept_while_the_brokers_are_away(own_folder, monkeypatch):
     monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
-    writers = standing_producers(monkeypatch, dblog.kafka.log)
+    writers = standing_producers(monkeypatch, dblog.kafka.writer)
     with started(Kafka(own_folder / "kafka")) as own:
         ensure_topics(AdminClient({"bootstrap.servers": own.bootstrap}), [wanted("t")], create=True)
         log = log_of(own, "t", **{"delivery.timeout.ms": "2000", "linger.ms": "0"})
@@ -481,7 +482,7 @@ def test_waiting_for_brokers_ends_when_it_is_stopped():
     stopped = threading.Event()
     waiting = threading.Thread(
         target=wait_for_brokers,
-        args=(AdminClient({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}), FailuresHeard()),
+        args=({"bootstrap.servers": "127.0.0.1:9"}, FailuresHeard()),
         kwargs={"servers": "127.0.0.1:9", "stopped": stopped},
     )
     waiting.start()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import dblog.kafka.writer
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -32,6 +33,7 @@ from dblog.runtime.stop import LIMIT_S, Stop
 from dblog.runtime.supervisor import StartOrder, Supervisor, why_away
 from stack import Kafka
 from support.servers import started
+from support.standing_consumers import standing_producers
 
 TIMEOUT_S = 120.0
 
@@ -395,6 +397,26 @@ def test_records_that_the_producer_has_forgotten_are_sent_by_another_one(world: 
 
     assert [m.key() for m in world.records(world.topic, 20)] == [b"k%d" % n for n in range(1, 21)]
     assert (len(made), len(world.starts)) == (2, 2)
+
+
+def test_offsets_whose_producer_has_stalled_are_stored_by_another_run_and_the_state_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unacknowledged, "LIMIT_S", 5.0)
+    monkeypatch.setattr(unacknowledged, "AGAIN_S", 0.5)
+    producers = standing_producers(monkeypatch, dblog.kafka.writer)
+    world.start(worker={"offset.flush.timeout.ms": "3000"})
+    world.wait_state("RUNNING")
+    producers[0].stands_still.set()
+    world.upto = 40
+
+    traces = []
+    until(lambda: traces.append(world.wait_state("RUNNING")["trace"] or "") or "no offset has been stored since" in traces[-1])
+    assert world.stored()[-1] == 40
+
+    assert "no answer within" in traces[-1]
+    assert (len(producers), len(world.starts)) == (2, 2)
+    assert producers[0].kept_total == 1, "what waits is one offset, however long"
 
 
 def test_a_definite_error_is_failed_with_its_sentence_and_what_was_sent_is_committed(world: World) -> None:

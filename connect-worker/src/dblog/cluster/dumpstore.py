@@ -13,8 +13,8 @@ from dblog.cluster.dumprecords import DumpKey, DumpStatus, KnownDump, dump_recor
 from dblog.cluster.records import KeyValue
 from dblog.cluster.stores import WRITE_LIMIT_S, MakeLog
 from dblog.core.dumprequests import DumpRequest
-from dblog.kafka.fenced import Write
 from dblog.kafka.log import LogRecord, UnreadableRecordError
+from dblog.kafka.writer import Write
 
 ENDED_KEPT = 100
 """Of each connector."""

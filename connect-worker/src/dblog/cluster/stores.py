@@ -32,8 +32,8 @@ from dblog.cluster.records import (
     topic_use_record,
 )
 from dblog.cluster.state import ConfigState, ConnectorView, StatusState
-from dblog.kafka.fenced import Write
 from dblog.kafka.log import CompactedLog, LogRecord, UnreadableRecordError
+from dblog.kafka.writer import Write
 from dblog.model import OffsetMap
 
 WRITE_LIMIT_S = 30.0

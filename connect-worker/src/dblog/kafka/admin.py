@@ -29,6 +29,7 @@ _log = structlog.get_logger("dblog.kafka.admin")
 
 _CALL_S = 10.0
 _FIRST_CALL_S = 2.0
+_STALLED_S = 30.0
 _FINAL = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -60,12 +61,23 @@ def admin_client(settings: Mapping[str, str], heard: FailuresHeard) -> AdminClie
 
 
 def wait_for_brokers(
-    client: AdminClient, heard: FailuresHeard, *, servers: str, stopped: threading.Event, clock: Callable[[], float] = time.monotonic
+    settings: Mapping[str, str],
+    heard: FailuresHeard,
+    *,
+    servers: str,
+    stopped: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """The cluster's id, as soon as a broker answers; until then one clear line at every other try. Empty when ``stopped`` was set."""
+    """Return the cluster's id, as soon as a broker answers; until then one clear line at every other try. Empty when ``stopped`` was set.
+
+    A client that gets no answer for long is replaced: another one may reach the brokers.
+    """
     failures = 0
-    started_s = clock()
+    started_s = made_s = clock()
+    client = admin_client(settings, heard)
     while not stopped.is_set():
+        if clock() - made_s >= _STALLED_S:
+            made_s, client = clock(), admin_client(settings, heard)
         heard.forget()
         try:
             metadata = client.list_topics(timeout=_FIRST_CALL_S)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
+from dblog.kafka.writer import UNPROVED, Write, failure_of
 
 _TRANSACTION_LIMIT_MS = 30000
 _FENCED = {
@@ -34,14 +34,6 @@ _FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUST
 
 class Overtaken(DblogError):  # noqa: N818  not a failure: the caller decides again
     """Another writer has taken the topic, in the midst of a write perhaps: take it, read it and decide again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A record to write."""
-
-    key: bytes
-    value: bytes | None
 
 
 class _Quiet(ClientLog):
@@ -103,13 +95,13 @@ class FencedWriter:
             raise Overtaken(f"another worker writes the topic {self._topic}")
         deadline = time.monotonic() + limit_s
         written: list[tuple[int, int]] = []
-        errors: list[KafkaError] = []
+        errors: list[KafkaError | str] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            partition, offset = message.partition(), message.offset()
-            if error is not None:
-                errors.append(error)
-            elif partition is not None and offset is not None:
+            failure, partition, offset = failure_of(error, message), message.partition(), message.offset()
+            if failure is not None or partition is None or offset is None:
+                errors.append(failure or UNPROVED)
+            else:
                 written.append((partition, offset))
 
         # Until the commit is known this writer is not used again: the next one fences whatever of it is still on its way.
@@ -122,6 +114,8 @@ class FencedWriter:
             producer.commit_transaction(max(0.1, deadline - time.monotonic()))
         except (BufferError, KafkaException) as e:
             raise self._failure([e.args[0], *errors]) from e
+        if errors:
+            raise self._failure(errors)
         if len(written) < len(writes):
             raise TransientError(f"writing to the topic {self._topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
         self._producer = producer

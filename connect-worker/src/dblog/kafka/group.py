@@ -40,6 +40,8 @@ _LEAVE_S = 2.0
 _CLOSE_S = 10.0
 _ANSWER_SHARE = 0.25
 """Of the silence: a claim that has no answer by then is waited for no longer. Its answer counts all the same if it comes."""
+_STALLED_S = 30.0
+"""So long a client may go without an answer that others get, before another one takes its place."""
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  librdkafka's local codes are spelled so
@@ -132,6 +134,14 @@ class Membership:
         """Of the last claim that was sent: each has its own, so that an answer is taken for no other's."""
         self._released = False
         self._look_from_s = 0.0
+        self._unclaimed_since_s: float | None = None
+        """Since when no claim has had an answer; None where the last one has."""
+        self._unjoined_since_s: float | None = None
+        """Since when the group has told this member nothing; None where it is in the group."""
+        self._read_s = 0.0
+        """When another client last read the group's claim."""
+        self._unread_since_s: float | None = None
+        """Since when that fails."""
         self.rebalances = 0
         """How often the group's coordinator has assigned or taken something, or nothing, here."""
 
@@ -225,6 +235,8 @@ class Membership:
             "enable.auto.commit": "false",
         }
         self._look_from_s = lease_clock_s() + _JOIN_SOON_S
+        self._unclaimed_since_s = self._unread_since_s = None
+        self._unjoined_since_s = lease_clock_s()
         reader = Consumer({**shared, "log_level": "2"})
         consumer = Consumer(
             {
@@ -247,6 +259,9 @@ class Membership:
                 if message is not None and (error := message.error()) is not None:
                     self._on_error(error)
                 self.observe(reader)
+                if self._reader_stalls():
+                    reader = self._instead_of(reader, shared)
+                self.require_answers()
                 makes_way = self.makes_way()
                 if not makes_way:
                     self.renew(consumer)
@@ -259,8 +274,32 @@ class Membership:
             consumer.close()
             reader.close()
 
+    def _reader_stalls(self) -> bool:
+        return self._unread_since_s is not None and lease_clock_s() - self._unread_since_s >= _STALLED_S
+
+    def _instead_of(self, stalled: Consumer, settings: Mapping[str, str]) -> Consumer:
+        _log.warning("the reader of the group's leader stood still; a new one reads on", group=self.group, limit_s=_STALLED_S)
+        self._unread_since_s = None
+        stalled.close()
+        return Consumer({**settings, "log_level": "2"})
+
+    def require_answers(self) -> None:
+        """Raise KafkaException where the member gets no answers and another client gets them: a new one joins. Else it might keep the partition of the group's
+        claims, and nobody would lead.
+        """
+        now_s = lease_clock_s()
+        if now_s - self._read_s >= _STALLED_S / 2:
+            return  # whether the brokers answer is not known
+        claimless_s = 0.0 if self._unclaimed_since_s is None else now_s - self._unclaimed_since_s
+        jobless_s = 0.0 if self._unjoined_since_s is None else now_s - self._unjoined_since_s
+        if claimless_s >= max(_STALLED_S, 2 * self.silence_s) or jobless_s >= self._rebalance_s + _STALLED_S:
+            waited_s = max(claimless_s, jobless_s)
+            reason = f"the group's coordinator has answered this member nothing for {waited_s:.0f} s, though it answers another client"
+            raise KafkaException(KafkaError(KafkaError._FAIL, reason))  # noqa: SLF001  its public name
+
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalances += 1
+        self._unjoined_since_s = None
         consumer.incremental_assign([TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions])
         if partitions:
             # Their records are read elsewhere: this consumer is here to be a member.
@@ -279,6 +318,7 @@ class Membership:
             self._on_revoked()
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._unjoined_since_s = lease_clock_s()
         if partitions:
             self._lost()
 
@@ -317,6 +357,7 @@ class Membership:
         # An answer that comes later than that would give a lease that has ended.
         self._sent = {number: sent for number, sent in self._sent.items() if self._sent_at_s - sent[1] < self.silence_s}
         self._sent[claim.number] = claim, self._sent_at_s
+        self._unclaimed_since_s = self._unclaimed_since_s or self._sent_at_s
         claimed = TopicPartition(self._claim_partition.topic, self._claim_partition.partition, claim.number, claim.metadata())
         try:
             consumer.commit(offsets=[claimed], asynchronous=True)
@@ -326,6 +367,8 @@ class Membership:
     def on_commit(self, error: KafkaError | None, committed: list[TopicPartition]) -> None:
         sent = next((self._sent.pop(each.offset) for each in committed if each.offset in self._sent), None)
         failed = error or next((each.error for each in committed if each.error is not None), None)
+        if failed is None or failed.code() > 0:  # a broker's: librdkafka's own are negative
+            self._unclaimed_since_s = None
         if sent is None:
             return
         if failed is not None:
@@ -346,7 +389,9 @@ class Membership:
             committed = reader.committed([self._claim_partition], timeout=_LOOK_LIMIT_S)[0]
         except KafkaException as e:
             _log.debug("the group's leader cannot be read", group=self.group, reason=str(e))
+            self._unread_since_s = self._unread_since_s or now_s
         else:
+            self._read_s, self._unread_since_s = lease_clock_s(), None
             if committed.error is None:
                 claim = read_claim(committed.offset, committed.metadata)
                 # Nothing of this thread has come between: what is ours now was ours when it was asked.

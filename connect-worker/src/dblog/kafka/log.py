@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import structlog
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
-from dblog.kafka.fenced import FencedWriter, Write
+from dblog.kafka.fenced import FencedWriter
 from dblog.kafka.standstill import Standstill
+from dblog.kafka.writer import NotWrittenError, TopicWriter, Until, Write, failure_of, is_timeout, is_too_large
 
 _log = structlog.get_logger("dblog.kafka.log")
 E = TypeVar("E", bound=BaseException)
@@ -40,8 +41,6 @@ _MISSING_MAX = 3
 _ASKED_LIMIT_S = 10.0
 _UNANSWERED_S = 3 * _ASKED_LIMIT_S
 _KEY_SHOWN_BYTES = 120
-_UNPROVED = "it was acknowledged without an offset"
-"""So it may be in no log: see ``_librdkafka.UNPROVED``."""
 
 
 class TopicReplacedError(DefiniteError):
@@ -115,7 +114,7 @@ class CompactedLog:
         self._admin: AdminClient | None = None
         self._on_record = on_record
         self._consumer: Consumer | None = None
-        self._producer: Producer | None = None
+        self._writer: TopicWriter | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._moved = threading.Condition()
@@ -149,7 +148,7 @@ class CompactedLog:
         self._under_way.clear()
         self._timed_out_s, self._answered_since_s = 0.0, None
         consumer = self._consumer = self._new_consumer()
-        self._producer = self._new_producer()
+        self._writer = self._new_writer()
         admin = self._admin = self._new_admin()
         partitions = self._partitions(consumer, deadline)
         try:
@@ -169,12 +168,12 @@ class CompactedLog:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_STOP_LIMIT_S)
-        if self._producer is not None:
-            self._producer.flush(_STOP_LIMIT_S)
+        if self._writer is not None:
+            self._writer.flush(_STOP_LIMIT_S)
         if self._consumer is not None and (self._thread is None or not self._thread.is_alive()):
             self._consumer.close()
         self._consumer = None
-        self._producer = None
+        self._writer = None
         self._admin = None
         self._thread = None
         with self._moved:
@@ -200,50 +199,31 @@ class CompactedLog:
 
         ``DefiniteError``: a record is larger than the topic takes, now and ever. Records before it may have been written.
         """
-        producer = self._producer
-        if producer is None:
+        writer = self._writer
+        if writer is None:
             raise TransientError(f"the topic {self.topic} is not open")
         deadline = time.monotonic() + limit_s
         reached = dict(self._reached)
-        done: list[tuple[int, int]] = []
-        errors: list[KafkaError | str] = []
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            partition, offset = message.partition(), message.offset()
-            if error is not None or partition is None or offset is None:
-                errors.append(error or _UNPROVED)
-                self._note_timeout(error)
-            else:
-                done.append((partition, offset))
-
-        for write in writes:
-            try:
-                producer.produce(self.topic, key=write.key, value=write.value, on_delivery=delivered)
-            except BufferError as e:
-                raise TransientError(f"writing to the topic {self.topic} failed: {e}") from e
-            except KafkaException as e:
-                raise self._not_written(e.args[0]) from e
-        while len(done) + len(errors) < len(writes):
-            remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0:
-                if limit_s >= self._delivery_timeout_s:
-                    self._timed_out_s = time.monotonic()
-                raise TransientError(f"writing to the topic {self.topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
-            producer.poll(min(remaining_s, _POLL_S))
-        if errors:
-            raise self._not_written(errors[0])
+        try:
+            done = writer.write(writes, limit=Until(deadline))
+        except NotWrittenError as e:
+            if is_timeout(e.reason) or (e.unanswered and limit_s >= self._delivery_timeout_s):
+                self._timed_out_s = time.monotonic()
+            raise self._not_written(e, limit_s) from e
         for partition, offset in done:
             if offset < reached.get(partition, 0):
                 raise self._end(self._replaced("its records begin again"))
             self._wait_for(partition, offset + 1, deadline)
 
-    def _not_written(self, error: KafkaError | str) -> DefiniteError | TransientError:
-        if _too_large(error):
+    def _not_written(self, error: NotWrittenError, limit_s: float) -> DefiniteError | TransientError:
+        if error.too_large:
             return DefiniteError(
                 f"a record is larger than the topic {self.topic} takes; make what it holds smaller, or raise producer.max.request.size in the worker's "
                 "configuration and max.message.bytes of the topic"
             )
-        return TransientError(f"writing to the topic {self.topic} failed: {error}")
+        if error.unanswered and not isinstance(error.reason, KafkaError):
+            return TransientError(f"writing to the topic {self.topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
+        return TransientError(f"writing to the topic {self.topic} failed: {error.reason}")
 
     def fenced_writer(self) -> FencedWriter:
         """A writer that no other of this topic can cross; who uses it waits for its offsets with ``read_back``."""
@@ -266,7 +246,7 @@ class CompactedLog:
 
     def _send_later(self, later: _Later) -> None:
         def delivered(failure: KafkaError | None, message: Message) -> None:
-            error = failure or (_UNPROVED if message.offset() is None else None)
+            error = failure_of(failure, message)
             with self._moved:
                 if self._under_way.get(later.number, (None, 0.0))[0] is not later:
                     return  # it has been sent again, by another producer
@@ -277,27 +257,26 @@ class CompactedLog:
                 _log.warning("record not written", topic=self.topic, reason=str(error), again=again)
 
         with self._moved:  # else it may get to a producer that is given up at this moment
-            producer = self._producer
-            if producer is None or self._stopping.is_set():
+            writer = self._writer
+            if writer is None or self._stopping.is_set():
                 return
             self._under_way[later.number] = later, time.monotonic()
             try:
-                producer.produce(self.topic, key=later.key, value=later.value, on_delivery=delivered)
-            except (BufferError, KafkaException) as e:
+                writer.send(Write(later.key, later.value), delivered)
+            except NotWrittenError as e:
                 del self._under_way[later.number]
-                error = e.args[0] if isinstance(e, KafkaException) else str(e)
-                _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, error))
-        producer.poll(0)
+                _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, e.reason))
+        writer.poll()
 
     def _note_timeout(self, error: KafkaError | str | None) -> None:
-        if isinstance(error, KafkaError) and error.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001  its public name
+        if is_timeout(error):
             self._timed_out_s = time.monotonic()
 
     def _write_again(self, later: _Later, error: KafkaError | str | None) -> bool:
         """Whether the record is to be sent again: not when it was taken, when a newer one of its key has been put, or when it never fits."""
         with self._moved:
             newest = self._newest_put.get(later.key) == later.number
-            fits = error is None or not _too_large(error)
+            fits = error is None or not is_too_large(error)
             again = newest and error is not None and (fits or bool(later.smaller))
             if again:
                 self._again.append(later if fits else replace(later, value=later.smaller[0], smaller=later.smaller[1:]))
@@ -317,25 +296,22 @@ class CompactedLog:
         with self._moved:
             self._newest_put.clear()
             self._again.clear()
-        if self._producer is not None:
-            self._write_on()
+        self._write_on(stalled=None)
 
-    def _write_on(self) -> None:
+    def _write_on(self, *, stalled: str | None) -> None:
         """With a new producer: one that has been purged, or has lost its leader, may write nothing more (librdkafka 2.16). What it has not written, and is
         still to be, is sent again.
         """
         with self._moved:
-            former, self._producer = self._producer, self._new_producer()
             self._again += [later for later, _ in self._under_way.values() if self._newest_put.get(later.key) == later.number]
             self._under_way.clear()
-        if former is not None:
-            former.purge()
-            former.poll(0)
+            if self._writer is not None:
+                self._writer.replace(stalled)
 
     def flush(self, *, limit_s: float) -> None:
         """Wait until what was put has been acknowledged."""
-        if self._producer is not None:
-            self._producer.flush(limit_s)
+        if self._writer is not None:
+            self._writer.flush(limit_s)
 
     def items(self) -> dict[bytes, bytes]:
         """A copy of the dictionary."""
@@ -414,8 +390,9 @@ class CompactedLog:
             logger=ClientLog(f"topic {self.topic}"),
         )
 
-    def _new_producer(self) -> Producer:
-        return Producer(
+    def _new_writer(self) -> TopicWriter:
+        return TopicWriter(
+            self.topic,
             {
                 "linger.ms": "0",
                 "delivery.timeout.ms": str(_DELIVERY_TIMEOUT_MS),
@@ -426,7 +403,6 @@ class CompactedLog:
                 "acks": "all",
                 "enable.idempotence": "true",
             },
-            logger=ClientLog(f"topic {self.topic}"),
         )
 
     def _new_admin(self) -> AdminClient:
@@ -467,9 +443,9 @@ class CompactedLog:
                         first = None  # the new one brings it again
                     self._look_at_writer(now_s if ends else None)
                     asked, asked_s = None, now_s
-                if self._producer is not None:
+                if self._writer is not None:
                     # Delivery reports of put_later, which nobody else waits for.
-                    self._producer.poll(0)
+                    self._writer.poll()
                     self._send_again()
                 if first is None or stopping.is_set():
                     continue
@@ -528,9 +504,8 @@ class CompactedLog:
             oldest_s = next((since_s for _, since_s in self._under_way.values()), now_s)
         waits = now_s - max(oldest_s, self._answered_since_s) >= timeout_s + _UNREPORTED_S
         if waits or self._timed_out_s - self._answered_since_s >= timeout_s:
-            _log.warning("the writer of a topic stood still; a new one writes on", topic=self.topic, limit_s=timeout_s)
             self._answered_since_s = None
-            self._write_on()
+            self._write_on(stalled=f"a record had no answer for {timeout_s:g} s, though the brokers answer")
 
     def _instead_of(self, stuck: Consumer, partitions: list[int]) -> Consumer:
         _log.warning(
@@ -619,10 +594,6 @@ class CompactedLog:
             if offset > self._reached.get(partition, 0):
                 self._reached[partition] = offset
             self._moved.notify_all()
-
-
-def _too_large(error: KafkaError | str) -> bool:
-    return isinstance(error, KafkaError) and error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 def _shown(key: bytes | None) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Producer
-
 from dblog.kafka._librdkafka import BatchProducer
+from dblog.kafka.writer import TopicWriter
 
 DEFAULTS: dict[str, Any] = {
     "acks": "all",
@@ -40,9 +39,13 @@ def record_producer(client_id: str, settings: Mapping[str, Any], headers: Sequen
     return BatchProducer({name: _text(value) for name, value in merged.items()}, headers)
 
 
-def offset_producer(client_id: str, settings: Mapping[str, Any], **more: Any) -> Producer:
-    """The producer of a task's offsets, a record at a time; ``more`` holds callbacks (names with underscores)."""
-    return Producer({**DEFAULTS, "client.id": client_id, **settings, **more})
+def offset_writer(topic: str, client_id: str, settings: Mapping[str, Any], **callbacks: Any) -> TopicWriter:
+    """Return the writer of a task's offsets, a record at a time; ``callbacks`` have names with underscores.
+
+    Whatever ``acks`` the rows have, an offset counts once it has one of its own, which a broker gives with acks=1 and all alone. # I1
+    """
+    given = {name: value for name, value in settings.items() if name not in ("acks", "request.required.acks")}
+    return TopicWriter(topic, {**DEFAULTS, "client.id": client_id, **given, "linger.ms": 0}, **callbacks)
 
 
 def _text(value: object) -> str:

@@ -25,8 +25,9 @@ import structlog
 from dblog.codecs.avro_text import canonical_text
 from dblog.codecs.compatibility import TOO_LARGE, Level, SchemaVersion, check_level
 from dblog.errors import DblogError, DefiniteError, TransientError
-from dblog.kafka.fenced import Overtaken, Write
+from dblog.kafka.fenced import Overtaken
 from dblog.kafka.log import CompactedLog, LogRecord
+from dblog.kafka.writer import Write
 
 _log = structlog.get_logger("dblog.kafka.registry")
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from dblog.abort import Abort
 from dblog.config.named_files import files_in_memory
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
+from dblog.kafka.writer import Handed, NotWrittenError, TopicWriter, WhileAnswered, Write
 from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
@@ -77,8 +78,9 @@ class KafkaHistoryLog:
         self._topic = topic
         self._request_timeout_s = request_timeout_s
         self._idle_timeout_s = idle_timeout_s
-        self._producers: dict[str, Producer] = {}
         self._warnings = warnings or StandingWarnings()
+        self._writers: dict[str, TopicWriter] = {}
+        """By the compression of what they write."""
 
     def ensure_topic(self) -> bool:
         """Make the topic if it is not there (replication factor: the broker's default); True if it was made now."""
@@ -148,54 +150,47 @@ class KafkaHistoryLog:
             consumer.close()
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
-        """Produce and wait for every acknowledgement. A large and a small record of one call may be swapped: a call has each key once."""
-        failed: list[KafkaError] = []
-        acknowledged = 0
+        """Produce and wait for every acknowledgement. A large and a small record of one call may be swapped: a call has each key once.
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            nonlocal acknowledged
-            acknowledged += 1
-            if error is not None:
-                failed.append(error)
-
-        for key, value in records:
-            producer = self._producer("zstd" if value is not None and len(value) >= COMPRESSED_FROM_BYTES else "none")
-            while True:
-                try:
-                    producer.produce(self._topic, value, key, partition=0, on_delivery=delivered)
-                    break
-                except BufferError:
-                    producer.poll(POLL_S)
-                except KafkaException as e:
-                    raise self._error("cannot be written", e.args[0]) from e
-        for producer in self._producers.values():
-            producer.flush(self._request_timeout_s * 2)
-        if failed:
-            raise self._error("cannot be written", failed[0])
-        if acknowledged < len(records):
-            raise TransientError(f"the schema history topic {self._topic} acknowledged {acknowledged} of {len(records)} records in time")
+        TransientError where that is not known in time: the next call writes with new producers, for these may have stalled.
+        """
+        handed: dict[str, Handed] = {}
+        try:
+            for key, value in records:
+                compression = "zstd" if value is not None and len(value) >= COMPRESSED_FROM_BYTES else "none"
+                own = handed.setdefault(compression, Handed())
+                self._writer(compression).hand_over(Write(key, value), own, limit=WhileAnswered(own, self._request_timeout_s * 2))
+            for compression, own in handed.items():
+                self._writer(compression).wait(own, limit=WhileAnswered(own, self._request_timeout_s * 2))
+        except NotWrittenError as e:
+            if e.unanswered:
+                for compression in handed:
+                    self._writer(compression).replace(str(e))
+            if isinstance(e.reason, KafkaError):
+                raise self._error("cannot be written", e.reason) from e
+            raise TransientError(f"the schema history topic {self._topic} was not written: {e}") from e
 
     def close(self) -> None:
         """Drop the producers; ``write`` has left nothing in them."""
-        self._producers.clear()
+        self._writers.clear()
 
-    def _producer(self, compression: str) -> Producer:
-        producer = self._producers.get(compression)
-        if producer is None:
-            with files_in_memory(self._client) as client:
-                producer = self._producers[compression] = Producer(
-                    {
-                        **client,
-                        "acks": "all",
-                        "max.in.flight.requests.per.connection": 1,  # order without idempotence, which costs half a second at the first record
-                        "compression.type": compression,
-                        "linger.ms": 0,
-                        "message.max.bytes": VALUE_BYTES_MAX,
-                        "message.timeout.ms": int(self._request_timeout_s * 1000),
-                    },
-                    logger=ClientLog(f"topic {self._topic}"),
-                )
-        return producer
+    def _writer(self, compression: str) -> TopicWriter:
+        writer = self._writers.get(compression)
+        if writer is None:
+            writer = self._writers[compression] = TopicWriter(
+                self._topic,
+                {
+                    **self._client,
+                    "acks": "all",
+                    "max.in.flight.requests.per.connection": 1,  # order without idempotence, which costs half a second at the first record
+                    "compression.type": compression,
+                    "linger.ms": 0,
+                    "message.max.bytes": VALUE_BYTES_MAX,
+                    "message.timeout.ms": int(self._request_timeout_s * 1000),
+                },
+                partition=0,
+            )
+        return writer
 
     def _require_wanted(self) -> None:
         if self._aborted.is_set():

@@ -2,6 +2,9 @@
 
 Key: compact JSON ``["<connector>",{"server":"<prefix>"}]``; value: the flat offset map, or null to forget it. The write is synchronous: after it
 returns the offset is stored. Source of the form: the Kafka Connect contract, offset topic.
+
+The producer keeps an offset for as long as its broker is away. So that what waits stays one record, the next offset is handed over once the one before it
+has an answer.
 """
 
 from __future__ import annotations
@@ -9,49 +12,135 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 
-from dblog.errors import TransientError
+from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.writer import Handed, NotWrittenError, TopicWriter, Write
 from dblog.model import OffsetMap
 from dblog.runtime.stop import STORED_BY, Stop
 
-_FLUSH_S = 0.1
+_REMEDIES = {
+    "dblog_dump": "or reset the connector's offsets, which dumps all again",
+    "dblog_dumps": "or let the dumps that were asked for end, or stop some: POST /connectors/{connector}/dumps/ID/stop",
+    "dblog_xa": "or end the XA transactions that are prepared (XA RECOVER lists them)",
+    "gtids": "the server's set of GTIDs has that many gaps",
+}
+"""By field, beside larger limits."""
+
+
+class OffsetNotStoredError(TransientError):
+    """The offset is not stored. ``stalls``: there was no answer, or one that proves nothing; another producer may fare better."""
+
+    def __init__(self, message: str, *, stalls: bool) -> None:
+        super().__init__(message)
+        self.stalls = stalls
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """The configured time, less once the task has to stop."""
+
+    stop: Stop
+    until_s: float
+
+    def left_s(self) -> float:
+        """Seconds that are left."""
+        return self.stop.left_s(self.until_s, STORED_BY)
 
 
 class OffsetWriter:
     """One task's line in the offset topic."""
 
-    def __init__(
-        self, producer: Producer, *, topic: str, connector: str, partition: Mapping[str, str], timeout_s: float, stop: Stop
-    ) -> None:
-        self._producer = producer
+    def __init__(self, writer: TopicWriter, *, connector: str, partition: Mapping[str, str], timeout_s: float, stop: Stop) -> None:
+        self._writer = writer
         self._stop = stop
-        self._topic = topic
+        self._connector = connector
         self._key = json.dumps([connector, dict(partition)], separators=(",", ":"), ensure_ascii=False).encode()
         self._timeout_s = timeout_s
         self._written: OffsetMap | None = None
+        self._under_way: tuple[OffsetMap, Handed] | None = None
+        """What was handed over and had no answer in time."""
+
+    @property
+    def topic(self) -> str:
+        """Where offsets are stored."""
+        return self._writer.topic
 
     def write(self, offset: OffsetMap) -> bool:
-        """Store the offset unless it is the one stored last; True when something was written. TransientError when Kafka did not take it in time."""
+        """Store the offset unless it is the one stored last; True when something was written.
+
+        OffsetNotStoredError when Kafka did not take it in time; DefiniteError when it never will, with the field that is too large.
+        """
         if offset == self._written:
             return False
-        failures: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _message: object) -> None:
-            if error is not None:
-                failures.append(error)
-
-        value = json.dumps(dict(offset), separators=(",", ":"), ensure_ascii=False).encode()
-        self._producer.produce(self._topic, value, self._key, on_delivery=delivered)
         began_s = time.monotonic()
-        while (left := self._producer.flush(_FLUSH_S)) and self._stop.left_s(began_s + self._timeout_s, STORED_BY):
-            pass
-        if left or failures:
-            reason = failures[0].name() if failures else f"no answer within {time.monotonic() - began_s:.1f} s"
+        limit = _Limit(self._stop, began_s + self._timeout_s)
+        try:
+            self._settle(limit)
+            if offset == self._written:
+                return True
+            value = _json(dict(offset)).encode()
+            handed = Handed()
+            self._under_way = dict(offset), handed
+            self._writer.hand_over(Write(self._key, value), handed, limit=limit)
+            self._writer.wait(handed, limit=limit)
+        except NotWrittenError as e:
+            if self._under_way is not None and not self._under_way[1].waits:
+                self._under_way = None
+            if e.too_large:
+                raise self._too_large(offset) from e
+            answered = isinstance(e.reason, KafkaError)
+            reason = e.reason.name() if isinstance(e.reason, KafkaError) else f"no answer within {time.monotonic() - began_s:.1f} s"
             message = (
-                f"the offset could not be written to topic {self._topic}: {reason}; records already sent will be sent again after a restart"
+                f"the offset could not be written to topic {self.topic}: {reason}; records already sent will be sent again after a restart"
             )
-            raise TransientError(message)
+            raise OffsetNotStoredError(message, stalls=e.unanswered or not answered) from e
+        self._under_way = None
         self._written = dict(offset)
         return True
+
+    def stored_late(self) -> OffsetMap | None:
+        """Return the offset that had no answer in time, once it has one that proves it is stored; None until then."""
+        if self._under_way is None:
+            return None
+        self._writer.poll()
+        offset, handed = self._under_way
+        if handed.waits:
+            return None
+        self._under_way = None
+        if handed.failures:
+            return None
+        self._written = offset
+        return offset
+
+    def close(self) -> None:
+        """Drop what is not stored: nothing of an ended run may be stored after the next one's offsets."""
+        self._writer.close()
+
+    def _settle(self, limit: _Limit) -> None:
+        """Wait for the answer to the offset before; whatever else it is than none, the next one may go."""
+        if self._under_way is not None:
+            offset, handed = self._under_way
+            try:
+                self._writer.wait(handed, limit=limit)
+            except NotWrittenError:
+                if handed.waits:
+                    raise
+            else:
+                self._written = offset
+            self._under_way = None
+
+    def _too_large(self, offset: OffsetMap) -> DefiniteError:
+        sizes = {name: len(_json({name: value}).encode()) for name, value in offset.items()}
+        largest = max(sizes, key=sizes.__getitem__)
+        more = _REMEDIES.get(largest, "").format(connector=self._connector)
+        return DefiniteError(
+            f"the offset of connector {self._connector} has {sum(sizes.values())} bytes, more than the topic {self.topic} takes; its field {largest} alone has "
+            f"{sizes[largest]}. Raise producer.max.request.size in the worker's configuration and max.message.bytes of the topic"
+            + (f", {more}" if more else "")
+        )
+
+
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode

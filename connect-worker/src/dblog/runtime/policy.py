@@ -9,6 +9,8 @@ from __future__ import annotations
 import traceback
 from urllib.parse import quote
 
+from confluent_kafka import KafkaError, KafkaException
+
 from dblog.errors import DblogError
 from dblog.observe.logs import shortened
 
@@ -25,6 +27,11 @@ def trace_of(error: BaseException) -> str:
                 lines.append(f"Caused by: {type(cause).__name__}" + ("" if is_shown else f": {cause}"))
             cause = cause.__cause__
         return "\n".join(lines)
+    if isinstance(error, KafkaException):
+        reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
+        return (
+            f"Kafka's client refused a call: {reason}. Check the brokers, their limits and the ACLs, and the settings of the task's clients"
+        )
     text = shortened("".join(traceback.format_exception(error)))
     return f"Unexpected {type(error).__name__}: this is a bug in dblog, please report it with this trace.\n{text}"
 

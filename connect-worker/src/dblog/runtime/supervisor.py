@@ -47,7 +47,7 @@ from dblog.core.signals import Signal
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.failures import explained
 from dblog.kafka.leaders import are_led
-from dblog.kafka.producer import offset_producer, record_producer
+from dblog.kafka.producer import offset_writer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap, TableId
 from dblog.observe.numbers import KAFKA_ERRORS, named, parted
@@ -55,10 +55,11 @@ from dblog.ports import OffsetFold
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.runtime.control import Control
 from dblog.runtime.numbers import ProcessNumbers
-from dblog.runtime.offsets import OffsetWriter
+from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
 from dblog.runtime.policy import failed_trace, trace_of
 from dblog.runtime.sender import Sender
 from dblog.runtime.unacknowledged import Unacknowledged
+from dblog.runtime.unstored import Unstored
 
 if TYPE_CHECKING:
     from dblog.observe.traces import Traces
@@ -201,6 +202,7 @@ class _Run:
     topics: TopicCreator
     traces: StepTraces | None
     unacknowledged: Unacknowledged
+    unstored: Unstored
     warnings: StandingWarnings
     ledger: Ledger = field(default_factory=Ledger)
     dump_moved: bool = False
@@ -335,6 +337,7 @@ class Supervisor:
             task.stop()
             if run is not None:
                 run.sender.close()
+                run.writer.close()
                 if run.traces is not None:
                     run.traces.close()
 
@@ -387,6 +390,7 @@ class Supervisor:
                         run.sender.serve(POLL_TIMEOUT_S if run.sender.waits else 0)
                 self._acknowledged(run)
                 self._check_brokers(run, away_max_s)
+                stored = self._check_offsets(run) or stored
                 now_s = time.monotonic()
                 due_s = DUMP_FLUSH_INTERVAL_S if run.dump_moved else flush_interval_s
                 if run.moved and now_s - run.flushed_at_s >= min(due_s, flush_interval_s):
@@ -395,7 +399,7 @@ class Supervisor:
                     self._metrics_at_s = now_s
                     self._send_metrics(run)
                     self._report_dumps(run)
-                    self._report_state(self._away(run) or run.task.waits_for())
+                    self._report_state(self._away(run) or run.unstored.waits or run.task.waits_for())
             return self._last_commit(run) or stored
         except Exception as e:
             stored = self._last_commit_quietly(run) or stored
@@ -429,19 +433,26 @@ class Supervisor:
             stop=self._stop,
             tolerate=order.config.get("errors.tolerance", "none").strip().lower() == "all",
         )
-        offsets = offset_producer(
-            f"{client_id}-offsets", {**worker.client_settings("producer"), "linger.ms": 0}, error_cb=self._on_kafka_error
-        )
+        topic = order.config.get("offsets.storage.topic") or order.worker["offset.storage.topic"]
+        workers = worker.client_settings("producer")
         writer = OffsetWriter(
-            offsets,
-            topic=order.config.get("offsets.storage.topic") or order.worker["offset.storage.topic"],
+            offset_writer(topic, f"{client_id}-offsets", workers, error_cb=self._on_kafka_error),
             connector=order.connector,
             partition=task.partition,
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
             stop=self._stop,
         )
-        unacknowledged = Unacknowledged(partial(are_led, admin_settings))
-        return _Run(task, sender, writer, topics, self._step_traces(order, worker), unacknowledged, order.warnings)
+        offsets_led = partial(are_led, worker.client_settings("admin"))
+        return _Run(
+            task,
+            sender,
+            writer,
+            topics,
+            self._step_traces(order, worker),
+            Unacknowledged(partial(are_led, admin_settings)),
+            Unstored(topic, Unacknowledged(offsets_led, none="no offset")),
+            order.warnings,
+        )
 
     def _step_traces(self, order: StartOrder, worker: WorkerConfig) -> StepTraces | None:
         """Of one run; None where nobody asks for traces. The packages are an extra, so they are imported here."""
@@ -486,6 +497,7 @@ class Supervisor:
             self._numbers.committed(time.monotonic() - began_s, ok=False)
             raise
         self._numbers.nothing_to_commit()
+        run.unstored.stored()
         if written:
             self._numbers.committed(time.monotonic() - began_s, ok=True)
             run.task.commit(offset)
@@ -496,10 +508,23 @@ class Supervisor:
         try:
             self._store(run, offset)
         except TransientError as e:
+            if isinstance(e, OffsetNotStoredError):
+                run.unstored.failed(e)
             log.warning("offset flush failed, trying again at the next interval", reason=str(e))
             return None
         run.moved = run.dump_moved = False
         return offset
+
+    def _check_offsets(self, run: _Run) -> OffsetMap | None:
+        """Return an offset that was stored later than it was waited for; TransientError when the producer of offsets has stalled."""
+        if run.unstored.waits is None:
+            return None
+        late = run.writer.stored_late()
+        if late is not None:
+            run.unstored.stored()
+            run.task.commit(late)
+        run.unstored.check()
+        return late
 
     def _last_commit(self, run: _Run) -> OffsetMap | None:
         """What has been sent is waited for, then committed."""

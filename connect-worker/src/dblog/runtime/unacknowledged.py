@@ -16,10 +16,13 @@ AGAIN_S = 30.0
 
 
 class Unacknowledged:
-    """One run's. ``are_led``: whether the brokers answer, and each partition of these topics has its leader and all of its replicas."""
+    """One run's. ``are_led``: whether the brokers answer, and each partition of these topics has its leader and all of its replicas. ``none``: what has not
+    been acknowledged, for the message.
+    """
 
-    def __init__(self, are_led: Callable[[Collection[str]], bool]) -> None:
+    def __init__(self, are_led: Callable[[Collection[str]], bool], *, none: str = "nothing") -> None:
         self._are_led = are_led
+        self._none = none
         self._looked_s = 0.0
         self._led = False
 
@@ -34,7 +37,7 @@ class Unacknowledged:
             led_before, self._led = self._led, self._are_led(topics())
             if led_before and self._led:
                 message = (
-                    f"Kafka has acknowledged nothing for {waited_s:.0f} s, though the brokers answer and each partition has a leader: the producer may have "
-                    "forgotten what it was given; the task starts again with another one"
+                    f"Kafka has acknowledged {self._none} for {waited_s:.0f} s, though the brokers answer and each partition has a leader: the producer may "
+                    "have forgotten what it was given; the task starts again with another one"
                 )
                 raise TransientError(message)
