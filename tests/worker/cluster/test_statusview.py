@@ -11,7 +11,8 @@ def test_the_status_of_a_connector_has_the_numbers_of_its_own_tasks_alone(herder
     statuses = SimpleNamespace(connector=lambda _name: status, tasks=lambda _name: {0: status, 2: status})
     numbers = {TaskId("a", 0): 10.0, TaskId("a", 1): 11.0, TaskId("b", 2): 22.0}
     tasks = {
-        task: SimpleNamespace(metrics={"dump_tables_total": total}, waits=None, state=State.RUNNING) for task, total in numbers.items()
+        task: SimpleNamespace(metrics={"dump_tables_total": total}, waits=None, state=State.RUNNING, has_process=True)
+        for task, total in numbers.items()
     }
     view = StatusView(herder.configs, statuses, role=herder.role, connectors=herder.connectors, tasks=tasks, warnings=herder.warnings)
 

@@ -240,6 +240,14 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
         assert (status, kind) == (503, "starting")
         assert "lost the lead" in message
         assert worker.client.delete("/connectors/c").status_code == 409
+        shown = worker.status("c")
+        for part in (shown["connector"], *shown["tasks"], worker.client.get("/connectors/c/tasks/0/status").json()):
+            assert part["state"] == "UNASSIGNED"
+            assert part["trace"] == message
+        numbers = worker.client.get("/metrics").text
+        assert 'dblog_task_state{connector="c",state="unassigned",task="0"} 1.0' in numbers
+        assert 'dblog_task_state{connector="c",state="running",task="0"} 0.0' in numbers
+        assert 'dblog_connector_state{connector="c",state="unassigned"} 1.0' in numbers
         os.kill(own.pid, signal.SIGCONT)
 
         until(lambda: len(starts(echo)) == 2, limit_s=60)

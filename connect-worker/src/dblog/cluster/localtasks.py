@@ -52,6 +52,11 @@ class LocalTask:
     waits: str | None = None
     """What it waits for while it is not FAILED, as it reported last."""
 
+    @property
+    def has_process(self) -> bool:
+        """Whether a process of it has been started and has not ended."""
+        return self.run is not None
+
 
 class LocalTasks:
     """Changed in the herder's thread only; any thread may read copies."""

@@ -11,9 +11,14 @@ from dblog.cluster.connectorwarnings import ConnectorWarnings
 from dblog.cluster.localconnectors import LocalConnectors
 from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.records import State, Status, TaskId
-from dblog.cluster.role import Role
+from dblog.cluster.role import REJOINS, Role
+from dblog.cluster.state import ConnectorView
 from dblog.cluster.stores import ConfigStore, StatusStore
 from dblog.config.plugins import Plugin, find_connector
+
+_RUNS = (State.RUNNING, State.PAUSED, State.RESTARTING)
+"""States of what runs, or is about to."""
+_NO_PROCESS = "No process runs the task at the moment: the worker that leads its group is about to start it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +65,11 @@ class StatusView:
         """STATUS of a connector and its tasks, with the warnings that stand, a field that Connect does not have; None when nothing is known."""
         view = self._configs.view(name)
         connector = self._statuses.connector(name)
-        tasks = {number: self._with_reason(TaskId(name, number), status) for number, status in self._statuses.tasks(name).items()}
+        tasks = {number: self._as_it_is(TaskId(name, number), status) for number, status in self._statuses.tasks(name).items()}
         if view is None and connector is None:
             return None
+        if connector is not None:
+            connector = self._without_lead(connector)
         if connector is None:
             # The moment between the configuration and the first status.
             connector = unassigned(self._role.worker_id, self._role.generation)
@@ -74,14 +81,27 @@ class StatusView:
     def task_status(self, task: TaskId) -> Status | None:
         """The newest status of a task, None when nothing is known."""
         status = self._statuses.task(task)
-        return None if status is None else self._with_reason(task, status)
+        return None if status is None else self._as_it_is(task, status)
 
-    def _with_reason(self, task: TaskId, status: Status) -> Status:
-        """The status with what a task of this worker waits for: when that is Kafka, the status topic does not get it."""
+    def _as_it_is(self, task: TaskId, status: Status) -> Status:
+        """Return the status with what this worker alone knows: when Kafka is away, the status topic gets none of it."""
+        status = self._without_lead(status)
         unit = self._tasks.get(task)
+        if self._role.leads and status.state in (State.RUNNING, State.PAUSED) and (unit is None or not unit.has_process):
+            return replace(
+                status,
+                state=State.UNASSIGNED,
+                trace="No process runs the task at the moment: the worker that leads its group is about to start it.",
+            )
         if unit is None or not unit.waits or unit.state is not status.state:
             return status
         return replace(status, trace=unit.waits)
+
+    def _without_lead(self, status: Status) -> Status:
+        """Return what a worker has written of itself and that is not so any more: it leads no longer, so nothing runs there."""
+        if self._role.leads or status.run != self._role.run_id or status.state not in _RUNS:
+            return status
+        return replace(status, state=State.UNASSIGNED, trace=self._role.waits_because() or REJOINS)
 
     def snapshot(self) -> Snapshot:
         """What runs here."""
@@ -92,19 +112,36 @@ class StatusView:
             if task_id in restarts:
                 restarts[task_id][reason] = count
         connectors = self._connectors.states()
+        lost = self._lost(views)
+        connectors |= {task.connector: State.UNASSIGNED for task in lost if task.connector not in connectors}
         return Snapshot(
             connectors=connectors,
-            tasks={task.id: task.state for task in tasks},
-            metrics={task.id: task.metrics for task in tasks},
-            task_classes={task.id: task.config for task in tasks},
-            kills={task.id: task.kills for task in tasks},
-            reported_s={task.id: task.reported_s for task in tasks},
-            restarts=restarts,
-            failures={task.id: self._tasks.failures[task.id] for task in tasks},
+            tasks=dict.fromkeys(lost, State.UNASSIGNED) | {task.id: task.state for task in tasks},
+            metrics={task: {} for task in lost} | {task.id: task.metrics for task in tasks},
+            task_classes=lost | {task.id: task.config for task in tasks},
+            kills=dict.fromkeys(lost, 0) | {task.id: task.kills for task in tasks},
+            reported_s=dict.fromkeys(lost) | {task.id: task.reported_s for task in tasks},
+            restarts={task: {} for task in lost} | restarts,
+            failures={task: self._tasks.failures[task] for task in [*lost, *(task.id for task in tasks)]},
             configured={name: len(view.tasks) for name, view in views.items()},
             plugins={name: find_connector(view.config.get("connector.class")) for name, view in views.items()},
             warnings={name: len(self._warnings.of(name)) for name in connectors},
         )
+
+    def _lost(self, views: Mapping[str, ConnectorView]) -> dict[TaskId, Mapping[str, str]]:
+        """Return the tasks that ran here until the lead was lost, with their configurations, while nobody is known to lead: no worker else has numbers of
+        them, and what is in no number raises no alert.
+        """
+        if self._role.leads or self._role.leader:
+            return {}
+        return {
+            task: config
+            for name, view in views.items()
+            for number, config in enumerate(view.tasks)
+            if (status := self._statuses.task(task := TaskId(name, number))) is not None
+            and status.run == self._role.run_id
+            and status.state in _RUNS
+        }
 
     def configurations(self) -> dict[str, Mapping[str, str]]:
         """Those of the connectors with tasks here."""

@@ -13,6 +13,7 @@ import random
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import structlog
@@ -199,8 +200,8 @@ class LogStream:
         self._heard_at_s = clock.monotonic_s()
         self._connected_at_s: float | None = None
         self.connected = False
-        self.waits: str | None = None
-        """Why the log is not read, while it is not."""
+        self._waits: str | None = None
+        self._silent_since_us: int | None = None
         self.reconnects_total = 0
         self.records_total = 0
         self.skipped_total = 0
@@ -221,6 +222,19 @@ class LogStream:
         """Whether a connected server has missed its heartbeats."""
         reader = self._reader
         return reader is not None and reader.is_silent
+
+    @property
+    def waits(self) -> str | None:
+        """Why the log is not read, while it is not: the connection is lost, or the server does not answer on it."""
+        since_us = self._silent_since_us
+        if self._waits is not None or since_us is None:
+            return self._waits
+        # The moment, and not for how long: a text that changes each second would be written to the status topic each second.
+        since = datetime.fromtimestamp(since_us / 1_000_000, UTC)
+        return (
+            f"the log is not read: the server does not answer (overdue since {since:%Y-%m-%d %H:%M:%S} UTC); it hangs, or something between "
+            "drops packets. The connector goes on when it answers"
+        )
 
     def counts(self) -> LogCounts:
         """What was met over all connections of this run."""
@@ -305,7 +319,8 @@ class LogStream:
 
     def _connect_again(self, error: Exception, delay_s: float) -> None:
         self.reconnects_total += 1
-        self.waits = f"the log is not read: {error}"
+        self._waits = f"the log is not read: {error}"
+        self._silent_since_us = None
         log.warning("log connection lost, connecting again", reason=str(error), delay_s=round(delay_s, 2))
         self._stop.wait(delay_s)
 
@@ -328,6 +343,11 @@ class LogStream:
                 self._stop.wait(rest_s)
             wait_s = self._wait_s()
             received_bytes = reader.receive(wait_s)
+            # Asked here, where nothing had arrived: a thread that waits for room in the queue reads nothing either.
+            if received_bytes or not reader.is_silent:
+                self._silent_since_us = None
+            elif self._silent_since_us is None:
+                self._silent_since_us = self._clock.now_us()
             # Nothing within a moment, beside rows of chunks that wait, is not the log's end.
             if received_bytes or wait_s >= RECV_TIMEOUT_S or self._clock.monotonic_s() - self._data_at_s >= RECV_TIMEOUT_S:
                 self._caught_up = not received_bytes
@@ -338,7 +358,7 @@ class LogStream:
                 self.heard_at_us = self._clock.now_us()
             if received_bytes:
                 self._data_at_s = self._heard_at_s
-                self.waits = None
+                self._waits = None
                 self._take(reader, reader.items())
             # A catch-up lasts for hours, and heartbeats and offsets are due in it as well.
             if received_bytes < RECV_FULL_BYTES or self._duties_are_due():

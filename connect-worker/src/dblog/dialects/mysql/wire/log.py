@@ -31,7 +31,7 @@ Many, and often: MariaDB waits for its heartbeat again, on all log connections, 
 each other every ten seconds kept heartbeats of 30 s away from everybody.
 """
 
-HEARTBEAT_OVERDUE = 3.0
+HEARTBEAT_OVERDUE = 2.4
 
 SAME_SERVER_ID = (
     "If this repeats, another connector, replica or binlog reader uses that id, or workers with another group.id use the same storage topics and run this "

@@ -28,6 +28,8 @@ RECEIVED_BYTES_MAX = 1 << 20
 """Of one ``receive``. A single message can be longer."""
 
 STATUS_INTERVAL_S = 5.0
+OVERDUE_S = 12.0
+"""A server answers each status at once: two answers are missing then."""
 SILENT_S = 60.0
 """A server sends a keepalive at least every half of wal_sender_timeout, a minute by default, where it is asked to answer."""
 
@@ -106,8 +108,8 @@ class LogConnection:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing has been heard of the server for too long."""
-        return time.monotonic() - self._heard_at_s > SILENT_S
+        """Whether answers of the server are overdue: what it has logged since is not known here."""
+        return time.monotonic() - self._heard_at_s > OVERDUE_S
 
     def receive(self, timeout_s: float) -> bytes:
         """The messages that have arrived, none when none came in time. TransientError when the connection is lost, PublicationMissingError behind the last
@@ -131,7 +133,7 @@ class LogConnection:
         self._received_bytes = len(data)
         if data:
             self._heard_at_s = time.monotonic()
-        elif self.is_silent:
+        elif time.monotonic() - self._heard_at_s > SILENT_S:
             message = f"nothing has been heard of the server at {self._wire.settings.address} for {SILENT_S:.0f} s, though it was asked; connecting again"
             raise TransientError(message)
         return data
