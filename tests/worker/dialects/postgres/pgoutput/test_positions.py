@@ -81,6 +81,14 @@ def test_of_debeziums_positions_the_last_commit_counts_and_a_map_without_any_is_
         PostgresProgress.of_offset({"file": "binlog.000001", "pos": 4}, database="shop")
 
 
+@pytest.mark.parametrize("position", POSITIONS)
+def test_debezium_is_told_of_no_change_that_it_would_skip_and_goes_on_after_the_last_whole_transaction(position):
+    written = PostgresProgress(position, database="shop", server="7000/3").to_map()
+
+    assert "lsn_proc" not in written
+    assert (written["lsn"], written["lsn_commit"]) == (position.lsn, position.lsn)
+
+
 def test_inside_a_transaction_the_position_is_behind_what_was_taken_and_in_front_of_the_next():
     progress = PostgresProgress(LogOffset(lsn=0x1000), database="shop", epoch=1)
     progress.advance(LogOffset(lsn=0x1000, commit_lsn=0x2000, event=2))

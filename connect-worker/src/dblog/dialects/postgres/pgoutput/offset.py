@@ -1,10 +1,16 @@
 """A source offset of PostgreSQL: Debezium's map, read, moved on by the log, and written back.
 
-Keys and meaning are Debezium's (``lsn``, ``lsn_proc``, ``lsn_commit``, ``txId``, ``ts_usec``, ``messageType``), so a connector can be taken over from Debezium
-and handed back: ``lsn_commit`` is the end of the last transaction that was taken whole, where both go on. Ours beside them: ``dblog_server`` (the system
-that the LSNs belong to, and its timeline), ``dblog_epoch`` (how often that has changed: D7), ``dblog_commit``, ``dblog_event``, ``dblog_change_lsn`` and
-``dblog_change`` (inside a transaction: its commit LSN, how many of its changes were taken, and where the last of them is), ``dblog_windows`` and
-``dblog_unreported`` (both readers/offset.py).
+Keys and meaning are Debezium's (``lsn``, ``lsn_commit``, ``txId``, ``ts_usec``, ``messageType``), so a connector can be taken over from Debezium and handed
+back. ``lsn`` and ``lsn_commit`` are the end of the last transaction that was taken whole, where both programs go on.
+
+Debezium's ``lsn_proc``, the last change that was processed, is read and never written. Where it stands in an offset, Debezium looks for that change in the log
+and skips it (WalPositionLocator.java). The next transaction often begins at the very end of the last commit record, so ``lsn_proc = lsn_commit`` would lose its
+first change; the place of an older change may be gone from the slot, which Debezium refuses (PostgresConnection.validateLogPosition). Without the key
+Debezium starts at ``lsn`` and skips nothing.
+
+Our own keys beside them: ``dblog_server`` (the system that the LSNs belong to, and its timeline), ``dblog_epoch`` (how often that has changed: D7),
+``dblog_commit``, ``dblog_event``, ``dblog_change_lsn`` and ``dblog_change`` (inside a transaction: its commit LSN, how many of its changes were taken, and
+where the last of them is), ``dblog_windows`` and ``dblog_unreported`` (both readers/offset.py).
 """
 
 from __future__ import annotations
@@ -139,7 +145,7 @@ class PostgresProgress:
     def to_map(self) -> dict[str, str | int | float | bool | None]:
         """The offset as Debezium writes it; what is zero of ours is left out."""
         at = self.at
-        out: dict[str, str | int | float | bool | None] = {"lsn": at.lsn, "lsn_proc": at.lsn, "lsn_commit": at.lsn}
+        out: dict[str, str | int | float | bool | None] = {"lsn": at.lsn, "lsn_commit": at.lsn}
         if at.ts_us:
             out["ts_usec"] = at.ts_us
         if at.xid:
