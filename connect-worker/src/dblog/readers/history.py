@@ -3,7 +3,8 @@
 Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need
 (core/timeline.py): the one valid at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in the key),
 and so is the position where the newest epoch began (``"position":"epoch"``). The topic is compacted when we create it; in a topic that Debezium made,
-with its null keys, our records stand beside Debezium's, which are skipped. Several connectors may share a topic; the server name keeps them apart.
+with its null keys, our records stand beside Debezium's, which are skipped; statements are added to those in Debezium's form (debezium_history.py).
+Several connectors may share a topic; the server name keeps them apart.
 
 Beside the schemas it has the names of tables that a dump of many is about (core/dumps.py), so that no offset needs to carry them: key
 ``{"dblog":1,"dumps":"<prefix>","list":"<id>"}``, value ``{"tables":[["<db>","<table>"],...]}``.
@@ -23,6 +24,7 @@ from typing import Protocol
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.errors import DefiniteError
 from dblog.model import TableId
+from dblog.readers.debezium_history import DebeziumHistory, LoggedStatement
 
 FORMAT = 1
 
@@ -53,11 +55,13 @@ class SchemaHistory:
         """``server`` is topic.prefix."""
         self._log = log
         self._server = server
+        self._debezium = DebeziumHistory(server=server)
+        self._is_uncertain = False
         self._lists: dict[str, tuple[TableId, ...]] | None = None
 
     def recover(self, timeline: Timeline) -> int:
         """Read the topic to its end and fill ``timeline``; returns the number of tables. One parse a table, not one a record."""
-        newest = {key: value for key, value in self._log.read() if key is not None}
+        newest = {key: value for key, value in self._read() if key is not None}
         self._lists = self._lists_of(newest)
         tables = 0
         for key, value in newest.items():
@@ -90,8 +94,13 @@ class SchemaHistory:
         """Whose history it is: topic.prefix."""
         return self._server
 
-    def save(self, timeline: Timeline, tables: Iterable[TableId], *, databases: Iterable[str] = ()) -> None:
-        """Write the records of these tables (erase those without a version left) and databases; returns when they are durable."""
+    def save(
+        self, timeline: Timeline, tables: Iterable[TableId], *, databases: Iterable[str] = (), statement: LoggedStatement | None = None
+    ) -> None:
+        """Write the records of these tables (erase those without a version left) and databases; returns when they are durable.
+
+        ``statement``: the DDL that changed them, which Debezium's history gets too where the topic has one.
+        """
         records = [
             (self._key("table", f"{id_.database}.{id_.name}", id_), _value(timeline.to_record(id_))) for id_ in dict.fromkeys(tables)
         ]
@@ -99,8 +108,29 @@ class SchemaHistory:
             defaults = timeline.databases.get(name)
             value = None if defaults is None else {"charset": defaults.charset, "collation": defaults.collation}
             records.append((self._key("database", name), _value(value)))
-        if records:
+        if statement is not None:
+            self._write_statement(records, statement)
+        elif records:
             self._log.write(records)
+
+    def _write_statement(self, records: list[tuple[bytes, bytes | None]], statement: LoggedStatement) -> None:
+        """Write Debezium's record of a statement together with ours. A write that failed may have left it: then the topic is asked first."""
+        if self._is_uncertain:
+            for _ in self._read():
+                pass
+        if (peer := self._debezium.record(statement)) is not None:
+            records = [*records, peer]
+        if records:
+            self._is_uncertain = peer is not None
+            self._log.write(records)
+        if peer is not None:
+            self._debezium.observe(*peer)
+        self._is_uncertain = False
+
+    def _read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
+        for key, value in self._log.read():
+            self._debezium.observe(key, value)
+            yield key, value
 
     def begin_epoch(self, timeline: Timeline, began_at: Position) -> None:
         """Write where a new epoch begins; call it when the tables as they are in front of it are saved. An offset that names no epoch is of the newest."""

@@ -34,6 +34,7 @@ from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import LogSchemas, Merge, Reading
+from dblog.readers.debezium_history import LoggedStatement
 from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.history import SchemaHistory
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, IgnoredForNow, RowsParked
@@ -301,8 +302,10 @@ class Schemas:
         self._joins += 1
         return True
 
-    def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any) -> StatementDone:
-        """Apply one statement of the log, valid from ``position`` on.
+    def statement(
+        self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any, logged: LoggedStatement | None = None
+    ) -> StatementDone:
+        """Apply one statement of the log, valid from ``position`` on. ``logged`` is its form for Debezium's history.
 
         A table that the statement leaves unknown is read from the server at once. DefiniteError for a statement that changes rows of captured tables
         without rows in the log. # I5
@@ -340,8 +343,9 @@ class Schemas:
             for change in changes:
                 if isinstance(change, CreateTable) and change.joins and len(self._timeline.versions(change.table.id)) == 1:
                     self._join(change.table.id, position)
-            if changed or databases:
-                self._patience(lambda: self._history.save(self._timeline, changed, databases=databases))
+            if changed or databases or logged is not None:
+                kept = None if filtered else logged
+                self._patience(lambda: self._history.save(self._timeline, changed, databases=databases, statement=kept))
             truncated = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c)]
             touched = tuple(t for t in dict.fromkeys((*changed, *truncated)) if self._includes(t))
             return StatementDone(

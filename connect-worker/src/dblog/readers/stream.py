@@ -27,6 +27,7 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.errors import DamagedLogError, DefiniteError, ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import LogReader, LogSource, Progress
+from dblog.readers.debezium_history import LoggedStatement
 from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, OtherRecord, Signals, Statement, Unusable, Watermarks
 from dblog.readers.queue import QueueClosedError
 from dblog.readers.schemas import StatementDone
@@ -83,8 +84,10 @@ class SchemaPort(Protocol):
     def take_ended(self, position: Position) -> dict[TableId, str]:
         """The tables whose parking ends up to there, and why they must be dumped."""
 
-    def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any) -> StatementDone:
-        """Apply one statement of the log, valid from ``position`` on; returns when the history has it."""
+    def statement(
+        self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any, logged: LoggedStatement | None = None
+    ) -> StatementDone:
+        """Apply one statement of the log, valid from ``position`` on; returns when the history has it. ``logged``: its form for Debezium's."""
 
 
 class Output(Protocol):
@@ -460,8 +463,13 @@ class LogStream:
         self._sent()
 
     def _statement(self, reader: LogReader, item: Statement) -> None:
+        logged = LoggedStatement(
+            text=item.text, database=item.database, after=self._at, ts_ms=(self._at.source_ts_us or self.heard_at_us) // 1000
+        )
         try:
-            done = self._schemas.statement(item.statement, item.text, position=item.valid_from, note=item.note, begin=item.begin)
+            done = self._schemas.statement(
+                item.statement, item.text, position=item.valid_from, note=item.note, begin=item.begin, logged=logged
+            )
         except DefiniteError as e:
             message = f"{e} (statement at {item.where})"
             raise DefiniteError(message) from e
