@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-signals kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -55,6 +55,7 @@ help:
 	@echo '  make sim-mutations [MUTATION=text] protections of core and readers taken away one by one: each must make a schedule fail'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
+	@echo '  make compare-way-back [ARGS=...]   one connector from Debezium to dblog and back, again and again, with DDL: no change is missing'
 	@echo '  make compare-signals [ARGS=...]    the same signals for both, and their notifications, field by field'
 	@echo
 	@echo 'Speed'
@@ -222,6 +223,10 @@ dist: setup
 # Minutes, not part of the tests: three servers, six to eight sets of options each.
 compare-peer: setup
 	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/tests $(BIN)/python tests/compat/compare.py $(ARGS)
+
+# Some ten minutes for each server, not part of the tests.
+compare-way-back: setup
+	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/tests $(BIN)/python tests/compat/way_back.py $(ARGS)
 
 # Some ten minutes for each server, not part of the tests.
 compare-signals: setup
