@@ -62,7 +62,7 @@ class Worker(Server):
     def prepare(self) -> list[str]:
         file = self.folder / "worker.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
-        return [self._python, "-m", "dblog", "worker", str(file)]
+        return [self._python, "-P", "-m", "dblog", "worker", str(file)]
 
     def answers(self) -> bool:
         return self.rest.healthy()

@@ -39,7 +39,7 @@ class Operator:
         """The answer's last line; RunFailedError where the command fails."""
         shown = " ".join(f"'{part}'" if "\\" in part else part for part in arguments)
         self.progress.event(f"$ dblog dumps {command} {self.connector} {shown}")
-        line = [sys.executable, "-m", "dblog", "dumps", command, self.connector, *arguments, "--url", self.worker.url]
+        line = [sys.executable, "-P", "-m", "dblog", "dumps", command, self.connector, *arguments, "--url", self.worker.url]
         path = {"PYTHONPATH": str(ROOT / "connect-worker" / "src")}
         done = subprocess.run(line, env=path, capture_output=True, text=True, timeout=COMMAND_S_MAX, check=False)
         if done.returncode != 0:

@@ -28,7 +28,7 @@ FROM ${BASE_IMAGE}
 RUN --mount=type=bind,source=docker/images/inside,target=/run/inside --mount=type=secret,id=ca --mount=type=secret,id=apt \
     /run/inside/packages.sh tini && /run/inside/account.sh
 COPY --from=builder /opt/dblog /opt/dblog
-ENV PATH=/opt/dblog/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/dblog/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONSAFEPATH=1
 ARG BASE_IMAGE
 ARG BASE_DIGEST=
 ARG VERSION=0.0.0

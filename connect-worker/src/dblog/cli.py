@@ -107,7 +107,7 @@ def run_worker(
         start_worker(
             properties,
             only_check=check,
-            task_command=[sys.executable, "-m", "dblog", "task"],
+            task_command=[sys.executable, "-P", "-m", "dblog", "task"],
             check_database=_check_database,
             check_reachable=_check_reachable,
         )
@@ -395,7 +395,7 @@ def _serve(
     check_reachable: ReachableCheck | None,
 ) -> int:
     """Build everything and serve until a signal or a fatal error; the exit status."""
-    from dblog.cluster.program import TaskProgram  # noqa: PLC0415
+    from dblog.cluster.program import TaskProgram, import_environment  # noqa: PLC0415
 
     settings = worker.settings
     program = TaskProgram(
@@ -403,7 +403,7 @@ def _serve(
         {
             FORMAT_VARIABLE: settings.text("dblog.log.format"),
             LEVEL_VARIABLE: settings.text("dblog.log.level"),
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            **import_environment(),
         },
     )
     # Before this process imports its own: both take half a second of a core.

@@ -95,7 +95,9 @@ def _submit(given: Sequence[str]) -> int:
         properties=properties,
     )
     if not parsed.print:
-        os.execve(line[0], line, {"PYSPARK_PYTHON": sys.executable, **os.environ})  # noqa: S606  signals go to it, and its exit status is ours
+        # Spark starts its Python workers by -m: without PYTHONSAFEPATH they would import from the current directory.
+        variables = {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
+        os.execve(line[0], line, {**variables, **os.environ})  # noqa: S606  signals go to it, and its exit status is ours
     print(shlex.join(line))
     return 0
 

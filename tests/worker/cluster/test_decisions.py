@@ -230,6 +230,17 @@ def test_a_program_that_gives_up_without_a_word_fails_with_its_last_words():
     assert "restart" in outcome.trace
 
 
+def test_the_first_sentence_has_the_last_words_and_none_of_the_code():
+    output = 'Traceback (most recent call last):\n  File "/srv/numbers.py", line 1, in <module>\n    raise SystemExit\nfirst\nImportError: no Number'
+
+    first, _, rest = died(exit_code=1, last_output=output).trace.partition(". ")
+
+    assert first == "The process of task a-0 ended with exit code 1: first / ImportError: no Number"
+    assert output in rest
+    assert died(exit_code=1).trace.startswith("The process of task a-0 ended with exit code 1 without giving a reason. ")
+    assert len(died(exit_code=1, last_output="x" * 5000).trace.partition(". ")[0]) < 600
+
+
 def test_an_unknown_signal_has_a_number():
     assert "signal 63" in died(signal_number=63).reason
 

@@ -7,8 +7,11 @@ import random
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -607,3 +610,29 @@ def test_a_stored_configuration_that_was_slow_to_resolve_costs_neither_the_lead_
     assert time.monotonic() - began_s < 10
     assert own_worker.healthy()
     assert "lost the lead" not in own_worker.log.read_text()
+
+
+def test_a_task_imports_nothing_from_the_directory_in_which_the_worker_was_started(kafka, own_folder, group):
+    """Whoever may write there could run code with the worker's secrets."""
+    (own_folder / "numbers.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_name('imported').touch()\nraise SystemExit('a file of mine')\n"
+    )
+    worker = Worker(kafka, own_folder, group)
+    begun = subprocess.Popen(
+        [Path(sys.executable).with_name("dblog"), "worker", str(worker.write_properties())],
+        cwd=own_folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: imports_are_done(begun.pid), limit_s=60, what=lambda: "the process of the first task to wait for it")
+    finally:
+        begun.terminate()
+        begun.wait(60)
+    assert not (own_folder / "imported").exists()
+
+
+def imports_are_done(worker_pid):
+    """Whether a child of the worker has loaded its Kafka client, which comes after what numbers.py stands for."""
+    children = Path(f"/proc/{worker_pid}/task/{worker_pid}/children").read_text(encoding="ascii").split()
+    return any("confluent_kafka" in Path(f"/proc/{child}/maps").read_text(encoding="utf-8", errors="replace") for child in children)

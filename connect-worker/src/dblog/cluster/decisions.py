@@ -15,6 +15,10 @@ from dblog.cluster.records import State, Status, Target, TaskId
 from dblog.cluster.state import ConnectorView
 from dblog.core.backoff import Backoff
 
+_WORDS_LINES = 3
+_WORDS_CHARS_MAX = 500
+"""Of an error output, in the sentence that says why a process ended."""
+
 
 class Phase(Enum):
     """Where a task on this worker is."""
@@ -210,8 +214,10 @@ def after_death(
     """
     tail = f"\nLast lines of its error output:\n{last_output}" if last_output else ""
     if signal_number is None:
+        said = _last_words(last_output)
+        why = f": {said}" if said else " without giving a reason."
         return Fail(
-            f"The process of task {task} ended with exit code {exit_code} without giving a reason. "
+            f"The process of task {task} ended with exit code {exit_code}{why} "
             f"Read the worker's log for this task, then restart the task (POST .../restart?includeTasks=true&onlyFailed=true).{tail}"
         )
     name = _signal_name(signal_number)
@@ -229,6 +235,13 @@ def after_death(
         f"The process of task {task} was ended by {name}; it is started again in {delay_s:.1f} s and goes on from its stored offsets. "
         f"{_remedy(signal_number)}{tail}",
     )
+
+
+def _last_words(output: str) -> str:
+    """Return the end of an error output as part of a sentence: without the places in the code that a trace names."""
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith((" ", "Traceback "))]
+    words = " / ".join(lines[-_WORDS_LINES:])[-_WORDS_CHARS_MAX:]
+    return words if not words or words.endswith((".", "!", "?")) else f"{words}."
 
 
 def _signal_name(number: int) -> str:

@@ -11,8 +11,10 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from dblog.config.secret_values import is_secret
 
@@ -36,6 +38,19 @@ class Begun:
         self.control.close()
         if self.process.stderr is not None:
             self.process.stderr.close()
+
+
+def import_environment() -> dict[str, str]:
+    """Return variables by which a task imports from where this worker does, and nothing from the current directory.
+
+    Whoever may write there could run code with the worker's secrets, and a file that is called numbers.py would end every task. ``python -m`` has put the
+    directory first on the worker's own path; a directory that PYTHONPATH names, or that holds this program, stays.
+    """
+    here = Path.cwd()
+    named = [Path(part).resolve() for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    wanted = here in named or here == Path(__file__).parents[2]
+    paths = [path for path in sys.path if path and (wanted or Path(path).resolve() != here)]
+    return {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
 
 
 class TaskProgram:
