@@ -6,12 +6,13 @@ import threading
 import pytest
 import structlog
 from dblog.cluster.validation import Validator
+from dblog.config.options import Settings
 from dblog.config.providers import FileProvider
 from dblog.config.worker import read_worker_config
 from dblog.dialects.mysql.wire.connect import open_wire, settings_of
 from dblog.errors import DefiniteError
 from dblog.readers.reachable import check_reachable
-from support.worker import connector_config
+from support.worker import connector_config, postgres_config
 
 
 def checked(check, **config):
@@ -102,6 +103,31 @@ def test_of_a_configuration_that_lacks_its_name_alone_the_database_is_asked_and_
     assert "the login is refused" in found["database.hostname"][0]
     assert set(errors(snapshot_mode="sometimes")) == {"name", "snapshot.mode"}, "nobody is asked about what is wrong already"
     assert set(errors(name="")) == {"name"}
+
+
+LEFT_OVER = {
+    "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+    "schema.history.internal.kafka.topic": "no such ? name",
+    "schema.history.internal.kafka.bootstrap.servers": "127.0.0.1:1,metadata.google.internal:9092",
+    "schema.history.internal.producer.ssl.truststore.location": "${file:/nowhere:store}",
+    "schema.history.internal.consumer.sasl.jaas.config": "a.B required password='sings-aloud';",
+}
+"""Of a connector for MySQL, in a configuration that was copied from it."""
+
+
+def test_what_is_left_of_a_schema_history_refuses_no_connector_that_has_none_and_is_named():
+    asked: list[Settings] = []
+    validator = Validator(
+        providers={}, check_database=lambda _flavor, settings, *_: asked.append(settings), check_reachable=lambda *_: None
+    )
+
+    outcome = validator.validate(postgres_config(name="a") | LEFT_OVER)
+
+    assert outcome.errors == {}
+    assert [text.split(":")[0] for text in outcome.warnings if "keeps no such history" in text] == list(LEFT_OVER)
+    assert "sings-aloud" not in repr(outcome)
+    assert not asked[0].originals.keys() & LEFT_OVER.keys()
+    assert not validator.resolved(postgres_config(name="a") | LEFT_OVER)[0].keys() & LEFT_OVER.keys()
 
 
 WORKER_SECRETS = {

@@ -61,8 +61,8 @@ def test_a_limit_of_dumps_that_a_kind_of_database_lacks_is_none() -> None:
 
 
 def test_the_schema_history_has_a_topic_of_its_own_where_the_configuration_names_none() -> None:
-    named = {"schema.history.internal.kafka.topic": "history"}
+    named = {"dblog.history.topic": "history"}
 
-    assert postgres_options().history_topic == "shop.dblog.history"
+    assert postgres_options().history_topic == "__dblog-history.shop"
     assert postgres_options(**named).history_topic == "history"
     assert history_topic_of(parse_connector(MYSQL_OPTIONS, LEAST)) == "h"

@@ -13,14 +13,16 @@ from dblog.config.plugins import Plugin
 from dblog.config.secret_values import shown_name
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
 
+_NEVER_READ = "no effect here: this connector keeps no such history, and neither does Debezium's; the key can be removed"
+
 
 def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
     """Return a sentence for each unknown key, each key without effect, and each default that is not Debezium's. Secrets are not hidden yet."""
+    read = plugin.read_keys(properties)
     found = (
-        describe_unknown(unknown_keys(plugin.options, properties))
-        | without_effect(plugin.options, properties)
-        | other_defaults(plugin.options, properties)
+        describe_unknown(unknown_keys(plugin.options, read)) | without_effect(plugin.options, read) | other_defaults(plugin.options, read)
     )
+    found |= {name: _NEVER_READ for name in properties if name not in read}
     return [f"{shown_name(name)}: {text}" for name, text in found.items()]
 
 

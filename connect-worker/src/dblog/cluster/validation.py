@@ -95,9 +95,10 @@ class Validator:
 
     def _validated(self, properties: Properties) -> Validation:
         plugin = connector_of(properties)
-        resolution = resolve(properties, self._providers)
+        read = plugin.read_keys(properties)
+        resolution = resolve(read, self._providers)
         with self._computing:
-            checked, errors, unknown = self._checked_here(plugin, properties, resolution)
+            checked, errors, unknown = self._checked_here(plugin, read, resolution)
             hide_own = hide = hider(resolution, properties, plugin)
             warnings = [hide_own(text) for text in doubts(plugin, properties)]
             if errors.keys() == {"name"} and "name" not in properties:  # a form that is filled in: all else of it is asked about
@@ -111,7 +112,7 @@ class Validator:
             warnings += written_out(plugin, properties, self._providers)
         with self._computing:
             errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
-            infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors, unknown=unknown)
+            infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, read, errors, unknown=unknown)
         return Validation(infos, errors, tuple(warnings))
 
     def _checked_here(
@@ -153,7 +154,7 @@ class Validator:
         """The configuration with its secrets, and what takes them out of a text again; ``asked``: other texts of the request."""
         plugin = connector_of(properties)
         with _named(properties):
-            resolution = resolve(properties, self._providers)
+            resolution = resolve(plugin.read_keys(properties), self._providers)
         if resolution.errors:
             raise ConfigError({name: list(texts) for name, texts in resolution.errors.items()})
         values = {name: value for name in properties if (value := resolution.values.get(name)) is not None}

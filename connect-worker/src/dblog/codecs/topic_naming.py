@@ -52,6 +52,14 @@ def takes_regex(strategy: str) -> bool:
     return with_regex
 
 
+def own_topic(kind: str, prefix: str) -> str:
+    """Return the default name of a topic that Debezium does not have.
+
+    It does not begin with the prefix: sinks subscribe to ``<prefix>.*`` and take each topic for a table's (Debezium's heartbeats are kept out likewise).
+    """
+    return f"__dblog-{kind}.{prefix}"
+
+
 def clean_topic(name: str, *, unicode: bool = False) -> str:
     """A legal Kafka topic name, as Debezium's TopicNamingStrategy makes it; characters count as Java's, of 16 bits."""
     # As Java writes numbers: two zeros stand before one of at most two hexadecimal digits.

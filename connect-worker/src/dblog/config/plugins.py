@@ -5,6 +5,7 @@ The Debezium class names are the connectors' names here, since configurations, d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS, POSTGRES_OPTIONS
@@ -31,11 +32,17 @@ class Plugin:
     """``mysql``, ``mariadb`` or ``postgres`` for connectors: the kind of database (``dialects/registry.py``), as Debezium's metrics name it."""
     task_class: str = ""
     aliases: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Families of keys that other connectors have and this one never reads: what is left of them in a configuration must not refuse it."""
 
     @property
     def system(self) -> str:
         """The kind of database as Debezium's packages and OpenTelemetry name it (Semantic Conventions, db.system.name): ``postgresql``."""
         return self.class_name.split(".")[-2]
+
+    def read_keys(self, properties: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Return the configuration without keys that this connector never reads."""
+        return {name: value for name, value in properties.items() if not name.startswith(self.unread)} if self.unread else dict(properties)
 
     def is_called(self, name: str) -> bool:
         """Full name, simple name, or simple name without its suffix."""
@@ -70,6 +77,7 @@ CONNECTORS = (
         flavor="postgres",
         task_class="io.debezium.connector.postgresql.PostgresConnectorTask",
         aliases=("dblog.postgres", "dblog.PostgresConnector"),
+        unread=("schema.history.internal",),  # PostgreSQL's log describes its tables: Debezium's connector keeps no such history
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from dblog.codecs.topic_naming import own_topic
 from dblog.config.namespaces import namespace_of
 from dblog.config.options import Settings
 from dblog.core.chunk_size import ChunkLimits
@@ -191,11 +192,14 @@ def _given(settings: Settings, name: str) -> int | None:
 
 
 def history_topic_of(settings: Settings) -> str:
-    """The topic of the schema history: the one that the configuration names, else one of the connector's own beside the topics of its tables.
+    """Return the topic of the schema history.
 
-    Debezium's PostgreSQL connector keeps no history and has no keys for one; this worker keeps one of every connector.
+    Debezium's PostgreSQL connector keeps no history and has no key for its topic; this worker keeps one of every connector.
     """
-    return settings.text_or_none("schema.history.internal.kafka.topic") or f"{settings.text('topic.prefix')}.dblog.history"
+    name = "schema.history.internal.kafka.topic"
+    if name in settings:
+        return settings.text(name)
+    return settings.text_or_none("dblog.history.topic") or own_topic("history", settings.text("topic.prefix"))
 
 
 def dump_threads(settings: Settings) -> int:

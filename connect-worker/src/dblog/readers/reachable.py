@@ -70,6 +70,8 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
 def history_client(settings: Settings, worker: WorkerConfig) -> dict[str, Any]:
     """The connection of the schema history, in librdkafka's terms; files that the connector names are still to be read (``files_in_memory``)."""
     workers = worker.client_settings("producer")
+    if _BOOTSTRAP not in settings:  # one whose history Debezium does not have is kept on the worker's brokers
+        return workers
     own = connector_client(settings.originals, "schema.history.internal.producer.")
     return beside(workers, {**own, "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or workers["bootstrap.servers"]})
 

@@ -151,19 +151,12 @@ HISTORY_OPTIONS = (
 
 OWN_HISTORY_OPTIONS = (
     option(
-        name="schema.history.internal.kafka.topic",
-        doc="Topic of the schema history, which dblog keeps and Debezium's connector does not; absent: <topic.prefix>.dblog.history.",
+        name="dblog.history.topic",
+        doc="Topic of the schema history, which dblog keeps and Debezium's connector does not; absent: __dblog-history.<topic.prefix>.",
         importance=LOW,
         group=HISTORY,
         label="History topic",
         check=topic_name,
     ),
-    option(
-        name="schema.history.internal.kafka.bootstrap.servers",
-        doc="Brokers of that topic; absent: the worker's.",
-        importance=LOW,
-        group=HISTORY,
-        label="History brokers",
-    ),
 )
-"""Of a connector that has no schema history in Debezium: a configuration that was made for it names none."""
+"""Of a connector that has no schema history in Debezium."""
