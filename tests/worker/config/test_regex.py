@@ -231,13 +231,13 @@ def test_no_pattern_takes_longer_than_its_text(bomb):  # number 9
 
 def test_a_list_of_15_000_names_is_made_and_asked_at_once():
     members = [rf"inventory\.table_{number}" for number in range(15_000)]
-    began_s = time.monotonic()
+    began_s = time.process_time()
 
     matches = any_of(members, ignore_case=True)
     found = [matches(f"inventory.TABLE_{number}") for number in range(14_000, 16_000)]
 
     assert found == [True] * 1000 + [False] * 1000
-    assert time.monotonic() - began_s < 10
+    assert time.process_time() - began_s < 10, "whatever else the machine does"
 
 
 def test_names_without_signs_mean_the_same_in_a_list_and_alone_and_cost_little():
