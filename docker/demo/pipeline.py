@@ -131,7 +131,7 @@ class Sink(Server):
         config = {
             "name": name,
             # With the chunk markers, which show what a dump has brought.
-            "topics.pattern": rf"{prefix}\.({database}\..*|dblog\.chunks)",
+            "topics.pattern": rf"{prefix}\.{database}\..*|__dblog-chunks\.{prefix}",
             "registry.url": registry_url,
             "registry.wait.max.s": 120,
             "kafka.bootstrap.servers": kafka.bootstrap,

@@ -137,7 +137,7 @@ def topic(mode: str, prefix: str, table: str) -> str:
 
 def wanted(name: str) -> bool:
     """Every topic of a connector but our own."""
-    return not name.startswith(f"{PREFIX}.dblog.") and not name.endswith("schema-history")
+    return not name.startswith("__dblog-") and not name.endswith("schema-history")
 
 
 def run(server: Postgres, kafka: Kafka, modes: list[str], console: Console, *, seed: int) -> list[Any]:

@@ -60,7 +60,7 @@ def test_a_dump_is_asked_for_steered_killed_and_ends_with_every_row_in_the_topic
 
     def markers(identity: str) -> list[Any]:
         registry = Registry(worker.url)
-        found = [registry.decode(value) for _, value, _ in records(kafka.bootstrap, f"{name}.dblog.chunks") if value is not None]
+        found = [registry.decode(value) for _, value, _ in records(kafka.bootstrap, f"__dblog-chunks.{name}") if value is not None]
         return [marker for marker in found if marker["dump"] == identity]
 
     worker.start()

@@ -162,7 +162,7 @@ class TaskFollower:
         for batch in batches:
             for segment in batch.segments:
                 if segment.table is None:
-                    if segment.topic == f"{self.config['topic.prefix']}.dblog.chunks":
+                    if segment.topic == f"__dblog-chunks.{self.config['topic.prefix']}":
                         for value in segment.values:
                             assert value is not None
                             self.marked(value)

@@ -79,7 +79,7 @@ def repair(job: Job, tables: Sequence[tuple[TableSchema, Sequence[int]]]) -> Non
         job.send(*(change(table, "r", {"id": n, "v": "dumped"}, at=15, sequenced=True) for n in keys))
         facts = {"low": (1, 15 << 23), "mode": "repair", "dump": "d1", "ts_ms": round(time.time() * 1000)}
         made = chunk_marker(table.topic, chunk_id=name, read=len(keys), begins=True, final=True, **facts)
-        job.send(Record(topic=f"{job.prefix}.dblog.chunks", key=None, value=in_avro(job.registry, made)))
+        job.send(Record(topic=f"__dblog-chunks.{job.prefix}", key=None, value=in_avro(job.registry, made)))
     job.wait("both dumps to be whole", lambda: len([line for line in job.lines("ghosts") if line["result"] == "waits"]) == len(tables))
     for table, _ in tables:
         job.ask("resume", table.topic.removeprefix(f"{job.prefix}."))

@@ -20,7 +20,7 @@ from support.chunk_markers import chunk_marker, in_avro, in_json
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
-MARKERS = "p.dblog.chunks"
+MARKERS = "__dblog-chunks.p"
 PAST = {"p.shop.items": {0: 1000}}
 
 
@@ -277,7 +277,7 @@ def test_a_marker_that_counts_a_row_more_than_arrived_is_reported_by_the_running
     job.listener = metrics.take
     items = job.table("items")
     job.create(items)
-    markers = f"{job.prefix}.dblog.chunks"
+    markers = f"__dblog-chunks.{job.prefix}"
     spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "500")
     job.send(*dumped(items, 1, 2, 3, at=100), *dumped(items, 4, 5, at=200))
     for chunk_id, at, read in (("whole", 100, 3), ("short", 200, 4)):

@@ -17,7 +17,7 @@ from support.envelopes import TableSchema
 from support.pgoutput_tables import UNSENT
 from support.registry_server import RegistryServer
 
-MARKERS = "p.dblog.chunks"
+MARKERS = "__dblog-chunks.p"
 LOW_MS = 1_700_000_500_000
 MODES = {"items": "mirror", "marked": "mirror", "versions": "history", "changes": "append"}
 

@@ -24,7 +24,7 @@ def test_a_table_is_not_complete_whose_last_chunk_landed_behind_the_choice(sink:
 
     def marker(chunk_id: str, at: int, **facts: Any) -> Record:
         made = chunk_marker(source.left.topic, chunk_id=chunk_id, low=(1, at << 23), read=1, **facts)
-        return Record(topic=f"{source.prefix}.dblog.chunks", key=None, value=in_avro(registry, made))
+        return Record(topic=f"__dblog-chunks.{source.prefix}", key=None, value=in_avro(registry, made))
 
     source.dumped(source.left, {90: 1}, at=500)
     source.moved(random.Random(1))  # a transaction inside the window of the last chunk, in front of which no snapshot can end

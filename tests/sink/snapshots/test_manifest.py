@@ -203,7 +203,7 @@ def test_a_table_is_complete_behind_the_end_of_its_first_dump(sink: Sink, regist
 
     def marker(chunk_id: str, at: int, *, final: bool = False) -> Record:
         made = chunk_marker(source.left.topic, chunk_id=chunk_id, low=(1, at << 23), read=1, final=final)
-        return Record(topic=f"{source.prefix}.dblog.chunks", key=None, value=in_avro(registry, made))
+        return Record(topic=f"__dblog-chunks.{source.prefix}", key=None, value=in_avro(registry, made))
 
     def next_snapshot(*others: Record) -> Entry:
         begin = len(source.records)

@@ -25,7 +25,7 @@ from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import RowEncoder, Writers
 from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, Prefix, build_table_plan
-from dblog.codecs.topic_naming import TopicNaming, TopicRegex, strategy_of, takes_regex
+from dblog.codecs.topic_naming import TopicNaming, TopicRegex, own_topic, strategy_of, takes_regex
 from dblog.codecs.transactions import TransactionBorder
 from dblog.config.namespaces import Namespace, namespace_of
 from dblog.config.options import Settings
@@ -195,7 +195,7 @@ class Records:
 
     def marker(self, made: ChunkMarker) -> Segment | None:
         """The record of a closed window (D6)."""
-        topic = self._settings.text_or_none("dblog.chunk.marker.topic") or f"{self._settings.text('topic.prefix')}.dblog.chunks"
+        topic = self._settings.text_or_none("dblog.chunk.marker.topic") or own_topic("chunks", self._settings.text("topic.prefix"))
         value = {
             "version": __version__,
             "connector": self._plans.name,

@@ -59,7 +59,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="topics.markers",
         read=pattern,
-        default=r"(.*\.)?dblog\.chunks",
+        default=r"__dblog-chunks\..*",
         doc="Topics of chunk markers, whatever topics.exclude is: what they count is compared with what arrived. Empty: not compared.",
     ),
     Option(

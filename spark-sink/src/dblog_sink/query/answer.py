@@ -60,7 +60,7 @@ def show_verified(settings: Settings, *, table: str | None, as_json: bool) -> in
     if not found:
         log.info(
             "%s was not compared with its source yet; dblog dumps start CONNECTOR TABLE --mode verify does it, where the job reads the topic of chunk "
-            "markers (PREFIX.dblog.chunks)",
+            "markers (__dblog-chunks.PREFIX)",
             table or "no table",
         )
     lines, status = verified.answer(found, as_json=as_json)

@@ -216,7 +216,7 @@ def test_several_tables_are_written_in_one_batch_and_other_records_left_out(
         change(items, "c", row(1, "a"), at=100),
         Record(topic="__debezium-heartbeat.p", key=None, value=b"\0" + heartbeat.to_bytes(4, "big") + b"\x02"),
         Record(topic="p", key=None, value=b"\0" + heartbeat.to_bytes(4, "big") + b"\x02"),
-        Record(topic="p.dblog.chunks", key=b"k", value=b'{"chunk": 1}'),
+        Record(topic="__dblog-chunks.p", key=b"k", value=b'{"chunk": 1}'),
     )
 
     assert sink.rows(items) == [row(1, "a")]

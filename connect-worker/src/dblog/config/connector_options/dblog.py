@@ -185,7 +185,7 @@ OUR_OPTIONS = (
     ),
     option(
         name="dblog.chunk.marker.topic",
-        doc="Topic of the chunk markers; absent: <topic.prefix>.dblog.chunks.",
+        doc="Topic of the chunk markers; absent: __dblog-chunks.<topic.prefix>.",
         group=OURS,
         label="Chunk marker topic",
         check=topic_name,
