@@ -19,12 +19,14 @@ def request(dump="d1", **more):
     return DumpRequest(id=dump, connector="c", created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(".*",), **more)
 
 
-def view(*statuses, known=None, fresh=True, target=Target.STARTED, task=ALIVE):
+def view(*statuses, known=None, fresh=True, target=Target.STARTED, task=ALIVE, mode="initial"):
     reported = Reported({status["id"]: status for status in statuses}, fresh)
     return DumpView(
         SimpleNamespace(of=lambda _name: [KnownDump(request())] if known is None else known),
         SimpleNamespace(reported=lambda _name: reported),
-        configs=SimpleNamespace(view=lambda name: SimpleNamespace(name=name, target=target) if name == "c" else None),
+        configs=SimpleNamespace(
+            view=lambda name: SimpleNamespace(name=name, target=target, config={"snapshot.mode": mode}) if name == "c" else None
+        ),
         tasks=SimpleNamespace(get=lambda _task: task),
     )
 
@@ -75,6 +77,16 @@ def test_an_end_and_a_pause_stay_what_they_are_whatever_becomes_of_the_task():
     shown = view(ended, paused, known=[KnownDump(request()), KnownDump(request("d2"))], task=None)
 
     assert [each["status"]["state"] for each in shown.listed("c")] == ["DONE", "PAUSED"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "fresh", "state"),
+    [("initial", False, "DONE"), ("always", False, "WAITING"), ("When_Needed", False, "WAITING"), ("always", True, "DONE")],
+)
+def test_an_own_dump_that_a_start_may_make_again_has_not_ended_before_the_start_has_decided(mode, fresh, state):
+    ended = RUNNING | {"id": "initial", "state": "DONE"}
+
+    assert view(ended, known=[], fresh=fresh, mode=mode).detail("c", "initial")["status"]["state"] == state
 
 
 def test_a_stored_end_counts_more_than_what_a_task_reports():

@@ -327,6 +327,29 @@ def records_of(worker, name, dump):
         consumer.close()
 
 
+@pytest.mark.parametrize("change", ["reset", "alter"])
+def test_behind_a_change_of_offsets_the_first_dump_waits_until_the_next_task_reports_its_own(worker, name, change):
+    worker.create(name, dummy_initial="10").raise_for_status()
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    until(lambda: detail(worker, name, "initial")["status"]["state"] == "DONE")
+    worker.client.put(f"/connectors/{name}/stop").raise_for_status()
+    worker.wait_for(name, "STOPPED")
+    if change == "alter":
+        entry = {"partition": {"server": "shop"}, "offset": {"file": "bin.000001", "pos": 4}}
+        until(lambda: worker.client.patch(f"/connectors/{name}/offsets", json={"offsets": [entry]}).status_code == 200)
+    else:
+        until(lambda: worker.client.delete(f"/connectors/{name}/offsets").status_code == 200)
+
+    status = detail(worker, name, "initial")["status"]
+    assert (status["state"], status["rows"], status["tables_total"]) == ("WAITING", 0, None)
+    assert "the connector is stopped" in status["reason"]
+    assert [each["status"]["state"] for each in worker.client.get(f"/connectors/{name}/dumps").json()["dumps"]] == ["WAITING"]
+    worker.client.put(f"/connectors/{name}/resume").raise_for_status()
+
+    until(lambda: detail(worker, name, "initial")["status"]["state"] == "DONE")
+    assert detail(worker, name, "initial")["status"]["rows"] == 1000
+
+
 def test_the_first_dump_is_listed_and_shown_and_follows_the_connector(worker, name):
     worker.create(name, dummy_initial="3").raise_for_status()
     worker.wait_for(name, "RUNNING", "RUNNING")

@@ -95,6 +95,28 @@ def read_requests(value: object, connector: str) -> dict[str, DumpRequest]:
     return found
 
 
+BLANK_STATUS: DumpStatus = {
+    "state": "WAITING",
+    "tables_total": None,
+    "tables_done": 0,
+    "tables_failed": 0,
+    "rows": 0,
+    "bytes": 0,
+    "bytes_estimated": None,
+    "chunks": 0,
+    "rows_estimated": None,
+    "rows_per_s": None,
+    "eta_s": None,
+    "eta_error": None,
+    "revision": None,
+    "ended_ms": None,
+    "reason": None,
+    "governor": None,
+    "tables": [],
+}
+"""Of a dump that no task has begun."""
+
+
 def read_status(value: object, hide: Callable[[str], str] = str) -> DumpStatus | None:
     """A status with its texts shortened; None for what is none. Fields that this version does not know stay."""
     if not isinstance(value, dict) or not isinstance(value.get("id"), str) or str(value.get("state")) not in _STATES:

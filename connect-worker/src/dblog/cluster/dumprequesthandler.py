@@ -93,6 +93,10 @@ class DumpRequests:
                 tables = found if shown is None else shown
                 return self._change(before, lambda: with_table_wanted(before, table, wanted, tables=tables))
 
+    def offsets_changed(self, name: str) -> None:
+        """Note that a connector goes on elsewhere than its task has reported."""
+        self._dumps.offsets_changed(name)
+
     def connector_deleted(self, name: str) -> None:
         """Remove its requests: a connector of the same name that comes later has not made them."""
         self._dumps.forget(name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dblog.cluster.decisions import Phase
-from dblog.cluster.dumprecords import ENDED, DumpStatus, KnownDump
+from dblog.cluster.dumprecords import BLANK_STATUS, ENDED, DumpStatus, KnownDump
 from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.localtasks import LocalTasks
@@ -20,6 +20,7 @@ from dblog.cluster.state import ConnectorView
 from dblog.cluster.stores import ConfigStore
 from dblog.core.chunkmap import cells_of
 from dblog.core.dumprequests import INITIAL, DumpRequest, Wanted
+from dblog.readers.start import may_start_over
 
 DETAILS = ("predicate", "keys")
 """Fields of a request that hold SQL and rows' keys; not everybody sees them."""
@@ -56,7 +57,11 @@ class DumpView:
         known = {each.request.id: each for each in self._store.of(connector)}
         # What the task dumps by itself, then what it knows of signals, then what was requested.
         own = sorted((dump for dump in reported.statuses if dump not in known), key=lambda dump: dump != INITIAL)
-        shown = {dump: _of_task(connector, _shown(reported.statuses[dump], reported.fresh, waits)) for dump in own}
+        again = not reported.fresh and may_start_over(view.config.get("snapshot.mode") or "")
+        shown = {
+            dump: _of_task(connector, _shown(reported.statuses[dump], reported.fresh, waits, may_begin_again=again and dump == INITIAL))
+            for dump in own
+        }
         for dump, each in known.items():
             status = each.end or _current(each, reported.statuses.get(dump), reported.fresh, waits)
             shown[dump] = {**each.request.to_json(), "status": _in_detail(status)}
@@ -81,25 +86,7 @@ class DumpView:
 def fresh_status(request: DumpRequest, tables: list[str] | None = None) -> dict[str, Any]:
     """The status of a request that no task has begun; ``tables``: what the check of it has found."""
     state = Wanted.PAUSED.value if request.wanted is Wanted.PAUSED else "WAITING"
-    return {
-        "state": state,
-        "tables_total": None if tables is None else len(tables),
-        "tables_done": 0,
-        "tables_failed": 0,
-        "rows": 0,
-        "bytes": 0,
-        "bytes_estimated": None,
-        "chunks": 0,
-        "rows_estimated": None,
-        "rows_per_s": None,
-        "eta_s": None,
-        "eta_error": None,
-        "revision": None,
-        "ended_ms": None,
-        "reason": None,
-        "governor": None,
-        "tables": [],
-    }
+    return {**BLANK_STATUS, "state": state, "tables_total": None if tables is None else len(tables), "tables": []}
 
 
 def _with_maps(detail: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,9 +108,11 @@ def _current(known: KnownDump, reported: DumpStatus | None, fresh: bool, waits: 
     return _shown(reported, fresh, waits)
 
 
-def _shown(status: DumpStatus, fresh: bool, waits: str | None) -> DumpStatus:  # noqa: FBT001
-    """A status as it is true now: of a task that does not run, or was started again, nothing is under way."""
-    if status["state"] in ENDED or (fresh and waits is None):
+def _shown(status: DumpStatus, fresh: bool, waits: str | None, *, may_begin_again: bool = False) -> DumpStatus:  # noqa: FBT001
+    """A status as it is true now: of a task that does not run, or was started again, nothing is under way. ``may_begin_again``: the task's start decides
+    whether this dump, which had ended, is made once more.
+    """
+    if (status["state"] in ENDED and not may_begin_again) or (fresh and waits is None):
         return status
     state = status["state"] if status["state"] == "PAUSED" else "WAITING"
     return {**status, **dict.fromkeys(_RATES), "state": state, "reason": waits or status.get("reason")}

@@ -118,12 +118,14 @@ class RequestHandler:
             case AlterOffsets(name, changes):
                 self._require_stopped(name)
                 self._offsets.write(name, changes, limit_s=WRITE_LIMIT_S)
+                self._offsets_changed(name)
                 _log.info("offsets altered by request", connector=name, partitions=len(changes))
             case ResetOffsets(name):
                 self._require_stopped(name)
                 self._offsets.refresh(limit_s=WRITE_LIMIT_S)
                 former = list(self._offsets.of(name))
                 self._offsets.write(name, [(partition, None) for partition, _ in former], limit_s=WRITE_LIMIT_S)
+                self._offsets_changed(name)
                 _log.info("offsets reset by request", connector=name, partitions=len(former))
             case ResetTopics(name):
                 self._statuses.forget_topics(name, limit_s=WRITE_LIMIT_S)
@@ -136,6 +138,10 @@ class RequestHandler:
             case Ping():
                 pass
         return None
+
+    def _offsets_changed(self, name: str) -> None:
+        if self._dumps is not None:
+            self._dumps.offsets_changed(name)
 
     def _put(self, request: PutConnector) -> tuple[bool, dict[str, Any]]:
         """Whether the connector is new, and its INFO."""

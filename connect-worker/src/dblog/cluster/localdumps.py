@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from dblog.cluster.dumprecords import ENDED, DumpKey, DumpStatus, KnownDump, read_requests, read_statuses
+from dblog.cluster.dumprecords import BLANK_STATUS, ENDED, DumpKey, DumpStatus, KnownDump, read_requests, read_statuses
 from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.records import TaskId
 from dblog.cluster.requests import RequestError
@@ -235,6 +235,13 @@ class LocalDumps:
             status = self.reported(key[0]).statuses.get(key[1])
             if was_stored and is_open and status is not None and status["state"] in ENDED:
                 self._take_end(run, key, status)
+
+    def offsets_changed(self, connector: str) -> None:
+        """Offsets were reset or altered by request: where the connector's own dump was is not true any more, until its next process reports."""
+        known = self._reported.get(connector)
+        if known is not None and INITIAL in known.statuses:
+            begins = {"id": INITIAL, **BLANK_STATUS, "reason": "the connector's offsets were changed, and its task has not started since"}
+            self._reported[connector] = Reported({**known.statuses, INITIAL: begins})
 
     def forget(self, connector: str) -> None:
         """A connector is gone."""

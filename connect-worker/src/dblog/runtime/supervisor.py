@@ -664,7 +664,7 @@ class Supervisor:
         """Report how the dumps come on, when that is another than was reported last."""
         desk = run.task.desk
         statuses = [] if desk is None else desk.statuses()
-        if statuses != (self._dumps_reported or []):
+        if statuses != self._dumps_reported:  # the first list also where it is empty: the herder waits for it
             self._dumps_reported = statuses
             self._control.send({"type": "dumps", "dumps": statuses})
 
