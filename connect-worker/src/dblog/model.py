@@ -116,6 +116,12 @@ class Table:
     """Those of ``attached`` that had no row when that was asked."""
     file: int | None = field(default=None, compare=False)
     """What the server keeps the rows in: another number once it has written all of them anew. None where that is not known, or there is more than one."""
+    published_by: tuple[str, ...] = field(default=(), compare=False)
+    """The entries of the catalog that have the log show the table's rows under its name, each as text with the transactions that wrote it (PostgreSQL's
+    publications). Empty where there are none, or they are not known."""
+    columns_written_by: tuple[str, ...] = field(default=(), compare=False)
+    """The transactions that wrote the catalog's rows of the table's columns: attaching the table as a partition, and detaching it, writes all of them anew.
+    Empty where rows of partitions come under their own names, or that is not known."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name, compared without case as MySQL does."""

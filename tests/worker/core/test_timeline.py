@@ -415,3 +415,31 @@ def test_a_table_that_another_servers_log_will_make_is_awaited_until_that_positi
     assert timeline.prune((2, 50)) == ()
     assert timeline.versions(U), "the log has not come to its CREATE"
     assert timeline.prune((2, 900)) == (U,)
+
+
+def test_a_table_that_only_the_log_has_lacked_gets_a_version_which_a_restart_takes_back_with_it() -> None:
+    timeline = Timeline()
+    before = replace(table(T, "id"), published_by=("table:1",), columns_written_by=("7",))
+    timeline.put(before, (1, 100))
+    now = replace(before, published_by=("table:2",))
+    assert now == before
+
+    assert timeline.apply([AlterTable(T, now, rewrites="in no log")], (1, 500)) == (T,)
+    assert timeline.apply([AlterTable(T, now, rewrites="in no log")], (1, 600)) == ()
+    again = restarted(timeline)
+    assert again.versions(T)[-1].state.table.published_by == ("table:2",)  # type: ignore[union-attr]
+    assert again.take_back((1, 500)) == (T,)
+
+    kept = again.current_table(T)
+    assert kept is not None
+    assert (kept.published_by, kept.columns_written_by) == (("table:1",), ("7",))
+
+
+def test_how_the_log_came_to_show_a_table_is_kept_with_the_next_commit() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), (1, 100))
+
+    timeline.refresh(replace(table(T, "id"), published_by=("all:1",)))
+
+    assert timeline.take_refreshed() == {T}
+    assert restarted(timeline).current_table(T).published_by == ("all:1",)  # type: ignore[union-attr]

@@ -29,7 +29,12 @@ def table_record(table: Table) -> dict[str, object]:
     extra = {"defaultCharsetName": table.charset, "collation": table.collation, "comment": table.comment, "number": table.number}
     record |= {name: value for name, value in extra.items() if value is not None}
     record |= ({"partitioned": True} if table.partitioned else {}) | ({"attached": list(table.attached)} if table.attached else {})
+    record |= {name: list(value) for name, value in _traces(table).items() if value}
     return record if table.file is None else record | {"file": table.file}
+
+
+def _traces(table: Table) -> Mapping[str, tuple[str, ...]]:
+    return {"publishedBy": table.published_by, "columnsWrittenBy": table.columns_written_by}
 
 
 def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
@@ -46,6 +51,8 @@ def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
         partitioned=bool(record.get("partitioned")),
         attached=tuple(record.get("attached", ())),
         file=record.get("file"),
+        published_by=tuple(record.get("publishedBy", ())),
+        columns_written_by=tuple(record.get("columnsWrittenBy", ())),
         indexes=tuple(
             Index(
                 name=index["name"],

@@ -257,7 +257,7 @@ class Timeline:
         """The newest version is this table, which knows of now what comparisons leave out (``Table.file``)."""
         versions = self._versions.get(table.id)
         if versions and isinstance(known := versions[-1].state, Known) and known.table == table:
-            if known.table.file != table.file:
+            if known.table.file != table.file or _traces(known.table) != _traces(table):
                 self._refreshed.add(table.id)
             versions[-1].state = Known(table)
 
@@ -357,7 +357,7 @@ class Timeline:
             versions = self._versions.get(id_)
             if versions and versions[-1].position >= position:
                 continue  # a replay: applied to this table before
-            if new_state == (versions[-1].state if versions else Absent()):
+            if _is_same(new_state, versions[-1].state if versions else Absent()):
                 continue
             former = frozenset() if isinstance(new_state, Absent) else _bounded(names(id_) - _names(new_state))
             if self._append(id_, Version(position, new_state, ddl, note or {}, former=former)):
@@ -529,6 +529,17 @@ class Timeline:
 
 def _position(version: Version) -> Position:
     return version.position
+
+
+def _is_same(one: State, other: State) -> bool:
+    """Compare two states, and what they know of how the log came to show the table: where only that differs, the table was in no log for a while."""
+    if isinstance(one, Known) and isinstance(other, Known) and _traces(one.table) != _traces(other.table):
+        return False
+    return one == other
+
+
+def _traces(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return table.published_by, table.columns_written_by
 
 
 def _number(noted: object) -> int:

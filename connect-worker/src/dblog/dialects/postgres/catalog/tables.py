@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
+from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.catalog.sql import quote_text
 from dblog.dialects.postgres.catalog.types import Types
 from dblog.model import Column, Index, Table, TableId
@@ -191,6 +193,8 @@ def tables_of(
     indexes: Iterable[Sequence[Any]],
     types: Types,
     attached: Iterable[Sequence[Any]] = (),
+    entries: Entries | None = None,
+    columns_written: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> dict[int, Table]:
     """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule). An index that is its
     replica identity goes before both: deletes show no other columns, and an update of another key does not show the old one.
@@ -227,6 +231,8 @@ def tables_of(
             partitioned=partitioned,
             attached=tuple(its_attached.get(number, ())),
             file=file or None,
+            published_by=() if entries is None else entries.of(number),
+            columns_written_by=tuple(sorted(columns_written.get(number, ()))),
         )
     return out
 

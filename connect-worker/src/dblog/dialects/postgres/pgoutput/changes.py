@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
 from dblog.core.timeline import Position
+from dblog.dialects.postgres.pgoutput.interruptions import interruption
 from dblog.model import Column, Table, TableId
 
 _WIDENED = frozenset({"varchar", "varbit"})
@@ -72,7 +73,7 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):
             renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
-            if replace(before, id=after.id) == after and statement.why is None:
+            if replace(before, id=after.id) == after and statement.why is None and interruption(before, after) is None:
                 return renamed
             why = (
                 rewrites(before.columns, after.columns)
@@ -80,6 +81,7 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
                 or _more_rows(before, after)
                 or _filled(before, after)
                 or _converted(before, after)
+                or interruption(before, after)
                 or statement.why
             )
             return [*renamed, AlterTable(after.id, after, rewrites=why)]

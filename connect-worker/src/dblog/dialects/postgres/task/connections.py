@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dblog.config.options import Settings
 from dblog.config.stream_params import STREAM_PARAMS, stream_params
+from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.task.doubts import Doubts
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
@@ -58,6 +59,8 @@ class Connections:
         self.doubts = Doubts()
         self.marks = session.catalog_marks()
         """Of ``Session.catalog_marks``, from ahead of what is read of the tables; then as the watch has seen them last."""
+        self.entries = Entries()
+        """Of ``Session.publication_entries``: as the start has found them, then as the watch has seen them last."""
         self.lacking: frozenset[TableId] = frozenset()
         """The captured tables that the publication lacked when the watch looked last."""
 

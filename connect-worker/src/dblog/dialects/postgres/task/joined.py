@@ -35,9 +35,14 @@ class Joined:
         if context.joined:
             self._begin(context.joined)
 
-    def add(self, tables: AbstractSet[TableId]) -> None:
-        """These join now: of a new one nobody was told when the publication got it, so whoever writes to it at this moment is waited for."""
-        self._context.patience(lambda: self._begin(tables))
+    def add(self, tables: AbstractSet[TableId], *, returning: AbstractSet[TableId] = frozenset()) -> None:
+        """These join now: of a new one nobody was told when the publication got it, so whoever writes to it at this moment is waited for. ``returning``: tables
+        that were in no log for a while, in a publication of all tables, too.
+        """
+        if tables:
+            self._context.patience(lambda: self._begin(tables))
+        if returning:
+            self._context.patience(lambda: self._await_writers(returning))
 
     def held(self, lsn: int) -> Iterator[Held]:
         """What is held from here on, where that is not what was said last. ``lsn``: up to where the log has been read."""
@@ -52,11 +57,13 @@ class Joined:
             yield held
 
     def _begin(self, tables: AbstractSet[TableId]) -> None:
-        session = self._connections.live_session()
-        if not publishes_all(session, self._connections.publication):
-            self._writers |= session.writers(tables)
-            self._ends |= dict.fromkeys(tables)
-            self._look()
+        if not publishes_all(self._connections.live_session(), self._connections.publication):
+            self._await_writers(tables)
+
+    def _await_writers(self, tables: AbstractSet[TableId]) -> None:
+        self._writers |= self._connections.live_session().writers(tables)
+        self._ends |= dict.fromkeys(tables)
+        self._look()
 
     def _look(self) -> None:
         """Who is still under way of those that were at the beginning. Where a standby may be read, the log has to come to their ends, for it has come there

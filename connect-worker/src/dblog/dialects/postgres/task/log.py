@@ -209,8 +209,9 @@ class PostgresReader:
 
     def _held(self) -> Iterator[LogItem]:
         joining, self._schemas.joining = self._schemas.joining, set()
-        if joining:
-            self._joined.add(joining)
+        returning, self._schemas.returning = self._schemas.returning, set()
+        if joining or returning:
+            self._joined.add(joining, returning=returning)
         yield from self._joined.held(self._at.lsn)
 
     def forget_tables(self) -> None:

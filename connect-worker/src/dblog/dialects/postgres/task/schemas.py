@@ -7,11 +7,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import structlog
+
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Position, Timeline
 from dblog.dialects.postgres.catalog.tables import key_of
 from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten, type_of
+from dblog.dialects.postgres.pgoutput.interruptions import interruption, kept_entries
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
@@ -20,6 +23,8 @@ from dblog.dialects.postgres.wire.session import Unshown, settled_log_end
 from dblog.dialects.postgres.wire.slot import find_publication
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
+
+log = structlog.get_logger(__name__)
 
 ADVICE = Advice(
     name_columns="the log of PostgreSQL always does",
@@ -61,9 +66,18 @@ class PostgresSchemas:
         """Where the log ended when the catalog was compared with the history. What a statement in front of that did, another one may have undone."""
         self.joining: set[TableId] = set()
         """Tables that have joined since the log was read on last, which may be new to the publication."""
+        self.returning: set[TableId] = set()
+        """Tables that were in no log for a while, of those found out since the log was read on last."""
+        self._shown: tuple[Position, int] = (0, 0), 0
+        """The position and the table number of the last Relation message."""
 
-    def know(self, tables: Mapping[int, Table]) -> None:
-        """The catalog has these tables, by their numbers, and no other captured ones. What the history has goes before: the log begins where that ends."""
+    def know(self, tables: Mapping[int, Table], *, put_back: AbstractSet[TableId] = frozenset()) -> None:
+        """The catalog has these tables, by their numbers, and no other captured ones. What the history has goes before: the log begins where that ends.
+        ``put_back``: those that this start has put into the publication, which are dumped by the number of their joining.
+        """
+        for again in tables.values():
+            if again.id in put_back:
+                self._timeline.refresh(again)
         for table_id in self._timeline.tables():
             table = self._timeline.current_table(table_id)
             if table is None or table.number is None:
@@ -90,10 +104,10 @@ class PostgresSchemas:
                 self._connections.doubts.add(self.numbers.get(number, table.id))  # it has got another's name, or lost its own
             elif known is None:
                 continue
-            elif known != table:
+            elif known != table or interruption(known, table):
                 self._connections.doubts.add(table.id)  # by a statement that the log still has, or has no row behind
             else:
-                self._timeline.refresh(table)
+                self._timeline.refresh(kept_entries(known, table))
 
     def _number(self, number: int, table: TableId) -> None:
         self.numbers[number] = table
@@ -162,6 +176,10 @@ class PostgresSchemas:
         """
         table_id = TableId(relation.schema, relation.name)
         former = self.numbers.get(relation.number)
+        if self._is_shown_beside(relation, position):
+            if self._timeline.current_table(former or table_id) is not None:
+                self._connections.doubts.add(former or table_id)
+            return None
         if not self._context.includes(table_id) and (former is None or not self._context.includes(former)):
             return None
         self._number(relation.number, table_id)
@@ -182,6 +200,14 @@ class PostgresSchemas:
                 self._connections.doubts.add(table_id)  # the message may be newer than what the catalog had of it, so it is asked again
         return change
 
+    def _is_shown_beside(self, relation: Relation, position: Position) -> bool:
+        """Whether the message is of a partition whose rows come under its root's name: the server sends both messages one after the other, and then a row of
+        the root (pgoutput.c, maybe_send_schema). A TRUNCATE of many tables has such messages, too, and no columns.
+        """
+        shown, number = self._shown
+        self._shown = position, relation.number
+        return self._connections.session.by_root and shown == position and number != relation.number
+
     def _change(
         self, table_id: TableId, before: Table | None, relation: Relation, position: Position
     ) -> RelationChanged | MadeAgain | None:
@@ -199,7 +225,8 @@ class PostgresSchemas:
                     return RelationChanged(before, before, why=doubtful)
                 self._look_behind(before, relation, now)
                 return None
-        after = self._context.patience(lambda: self._with_unfilled(before, self._as_logged(table_id, before, columns, relation, position)))
+        logged = self._as_logged(table_id, before, columns, relation, position)
+        after = self._context.patience(lambda: kept_entries(before, self._with_unfilled(before, logged)))
         return RelationChanged(before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()), why=doubtful)
 
     def _log_end(self) -> int:
@@ -247,7 +274,7 @@ class PostgresSchemas:
         states = {name: self._timeline.state_at(name, position) for name in asked.tables}
         known = {name: state.table for name, state in states.items() if isinstance(state, Known)}
         by_name = {table.id: table for table in asked.found.values()}
-        gone, changed, in_place = [], [], set[TableId]()
+        gone, changed, in_place, interrupted = [], [], set[TableId](), dict[TableId, str]()
         for name, before in sorted(known.items()):
             number = self._known_number(before)
             now = by_name.get(name) if number is None else asked.found.get(number)
@@ -255,7 +282,10 @@ class PostgresSchemas:
                 gone.append(name)
                 continue
             in_place.add(now.id)
-            if now != before:
+            now = kept_entries(before, now)
+            if (why := interruption(before, now)) is not None:
+                interrupted[now.id] = why
+            if now != before or why is not None:
                 changed.append(RelationChanged(before, self._with_unfilled(before, now)))
             else:
                 self._timeline.refresh(now)
@@ -272,12 +302,22 @@ class PostgresSchemas:
         empty = tuple(table for table in made if table.number in unfilled)
         filled = tuple(table for table in made if table.number not in unfilled)
         for name in gone:
-            self._of_tables.pop(name, None)
+            number = self._of_tables.pop(name, None)
+            if number is not None and self.numbers.get(number) == name:
+                del self.numbers[number]  # one that comes back, as a partition that is detached, is dumped like a new one
+        for name, why in interrupted.items():
+            log.warning(
+                "changes of a table may be in no log for a while",
+                table=str(name),
+                reason=why,
+                remedy="it is dumped again where snapshot.mode lets it be; for rows that were deleted in between ask for a dump with mode repair",
+            )
         placed = in_place | {table.id for table in made}
         for number, table in asked.found.items():
             if table.id in placed or not self._context.includes(table.id):
                 self._number(number, table.id)
         self.joining.update(table.id for table in filled)
+        self.returning.update(interrupted)
         return FoundOut(tuple(gone), filled, tuple(changed), empty) if gone or made or changed else None
 
     def _with_unfilled(self, before: Table, now: Table) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -16,6 +17,7 @@ from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.postgres.catalog import chunk_sql, conditions, given_keys, sql
 from dblog.dialects.postgres.catalog.overrides import Overrides
+from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_text
@@ -70,6 +72,8 @@ class PostgresServer:
         """Tables that the publication lacks, and that are to be added."""
         self._includes: Callable[[TableId], bool] = lambda _table: False
         self._publication_is_new = False
+        self._put_back: frozenset[TableId] = frozenset()
+        """Tables that this start has added to the publication."""
 
     @property
     def session(self) -> Session:
@@ -117,6 +121,9 @@ class PostgresServer:
         lacking([table for table in self._lacking if table not in self.signal_tables])
         log.info("adding tables to the publication", publication=name, tables=[str(table) for table in self._lacking[:20]])
         add_tables(self.session, name, self._lacking)
+        self._put_back = frozenset(self._lacking)
+        entries = self.session.publication_entries()
+        self._numbered = {number: replace(table, published_by=entries.of(number)) for number, table in self._numbered.items()}
         self._lacking = []
 
     def now(self) -> PostgresProgress:
@@ -243,7 +250,8 @@ class PostgresServer:
     def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> PostgresSchemas:
         """What the log shows of tables."""
         schemas = PostgresSchemas(self.connections, timeline, context, epoch=epoch)
-        schemas.know(self._numbered)
+        self.connections.entries = Entries((number, entry) for number, table in self._numbered.items() for entry in table.published_by)
+        schemas.know(self._numbered, put_back=self._put_back)
         self._includes = context.includes
         return schemas
 

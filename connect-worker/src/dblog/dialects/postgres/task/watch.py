@@ -105,6 +105,7 @@ class PostgresWatch:
 
     def _look_at_tables(self) -> None:
         """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""
+        self._look_at_entries()
         known, marks = self._connections.marks, self._session.catalog_marks()
         for number in known.keys() | marks.keys():
             if (before := known.get(number)) != (now := marks.get(number)):
@@ -112,6 +113,15 @@ class PostgresWatch:
                     if self._includes(name):
                         self._connections.doubts.add(name)
         self._connections.marks = marks
+
+    def _look_at_entries(self) -> None:
+        """A table that was taken out of the publication and put back since the last look is published by another entry."""
+        known, entries = self._connections.entries, self._session.publication_entries()
+        for number, table in self._session.table_numbers().items():
+            now = entries.of(number)
+            if now and now != known.of(number) and self._includes(table):
+                self._connections.doubts.add(table)
+        self._connections.entries = entries
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """By the statistics of ANALYZE."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dblog.dialects.postgres.catalog import publishing
 from dblog.dialects.postgres.catalog import tables as catalog
 from dblog.dialects.postgres.catalog.sql import quote_table
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
@@ -204,7 +205,10 @@ class Session:
             columns = self.query(columns_sql, (chosen,), doing="reading the columns") if chosen else []
             indexes = self.query(catalog.INDEXES_SQL, (chosen,), doing="reading the indexes") if chosen else []
             attached = self.attached_partitions([row[0] for row in wanted if row[5]])
-            return catalog.tables_of(wanted, columns, indexes, self._fresh_types({row[2] for row in columns}), attached)
+            written = self.query(publishing.COLUMNS_WRITTEN_SQL, (chosen,), doing="reading the columns") if chosen and self.by_root else []
+            entries = self.publication_entries(chosen) if chosen else None
+            types = self._fresh_types({row[2] for row in columns})
+            return catalog.tables_of(wanted, columns, indexes, types, attached, entries, dict(written))
         finally:
             self.query("ROLLBACK", doing="reading the catalog")
 
@@ -228,6 +232,13 @@ class Session:
         """Of each table, by its number: its name, and what is another text once a statement has altered it."""
         rows = self.query(catalog.MARKS_SQL, doing="looking for altered tables")
         return {number: (TableId(schema, name), mark) for number, schema, name, mark in rows}
+
+    def publication_entries(self, numbers: Sequence[int] | None = None) -> publishing.Entries:
+        """Return by what the publication has its tables (of these numbers; None: all); nothing where no publication is known, or there is none of that name."""
+        if self.publication is None:
+            return publishing.Entries()
+        statement = publishing.entries_sql(self.publication, version=self.version, numbers=numbers)
+        return publishing.Entries(self.query(statement, doing=f"listing the publication {self.publication}"))
 
     def unshown(self, number: int) -> Unshown | None:
         """What a table has now that no Relation message shows. None: it is gone."""

@@ -1,0 +1,67 @@
+"""The entries of the catalog by which a publication has the log show a table's rows.
+
+An entry is a text with the number of its row in the catalog and the transaction that wrote that row (xmin), so that one that is made again is another one
+(``pgoutput/interruptions.py`` compares them). Rule source: PostgreSQL manual, chapter 53 "System Catalogs", pg_publication and what follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dblog.dialects.postgres.catalog.sql import quote_text
+
+_SCHEMAS_SINCE = 150000
+
+_ENTRIES_SQL = (
+    "WITH RECURSIVE p AS (SELECT oid, puballtables, pg_catalog.concat(oid, ':', xmin) AS mark FROM pg_catalog.pg_publication "
+    "WHERE pubname = {name} AND pubinsert AND pubupdate AND pubdelete), "
+    "up (number, above, places) AS (SELECT i.inhrelid, i.inhparent, pg_catalog.concat(':', i.xmin) FROM pg_catalog.pg_inherits i "
+    "JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition AND c.relkind IN ('r', 'p') "
+    "UNION ALL SELECT up.number, i.inhparent, pg_catalog.concat(up.places, ':', i.xmin) FROM up JOIN pg_catalog.pg_inherits i ON i.inhrelid = up.above "
+    "JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition), "
+    "own (number, above, places) AS (SELECT oid, oid, '' FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p') UNION ALL SELECT * FROM up) "
+    "SELECT NULL::bigint, pg_catalog.concat('all:', p.mark) FROM p WHERE p.puballtables "
+    "UNION ALL SELECT own.number::bigint, pg_catalog.concat('table:', p.mark, ':', r.oid, ':', r.xmin, own.places) "
+    "FROM p JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid JOIN own ON own.above = r.prrelid"
+)
+_OF_SCHEMAS_SQL = (
+    " UNION ALL SELECT own.number::bigint, pg_catalog.concat('schema:', p.mark, ':', n.oid, ':', n.xmin, own.places) "
+    "FROM p JOIN pg_catalog.pg_publication_namespace n ON n.pnpubid = p.oid JOIN pg_catalog.pg_class c ON c.relnamespace = n.pnnspid "
+    "AND c.relkind IN ('r', 'p') JOIN own ON own.above = c.oid"
+)
+
+COLUMNS_WRITTEN_SQL = (
+    "SELECT a.attrelid::bigint, pg_catalog.array_agg(DISTINCT a.xmin::text) FROM pg_catalog.pg_attribute a "
+    "WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 GROUP BY a.attrelid"
+)
+"""(Number, transactions) of tables: ``Table.columns_written_by``."""
+
+
+def entries_sql(publication: str, *, version: int, numbers: Sequence[int] | None = None) -> str:
+    """Return a query for (number of a table, entry) of every table that the publication has with INSERT, UPDATE and DELETE. A number of NULL stands for all
+    tables. Places of partitions are a part of the entries by which a partitioned table brings its partitions along. ``numbers``: of these tables alone.
+    """
+    query = _ENTRIES_SQL.format(name=quote_text(publication)) + (_OF_SCHEMAS_SQL if version >= _SCHEMAS_SINCE else "")
+    if numbers is None:
+        return query
+    wanted = ", ".join(str(int(number)) for number in numbers)
+    return f"SELECT number, entry FROM ({query}) AS e (number, entry) WHERE number IS NULL OR number = ANY(ARRAY[{wanted}]::bigint[])"
+
+
+class Entries:
+    """The entries of one publication, by table."""
+
+    def __init__(self, rows: Iterable[Sequence[Any]] = ()) -> None:
+        """``rows``: of ``entries_sql``."""
+        self._of_all: tuple[str, ...] = ()
+        self._own: dict[int, list[str]] = {}
+        for number, entry in rows:
+            if number is None:
+                self._of_all = (entry,)
+            else:
+                self._own.setdefault(number, []).append(entry)
+
+    def of(self, number: int) -> tuple[str, ...]:
+        """Return the entries that bring a table's rows into the log; none where the publication lacks it, or leaves out a kind of change."""
+        return (*self._of_all, *sorted(self._own.get(number, ())))

@@ -1,0 +1,27 @@
+"""Whether a table's changes were in the log all the time between two looks at the catalog.
+
+ALTER PUBLICATION writes other rows of the catalog: a table that was taken out and put back, or that got another list of columns or another condition for rows,
+has an entry of another number. SET (publish = ...) writes the publication's own row anew, which is a part of every entry. So two sets of entries without a
+common one show that the log may lack changes of the time between, though both looks have found the table published. ATTACH PARTITION and DETACH PARTITION
+write the catalog's rows of all columns anew, which nothing else does to a table of more than a few columns. # I3
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dblog.model import Table
+
+
+def interruption(before: Table, now: Table) -> str | None:
+    """Return why changes of a table may be in no log, or under another name, between the two looks; None where there is no sign of that."""
+    if before.published_by and now.published_by and set(before.published_by).isdisjoint(now.published_by):
+        return "the publication has it by another entry than before: changes may be in no log that were made in between"
+    if before.columns_written_by and now.columns_written_by and set(before.columns_written_by).isdisjoint(now.columns_written_by):
+        return "all of its columns are written anew in the catalog, as where it was a partition for a while: its rows came under the other table's name then"
+    return None
+
+
+def kept_entries(before: Table, now: Table) -> Table:
+    """Return ``now``; where the publication lacks the table at this moment, with the entries of before, so that what it gets next shows as another one."""
+    return now if now.published_by or not before.published_by else replace(now, published_by=before.published_by)

@@ -1,0 +1,40 @@
+"""Whether two looks at the catalog show that a table was in the log all the time between them: every small case."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from dblog.dialects.postgres.pgoutput.changes import RelationChanged, changes_of, rewritten
+from dblog.dialects.postgres.pgoutput.interruptions import interruption, kept_entries
+from dblog.model import Column, Table, TableId
+
+SETS = ((), ("1",), ("2",), ("1", "2"), ("3",))
+
+
+def table(published_by: tuple[str, ...] = (), columns_written_by: tuple[str, ...] = ()) -> Table:
+    column = Column(name="id", type="int4", type_text="integer", nullable=False)
+    return Table(
+        id=TableId("public", "t"), columns=(column,), key=("id",), published_by=published_by, columns_written_by=columns_written_by
+    )
+
+
+@pytest.mark.parametrize(("before", "now"), [*product(SETS, SETS)])
+def test_two_looks_without_a_common_entry_are_an_interruption_where_both_have_one(before: tuple[str, ...], now: tuple[str, ...]) -> None:
+    interrupted = bool(before) and bool(now) and not set(before) & set(now)
+
+    assert (interruption(table(before), table(now)) is not None) is interrupted
+    assert (interruption(table((), before), table((), now)) is not None) is interrupted
+
+
+@pytest.mark.parametrize(("before", "now"), [*product(SETS, SETS)])
+def test_a_table_that_the_publication_lacks_keeps_the_entries_of_before(before: tuple[str, ...], now: tuple[str, ...]) -> None:
+    assert kept_entries(table(before), table(now)).published_by == (now or before)
+
+
+def test_an_interruption_that_nothing_else_shows_has_the_table_dumped_again() -> None:
+    same = RelationChanged(table(("1",)), table(("1",)))
+    interrupted = RelationChanged(table(("1",)), table(("2",)))
+
+    assert changes_of(same) == []
+    assert list(rewritten(changes_of(interrupted))) == [TableId("public", "t")]
