@@ -258,3 +258,10 @@ def test_names_without_signs_mean_the_same_in_a_list_and_alone_and_cost_little()
 def test_a_list_beyond_what_a_record_takes_is_refused():
     with pytest.raises(PatternError, match=f"more than {LIST_CHARS_MAX} characters"):
         any_of(("a" * 1000 for _ in range(1001)), ignore_case=True)
+
+
+def test_a_name_with_bytes_that_are_no_utf8_is_matched_as_if_they_were_replacement_characters():
+    name = b"public.caf\xe9".decode("utf-8", "surrogateescape")
+
+    for pattern, matches in ((r"public\..*", True), (r"public\.caf.", True), ("public.cafe", False), (r"(?!public).*", False)):
+        assert any_of([pattern], ignore_case=True)(name) is matches, pattern

@@ -110,7 +110,17 @@ def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
         joined.append("|".join(held))
     together = [_compiled(text, ignore_case=ignore_case) for text in joined]
     re2.purge()  # its cache would keep them beyond their connector
-    return lambda name: any(each.fullmatch(name) is not None for each in together) or any(each.fullmatch(name) for each in others)
+
+    def matches(name: str) -> bool:
+        name = _in_utf8(name)
+        return any(each.fullmatch(name) is not None for each in together) or any(each.fullmatch(name) for each in others)
+
+    return matches
+
+
+def _in_utf8(name: str) -> str:
+    """Return a name with a replacement character for each byte that was no UTF-8, which it has as a lone surrogate: RE2 takes none."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)

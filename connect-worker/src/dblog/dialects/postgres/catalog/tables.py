@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.catalog.sql import quote_text
 from dblog.dialects.postgres.catalog.types import Types
+from dblog.dialects.postgres.catalog.undecodable import require_readable_names, shown
 from dblog.model import Column, Index, Table, TableId
 
 BUILTIN_SCHEMAS = frozenset({"information_schema", "pg_*", ".spatial_ref_sys"})
@@ -169,6 +170,7 @@ def default_of(expression: str | None) -> tuple[bool, str | None, bool]:
 def column_of(row: Sequence[Any], types: Types) -> Column:
     """A row of ``columns_sql``."""
     _, name, type_, modifier, not_null, type_text, expression, identity, comment, generated, number, filled = row
+    expression = None if expression is None else shown(expression)
     has_default, default, is_expression = (False, None, False) if generated else default_of(expression)
     column = Column(
         name=name,
@@ -179,7 +181,7 @@ def column_of(row: Sequence[Any], types: Types) -> Column:
         default=default,
         default_is_expression=is_expression,
         auto_increment=bool(identity) or (is_expression and (default or "").startswith("nextval(")),
-        comment=comment,
+        comment=None if comment is None else shown(comment),
         generated=generated,
         number=number,
         filled=filled,
@@ -219,13 +221,14 @@ def tables_of(
     out = {}
     for number, schema, name, _, comment, partitioned, file in tables:
         found, of_it = tuple(its_columns.get(number, ())), tuple(its_indexes.get(number, ()))
+        require_readable_names(TableId(schema, name), (column.name for column in found))
         key, primary = key_of(found, of_it)
         out[number] = Table(
             id=TableId(schema, name),
             columns=found,
             key=key,
             primary_key=primary,
-            comment=comment,
+            comment=None if comment is None else shown(comment),
             indexes=of_it,
             number=number,
             partitioned=partitioned,

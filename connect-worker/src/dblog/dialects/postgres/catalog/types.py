@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dblog.dialects.postgres.catalog.undecodable import shown
 from dblog.model import Column
 
 EXTENSIONS = frozenset(
@@ -72,7 +73,7 @@ class Types:
             )
         grouped: dict[int, list[str]] = {}
         for number, label in members:
-            grouped.setdefault(number, []).append(label)
+            grouped.setdefault(number, []).append(shown(label))
         self._members.update({number: tuple(labels) for number, labels in grouped.items()})
 
     def column(self, column: Column, number: int, modifier: int) -> Column:

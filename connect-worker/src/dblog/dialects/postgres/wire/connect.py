@@ -20,6 +20,7 @@ import psycopg2.extras
 
 from dblog.abort import Abort
 from dblog.dialects.postgres.wire import _libpq
+from dblog.dialects.postgres.wire.encodings import take_bytes_as_they_are
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
 
 SESSION = {
@@ -112,6 +113,10 @@ def _statements(text: str) -> tuple[str, ...]:
 
 class PrivilegeError(DefiniteError):
     """The account may not do that."""
+
+
+class UnconvertedTextError(DefiniteError):
+    """A text of the database has no form in UTF-8."""
 
 
 class PublicationMissingError(DefiniteError):
@@ -260,6 +265,7 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
     try:
         if not replication:
             connection.autocommit = True
+        _take_bytes_as_they_are(wire)
         _lift_limits(wire)
         if not replication:
             timeout_ms = int((settings.statement_timeout_s or 0) * 1000)
@@ -270,6 +276,13 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
         wire.close()
         raise
     return wire
+
+
+def _take_bytes_as_they_are(wire: Wire) -> None:
+    try:
+        take_bytes_as_they_are(wire.connection)
+    except psycopg2.Error as e:
+        raise translate(e, wire.settings, "setting up the session") from e
 
 
 def _lift_limits(wire: Wire) -> None:
@@ -298,6 +311,8 @@ _UNKNOWN_HOST = ("could not translate host name", "Name or service not known", "
 _REFUSED_LOGIN = frozenset({"28P01", "28000"})
 _TABLE_CHANGED = frozenset({"42P01", "42703", "3F000", "42883", "42804", "0A000", "42P10", "42704"})
 """Undefined table, column, schema, function; a type that does not compare any more; a cached plan that must not change its result type."""
+_NOT_CONVERTED = frozenset({"22021", "22P05"})
+"""character_not_in_repertoire, untranslatable_character."""
 _TRANSIENT_CLASSES = frozenset({"08", "40", "53", "55", "57", "58", "25"})
 """Connection, rollback, resources, object not in its state (a lock, a slot in use), operator intervention, system error, transaction state."""
 
@@ -341,6 +356,10 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
         error = TableChangedError(f"{text}{TABLE_CHANGED}")
     elif state[:2] in _TRANSIENT_CLASSES or state == "XX000":
         error = TransientError(text)
+    elif state in _NOT_CONVERTED:
+        error = UnconvertedTextError(
+            f"{text}: a text there has bytes that the database's encoding gives no character, so the server cannot send it as UTF-8"
+        )
     else:
         error = DefiniteError(text)
     error.discreet = untold

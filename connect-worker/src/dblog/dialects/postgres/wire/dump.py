@@ -23,7 +23,7 @@ from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
-from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, Wire, open_wire, translate_server
+from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, UnconvertedTextError, Wire, open_wire, translate_server
 from dblog.dialects.postgres.wire.session import settled_log_end
 from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError
 from dblog.model import Table, TableId
@@ -210,6 +210,12 @@ class DumpConnection:
                 grant = f"ALTER ROLE {sql.quote(user)} BYPASSRLS;" if hidden else sql.grant_select(table, user)
                 message = f"{error}; run there: {grant} and restart the task, or leave the table out with table.exclude.list"
                 raise TableDeniedError(message) from e
+            if isinstance(error, UnconvertedTextError) and table is not None:
+                message = (
+                    f"{error}; table {table}: find its rows and columns with SELECT ... WHERE convert_to(COLUMN, 'UTF8') IS NULL, which fails at the first of "
+                    "them, and correct them there; or leave the table out with table.exclude.list"
+                )
+                raise UnconvertedTextError(message) from e
             raise error from e
         if within:
             self._snapshot.query("RELEASE SAVEPOINT chunk", doing="reading a chunk")

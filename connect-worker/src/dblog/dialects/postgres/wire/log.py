@@ -21,7 +21,7 @@ import psycopg2
 from dblog.dialects.postgres.pgoutput.messages import POSTGRES_EPOCH_US
 from dblog.dialects.postgres.pgoutput.position import lsn_text
 from dblog.dialects.postgres.wire import _libpq
-from dblog.dialects.postgres.wire.connect import PublicationMissingError, Wire, translate, translate_server
+from dblog.dialects.postgres.wire.connect import PublicationMissingError, UnconvertedTextError, Wire, translate, translate_server
 from dblog.errors import DblogError, TransientError
 
 RECEIVED_BYTES_MAX = 1 << 20
@@ -64,6 +64,12 @@ def heard_within_s(wire: Wire) -> float:
         "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", doing="asking how long a walsender waits"
     )
     return int(setting or 0) / 1000 or math.inf
+
+
+_UNCONVERTED = (
+    "the log cannot be read past that row: correct it in its table (a dump names the table), then drop the slot and dump again (snapshot.mode=when_needed does "
+    "behind SELECT pg_drop_replication_slot)"
+)
 
 
 class LogConnection:
@@ -172,7 +178,11 @@ class LogConnection:
                 message = f"reading the log at {self._wire.settings.address} failed ({e.primary})"
                 raise PublicationMissingError(message) from e
             except _libpq.ServerError as e:
-                raise translate_server(e, self._wire.settings, "reading the log") from e
+                error = translate_server(e, self._wire.settings, "reading the log")
+                if isinstance(error, UnconvertedTextError):
+                    message = f"{error}; {_UNCONVERTED}"
+                    raise UnconvertedTextError(message) from e
+                raise error from e
         if not goes_on and not data:
             message = f"the server at {self._wire.settings.address} ended the log connection"
             raise TransientError(message)
