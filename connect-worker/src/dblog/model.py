@@ -71,6 +71,8 @@ class Column:
     """The server's own (attnum), which the column keeps under another name, and no other column of the table gets; None where the server has none."""
     filled: bool = field(default=False, compare=False)
     """Rows that were there before the column came may have a value in it, and nothing else shows that (PostgreSQL's attmissingval, its lists of columns)."""
+    unread: bool = field(default=False, compare=False)
+    """No record has it, so chunks have NULL in its place: the account needs no privilege for it."""
     written: Written | None = field(default=None, compare=False)
     """None: as the server prints it. Left out of comparisons: the same rows, the same schema."""
 

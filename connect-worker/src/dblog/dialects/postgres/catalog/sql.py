@@ -6,7 +6,8 @@ Rule source: PostgreSQL manual, 4.1 "Lexical Structure", 9.24.5 "Row Constructor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from dblog.dialects.postgres.catalog.types import EXTENSIONS
@@ -63,8 +64,8 @@ def whole_numbers(table: Table) -> tuple[bool, ...]:
 
 
 def select_list(table: Table) -> str:
-    """All columns, in the order of the log."""
-    return ", ".join(quote(column.name) for column in table.columns)
+    """All columns, in the order of the log, with NULL for each that is not read."""
+    return ", ".join("NULL" if column.unread else quote(column.name) for column in table.columns)
 
 
 def chunk_select(
@@ -143,8 +144,11 @@ def copy_out(statement: str) -> str:
 
 
 def probe(table: Table) -> str:
-    """A statement that fails for want of privileges, or of the table or a column; it reads no row."""
-    return f"SELECT {select_list(table) or '1'} FROM {rows_of(table)} LIMIT 0"
+    """A statement that fails for want of privileges, or of the table or a column; it reads no row. Without a key chunks go by the place of rows, which is a
+    column to privileges, too.
+    """
+    wanted = select_list(table) or "1"
+    return f"SELECT {wanted if table.key else f'{wanted}, ctid'} FROM {rows_of(table)} LIMIT 0"
 
 
 def grant_select(table: TableId, user: str) -> str:
@@ -152,10 +156,25 @@ def grant_select(table: TableId, user: str) -> str:
     return grant_selects([table], user)
 
 
-def grant_selects(tables: Sequence[TableId], user: str) -> str:
-    """Reading these tables, each schema named once."""
+def grant_selects(tables: Sequence[TableId], user: str, columns: Mapping[TableId, Sequence[str]] = MappingProxyType({})) -> str:
+    """Return the statements that let the user read these tables, each schema named once. ``columns``: of which tables these columns suffice."""
     schemas = ", ".join(quote(schema) for schema in dict.fromkeys(table.database for table in tables))
-    return f"GRANT USAGE ON SCHEMA {schemas} TO {quote(user)}; GRANT SELECT ON {', '.join(map(quote_table, tables))} TO {quote(user)};"
+    whole = ", ".join(quote_table(table) for table in tables if table not in columns)
+    grants = [f"GRANT SELECT ON {whole} TO {quote(user)};"] if whole else []
+    grants += [
+        f"GRANT SELECT ({', '.join(map(quote, columns[table]))}) ON {quote_table(table)} TO {quote(user)};"
+        for table in tables
+        if table in columns
+    ]
+    return f"GRANT USAGE ON SCHEMA {schemas} TO {quote(user)}; {' '.join(grants)}"
+
+
+def read_columns(table: Table) -> tuple[str, ...] | None:
+    """Return the columns that the account has to be able to read, where these are not all of the table; None where they are."""
+    if not any(column.unread for column in table.columns):
+        return None
+    named = tuple(column.name for column in table.columns if not column.unread)
+    return named if table.key else (*named, "ctid")
 
 
 # ---- parts of statements

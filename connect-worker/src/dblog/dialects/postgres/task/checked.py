@@ -28,7 +28,7 @@ def check_configured(
     """``wire.check.check`` with what the configuration says. DefiniteError with all that is missing; warnings otherwise."""
     warnings = check(
         session,
-        tables=tables,
+        tables=[plans.chunk_sql.of(table) for table in tables],
         slot=settings.text("slot.name"),
         publication=settings.text("publication.name"),
         autocreate=settings.text("publication.autocreate.mode"),

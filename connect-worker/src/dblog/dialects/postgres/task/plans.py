@@ -8,9 +8,12 @@ from typing import Any
 from dblog.codecs.plan import ColumnPlan, TablePlan
 from dblog.codecs.rowplan import ReferencePlan, RowEncoder, Writers
 from dblog.codecs.schema import Schema
+from dblog.config.namespaces import Namespace
 from dblog.config.options import Settings
-from dblog.core.selection import column_rewrite, name_matcher
+from dblog.core.selection import KeyRule, Selection, column_rewrite, key_rules, message_key, name_matcher
 from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.postgres.catalog.read_columns import ReadColumns
+from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
 from dblog.dialects.postgres.pgoutput._fast import FastPlan
 from dblog.dialects.postgres.pgoutput.row_image import PostgresImage
 from dblog.dialects.postgres.pgoutput.source_block import CONNECTOR, PostgresContext, source_block, source_schema
@@ -20,6 +23,18 @@ from dblog.dialects.postgres.values.unavailable import cannot_show
 from dblog.model import Column, Table, TableId
 
 _COLUMN, _DATATYPE = "column.propagate.source.type", "datatype.propagate.source.type"
+
+
+class _NeededColumns:
+    """The columns of a table that its records have, or their keys."""
+
+    def __init__(self, selection: Selection, rules: tuple[KeyRule, ...]) -> None:
+        self._selection = selection
+        self._rules = rules
+
+    def __call__(self, table: Table) -> frozenset[str]:
+        chosen = (column.name for column, included in zip(table.columns, self._selection.columns(table), strict=True) if included)
+        return frozenset(chosen) | set(message_key(table, self._rules))
 
 
 class PostgresPlans:
@@ -36,6 +51,10 @@ class PostgresPlans:
             column_rewrite=column_rewrite(settings.originals),
         )
         self._image = PostgresImage(self._modes)
+        selection = Selection.from_settings(settings.originals, namespace=Namespace.SCHEMA, builtin=BUILTIN_SCHEMAS)
+        self._needed = _NeededColumns(selection, key_rules(settings.originals.get("message.key.columns")))
+        self.chunk_sql = ReadColumns(self._needed)
+        """Statements that read the columns that records have."""
 
     @property
     def source(self) -> Schema:

@@ -15,7 +15,7 @@ from dblog.core.dumps import Key
 from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
-from dblog.dialects.postgres.catalog import chunk_sql, conditions, given_keys, sql
+from dblog.dialects.postgres.catalog import conditions, given_keys
 from dblog.dialects.postgres.catalog.overrides import Overrides
 from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.pgoutput.items import LogOffset
@@ -27,7 +27,7 @@ from dblog.dialects.postgres.task.log import PostgresLog
 from dblog.dialects.postgres.task.plans import PostgresPlans
 from dblog.dialects.postgres.task.schemas import PostgresSchemas
 from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
-from dblog.dialects.postgres.wire.check import lacks_tables
+from dblog.dialects.postgres.wire.check import lacks_tables, require_readable
 from dblog.dialects.postgres.wire.connect import TABLE_CHANGED, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.replica_identity import set_identities
@@ -55,7 +55,6 @@ log = structlog.get_logger(__name__)
 class PostgresServer:
     """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
 
-    chunk_sql = chunk_sql
     log_has_statements = False
 
     def __init__(
@@ -63,6 +62,7 @@ class PostgresServer:
     ) -> None:
         self.connections = connections
         self._plans = plans
+        self.chunk_sql = plans.chunk_sql
         self.settings = connections.settings
         self.watermark_table = watermark_table
         self.signal_tables = signal_tables
@@ -288,7 +288,7 @@ class PostgresServer:
                 message = f"another server answers at {session.settings.address} now"
                 raise ServerChangedError(message)
             for table in tables:
-                session.require_readable(table, sql.probe(table), sql.grant_select(table.id, session.settings.user))
+                require_readable(session, self.chunk_sql.of(table))
             return {} if len(tables) > ESTIMATED_MAX else session.row_estimates([table.id for table in tables])
         finally:
             session.close()

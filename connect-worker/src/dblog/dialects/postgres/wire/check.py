@@ -196,6 +196,28 @@ def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
     )
 
 
+def require_readable(session: Session, table: Table) -> None:
+    """PrivilegeError with the GRANT where the account may not read what chunks read of the table."""
+    try:
+        session.query(sql.probe(table), doing=f"reading {table.id}")
+    except TableChangedError:
+        return
+    except DefiniteError as e:
+        message = f"{e}; run there: {grants_for(session, [table])}"
+        raise type(e)(message) from e
+
+
+def grants_for(session: Session, tables: Sequence[Table]) -> str:
+    """Return the statements that let the account read what chunks read of these tables: of columns alone, where it may read others, or some are not read."""
+    columns = {}
+    for table in tables:
+        read = sql.read_columns(table)
+        lacking = session.unreadable_columns(table, read)
+        if read is not None or lacking is not None:
+            columns[table.id] = lacking or read or ()
+    return sql.grant_selects([table.id for table in tables], session.settings.user, columns)
+
+
 def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
     refused = []
     for table in tables:
@@ -212,10 +234,10 @@ def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
                         f"{sql.quote(user)} BYPASSRLS; or leave the table out with table.exclude.list"
                     )
                 ]
-            refused.append(table.id)
+            refused.append(table)
     if not refused:
         return []
-    grants = sql.grant_selects(refused[:NAMED_MAX], session.settings.user)
+    grants = grants_for(session, refused[:NAMED_MAX])
     more = f" and {len(refused) - NAMED_MAX} more" if len(refused) > NAMED_MAX else ""
     return [f"user '{session.settings.user}' may not read captured tables{more}; run there: {grants}"]
 

@@ -216,6 +216,21 @@ class Session:
         """The names of all tables whose rows are logged, by their numbers."""
         return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
 
+    def unreadable_columns(self, table: Table, read: Sequence[str] | None) -> tuple[str, ...] | None:
+        """Return those columns of the table that the account may not read, of these (None: of all); None where it may read no column of it."""
+        rows = self.query(
+            "SELECT a.attname, pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT') FROM pg_catalog.pg_attribute a "
+            "JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = %s AND c.relname = %s AND NOT a.attisdropped AND (a.attnum > 0 OR a.attname = 'ctid') ORDER BY a.attnum < 0, a.attnum",
+            (table.id.database, table.id.name),
+            doing=f"reading the privileges for {table.id}",
+        )
+        if not any(allowed for _, allowed in rows):
+            return None
+        names = {column.name for column in table.columns} if read is None else set(read)
+        names |= set() if table.key else {"ctid"}
+        return tuple(name for name, allowed in rows if not allowed and name in names) or None
+
     def attached_partitions(self, roots: Sequence[int]) -> list[tuple[int, str]]:
         """(Number of the partitioned table, ``Table.attached``), one by one."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
@@ -300,16 +315,6 @@ class Session:
             else []
         )
         return types, members
-
-    def require_readable(self, table: Table, probe: str, grant: str) -> None:
-        """PrivilegeError with the GRANT where the account may not read the table."""
-        try:
-            self.query(probe, doing=f"reading {table.id}")
-        except TableChangedError:
-            return
-        except DefiniteError as e:
-            message = f"{e}; run there: {grant}"
-            raise type(e)(message) from e
 
 
 def connect(settings: ConnectSettings, *, by_root: bool, publication: str | None = None, again: bool = False) -> Session:
