@@ -41,6 +41,7 @@ report. The readonly listener (`dblog.rest.readonly.listener`) shows metrics wit
 |---|---|
 | has a task failed? | `dblog_task_state{state="failed"} == 1` |
 | is something in doubt? | `dblog_connector_warnings > 0`: the list `warnings` of the status has the sentences |
+| are changes of tables in no log? | `dblog_task_tables_unpublished > 0` (PostgreSQL): `warnings` has the statement to run |
 | does a task stand still? | `dblog_task_stalled_seconds > 60`: the server's log has more, the server is silent, or records wait for Kafka, and nothing moves |
 | does a start hang? | `dblog_task_starting_seconds > 600`, unless the history of schemas is long |
 | does a process hang? | `time() - dblog_task_reported_timestamp_seconds > 60` |

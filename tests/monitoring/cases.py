@@ -122,6 +122,11 @@ def _workers(made: _Cases) -> None:
     made.fires("DblogConnectorWarnings", "a warning stands for an hour", {warnings: flat(2)}, at="1h")
     made.silent("DblogConnectorWarnings", "it is withdrawn within a quarter of an hour", {warnings: step(2, 60, 0)}, at="1h")
 
+    unpublished = 'dblog_task_tables_unpublished{connector="shop",instance="a",job="worker",task="0"}'
+    made.fires("DblogTablesUnpublished", "a captured table is in no publication for six minutes", {unpublished: flat(1)}, at="6m")
+    made.silent("DblogTablesUnpublished", "the publication has all of them", {unpublished: flat(0)}, at="6m")
+    made.silent("DblogTablesUnpublished", "it gets the table after two minutes", {unpublished: step(1, 8, 0)}, at="6m")
+
     state = 'dblog_connector_state{connector="shop",instance="a",job="worker",state="%s"}'
     made.fires("DblogConnectorFailed", "it is FAILED for six minutes", {state % "failed": flat(1)}, at="6m")
     made.silent("DblogConnectorFailed", "it is FAILED for four minutes", {state % "failed": flat(1)}, at="4m")

@@ -242,7 +242,7 @@ def test_a_captured_table_that_the_publication_lacks_while_the_connector_runs_is
         assert server.connections.warnings.texts() == ()
 
     assert 'ALTER PUBLICATION "dbz_publication" ADD TABLE "public"."u"; or leave the tables out' in of_one
-    assert of_one.endswith("; then, when the transactions that were open at that time have ended, dump those that had been captured")
+    assert "tables that had been captured are dumped again then" in of_one
     assert 'ADD TABLE "public"."a_new_one", "public"."u"' in of_two
     assert standing == f"the publication lacks captured tables: what is written to them is in no record: {of_two}"
 

@@ -160,6 +160,11 @@ TASK_METRICS: tuple[Metric, ...] = (
             "0: that one goes next. Absent where a slot keeps all (max_slot_wal_keep_size = -1).",
         ),
         _metric("log_purge_margin_bytes", "Their bytes."),
+        _metric(
+            "tables_unpublished",
+            "Captured tables whose changes PostgreSQL does not log for the connector, or not all of them: the publication lacks them or leaves out a kind of "
+            "change, or they are unlogged. Absent for other databases.",
+        ),
         _metric("log_purged", "1 when the stored position's log file is gone from the server."),
         _metric(
             "log_race_near_ratio",

@@ -215,6 +215,8 @@ class LogState:
     """From the beginning of the stored position's file to the log's end."""
     stored_age_s: float | None = None
     """Of the newest event in front of the stored position, by the server's clock; None where nothing has a time."""
+    tables_unpublished: int | None = None
+    """Captured tables whose changes are in no log, or not all of them; None where a log always has them."""
 
 
 ESTIMATED_MAX = 2000

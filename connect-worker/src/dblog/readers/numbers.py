@@ -166,6 +166,7 @@ class RunningNumbers:
             "log_retention_seconds": state.retention_s,
             "log_purge_margin_files": state.margin_files,
             "log_purge_margin_bytes": state.margin_bytes,
+            "tables_unpublished": state.tables_unpublished,
         }
         return out | {name: float(value) for name, value in limits.items() if value is not None}
 

@@ -38,6 +38,19 @@ def tables_sql(*, by_root: bool) -> str:
     )
 
 
+def unlogged_sql(*, by_root: bool) -> str:
+    """(Schema, name) of tables that would be in ``tables_sql`` if they, or partitions of theirs, were not unlogged."""
+    named = "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    own = f"{named} WHERE {_ROOTS if by_root else _LEAVES} AND c.relpersistence = 'u'"
+    if not by_root:
+        return own
+    return (
+        "WITH RECURSIVE up (number) AS (SELECT i.inhparent FROM pg_catalog.pg_class u JOIN pg_catalog.pg_inherits i ON i.inhrelid = u.oid "
+        "WHERE u.relpersistence = 'u' AND u.relkind = 'r' AND u.relispartition UNION SELECT i.inhparent FROM up "
+        f"JOIN pg_catalog.pg_inherits i ON i.inhrelid = up.number) {own} UNION {named} JOIN up ON up.number = c.oid WHERE NOT c.relispartition"
+    )
+
+
 _COLUMNS_SQL = (
     "SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, pg_catalog.format_type(a.atttypid, a.atttypmod), "
     "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '', a.attnum, "

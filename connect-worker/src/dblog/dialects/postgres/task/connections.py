@@ -61,6 +61,8 @@ class Connections:
         """Of ``Session.catalog_marks``, from ahead of what is read of the tables; then as the watch has seen them last."""
         self.entries = Entries()
         """Of ``Session.publication_entries``: as the start has found them, then as the watch has seen them last."""
+        self.said: dict[str, str] = {}
+        """Texts that the watch has logged, by the keys of standing warnings: each is logged once."""
         self.lacking: frozenset[TableId] = frozenset()
         """The captured tables that the publication lacked when the watch looked last."""
 

@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-import structlog
-
 from dblog.abort import Abort
 from dblog.core.pressure import Limit
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import SEGMENT_BYTES, lsn_of
 from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
-from dblog.dialects.postgres.wire.check import lacks_tables
+from dblog.dialects.postgres.task.unpublished import Unpublished
 from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
 from dblog.dialects.postgres.wire.session import LOG_END_SQL, Session, connect
-from dblog.dialects.postgres.wire.slot import follow_publication
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import Load, LogState, Progress
 
-log = structlog.get_logger(__name__)
-
 QUESTION_LIMIT_S = 10.0
-
-UNPUBLISHED = "publication lacks tables"
-"""The key of a standing warning."""
 
 _SLOT_SQL = (
     f"SELECT ({LOG_END_SQL})::text, s.restart_lsn::text, s.confirmed_flush_lsn::text, s.wal_status, s.safe_wal_size, "
@@ -44,10 +36,10 @@ class PostgresWatch:
 
     def __init__(self, connections: Connections, abort: Abort, *, includes: Callable[[TableId], bool]) -> None:
         self._slot = connections.slot
-        self._publication = connections.publication
         self._includes = includes
         self._connections = connections
         self._session = _asking(settings_of(connections.settings), connections, abort)
+        self._unpublished = Unpublished(connections, self._session, includes=includes)
         if self._session.identity != connections.identity:
             self._session.close()
             message = f"another server answers at {self._session.settings.address}"
@@ -61,7 +53,7 @@ class PostgresWatch:
         if not rows:
             message = f"the slot {self._slot} is gone"
             raise TransientError(message)
-        self._look_at_publication()
+        unpublished = self._unpublished.look()
         self._look_at_tables()
         end_text, restart, confirmed, status, safe, now_s, kept = rows[0]
         end = lsn_of(end_text)
@@ -80,28 +72,8 @@ class PostgresWatch:
             needed_bytes=max(0, end - restart_lsn),
             stored_age_s=max(0.0, now_s - stored.source_ts_us / 1_000_000) if stored.source_ts_us else None,
             uses_gtids=False,
+            tables_unpublished=unpublished,
         )
-
-    def _look_at_publication(self) -> None:
-        """A table that it lacks, because it was taken out or is new, is in no message of the log: nothing else shows that."""
-        found = follow_publication(self._session, self._publication)
-        if found is None or found.all_tables:  # a publication that is gone ends the log, with its own sentence
-            self._connections.warnings.withdraw(UNPUBLISHED)
-            return
-        lacking = frozenset(table for table in self._session.table_numbers().values() if self._includes(table)) - found.tables
-        if lacking and lacking != self._connections.lacking:
-            what = "the publication lacks captured tables: what is written to them is in no record"
-            reason = (
-                f"{lacks_tables(self._publication, sorted(lacking))}; then, when the transactions that were open at that time have ended, "
-                "dump those that had been captured"
-            )
-            log.warning(what, reason=reason)
-            self._connections.warnings.raise_warning(UNPUBLISHED, f"{what}: {reason}")
-        elif not lacking:
-            self._connections.warnings.withdraw(UNPUBLISHED)
-        for table in self._connections.lacking - lacking:
-            self._connections.doubts.add(table)  # from here on the log has it
-        self._connections.lacking = lacking
 
     def _look_at_tables(self) -> None:
         """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""
@@ -117,7 +89,7 @@ class PostgresWatch:
     def _look_at_entries(self) -> None:
         """A table that was taken out of the publication and put back since the last look is published by another entry."""
         known, entries = self._connections.entries, self._session.publication_entries()
-        for number, table in self._session.table_numbers().items():
+        for number, table in self._unpublished.tables.items():
             now = entries.of(number)
             if now and now != known.of(number) and self._includes(table):
                 self._connections.doubts.add(table)

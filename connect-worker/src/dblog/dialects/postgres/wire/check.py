@@ -11,7 +11,7 @@ from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
-from dblog.dialects.postgres.wire.slot import find_publication, find_slot, lacks_to_create, require_ours
+from dblog.dialects.postgres.wire.slot import Publication, find_publication, find_slot, lacks_to_create, require_ours
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
 
@@ -173,18 +173,23 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
                 f"{listed}; or FOR ALL TABLES"
             )
         ]
-    lacking = sorted({"insert", "update", "delete"} - found.operations)
-    if lacking:
-        return [
-            (
-                f"the publication {name} leaves out {', '.join(lacking)}; run there: ALTER PUBLICATION {sql.quote(name)} SET (publish = "
-                "'insert, update, delete, truncate');"
-            )
-        ]
+    if (lacking := leaves_out(found)) is not None:
+        return [lacking]
     if autocreate == "filtered" and not standby:
         return []
     absent = [table.id for table in tables if table.id not in found.tables]
     return [lacks_tables(name, absent)] if absent and not found.all_tables else []
+
+
+def leaves_out(publication: Publication) -> str | None:
+    """Return the sentence about kinds of changes that the log does not give."""
+    lacking = sorted({"insert", "update", "delete"} - publication.operations)
+    if not lacking:
+        return None
+    return (
+        f"the publication {publication.name} leaves out {', '.join(lacking)}; run there: ALTER PUBLICATION {sql.quote(publication.name)} SET (publish = "
+        "'insert, update, delete, truncate');"
+    )
 
 
 def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
@@ -284,7 +289,7 @@ def _of_publication(
     found = find_publication(session, name)
     if found is None:
         return []
-    warnings = _some_rows(name, sorted(table for table in found.filtered if table in tables))
+    warnings = some_rows(name, sorted(table for table in found.filtered if table in tables))
     if found.by_root != by_root and session.wire.one(
         "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relispartition AND relkind = 'r')", doing="looking for partitions"
     ):
@@ -317,7 +322,7 @@ def _absent_signal_tables(session: Session, signal_tables: AbstractSet[TableId])
     ]
 
 
-def _some_rows(publication: str, filtered: Sequence[TableId]) -> list[str]:
+def some_rows(publication: str, filtered: Sequence[TableId]) -> list[str]:
     """The sentence about tables of which the log has some rows, and a dump all."""
     if not filtered:
         return []

@@ -231,6 +231,13 @@ class Session:
         names |= set() if table.key else {"ctid"}
         return tuple(name for name, allowed in rows if not allowed and name in names) or None
 
+    def unlogged_tables(self) -> list[TableId]:
+        """Return the names of tables that are unlogged, under which their rows would come if they were not."""
+        return [
+            TableId(schema, name)
+            for schema, name in self.query(catalog.unlogged_sql(by_root=self.by_root), doing="listing unlogged tables")
+        ]
+
     def attached_partitions(self, roots: Sequence[int]) -> list[tuple[int, str]]:
         """(Number of the partitioned table, ``Table.attached``), one by one."""
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []

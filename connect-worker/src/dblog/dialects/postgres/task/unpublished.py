@@ -1,0 +1,98 @@
+"""Which captured tables' changes are in no log at this moment, or not all of them.
+
+The publication may lack a table, leave out a kind of change or have a condition for rows, and a table may be unlogged. Nothing in the log shows any of that,
+so the watch asks, and standing warnings say it for as long as it is so. # I3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import structlog
+
+from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.task.connections import Connections
+from dblog.dialects.postgres.wire.check import NAMED_MAX, lacks_tables, leaves_out, some_rows
+from dblog.dialects.postgres.wire.session import Session
+from dblog.dialects.postgres.wire.slot import Publication, follow_publication
+from dblog.model import TableId
+
+log = structlog.get_logger(__name__)
+
+UNPUBLISHED = "publication lacks tables"
+LEFT_OUT = "publication leaves out kinds of changes"
+SOME_ROWS = "publication has conditions for rows"
+UNLOGGED = "tables are unlogged"
+"""Keys of standing warnings."""
+
+DUMPED_THEN = (
+    "tables that had been captured are dumped again then (rows that were deleted in between stay: ask for a dump with mode repair)"
+)
+
+
+class Unpublished:
+    """The looks of one watch. ``includes``: whether a table is captured."""
+
+    def __init__(self, connections: Connections, session: Session, *, includes: Callable[[TableId], bool]) -> None:
+        self._connections = connections
+        self._session = session
+        self._includes = includes
+        self.tables: Mapping[int, TableId] = {}
+        """All tables whose rows are logged, by number, as the last look has found them."""
+
+    def look(self) -> int:
+        """Raise and withdraw the warnings. Return how many captured tables have changes that are in no log."""
+        name = self._connections.publication
+        found = follow_publication(self._session, name)
+        self.tables = self._session.table_numbers()
+        captured = frozenset(table for table in self.tables.values() if self._includes(table))
+        unlogged = {table for table in self._session.unlogged_tables() if self._includes(table)}
+        self._unlogged(unlogged)
+        if found is None:  # one that is gone ends the log, with its own sentence
+            for key in (UNPUBLISHED, LEFT_OUT, SOME_ROWS):
+                self._connections.warnings.withdraw(key)
+            return len(captured | unlogged)
+        lacking = frozenset[TableId]() if found.all_tables else captured - found.tables
+        self._lacking(name, lacking)
+        left_out = self._left_out(found)
+        self._say(SOME_ROWS, "; ".join(some_rows(name, sorted(captured & found.filtered))))
+        return len(unlogged | (captured if left_out else lacking))
+
+    def _lacking(self, name: str, lacking: frozenset[TableId]) -> None:
+        what = "the publication lacks captured tables: what is written to them is in no record"
+        reason = f"{lacks_tables(name, sorted(lacking))}; {DUMPED_THEN}" if lacking else ""
+        if lacking and lacking != self._connections.lacking:
+            log.warning(what, reason=reason)
+        self._raise(UNPUBLISHED, f"{what}: {reason}" if lacking else "")
+        for table in self._connections.lacking - lacking:
+            self._connections.doubts.add(table)  # from here on the log has it
+        self._connections.lacking = lacking
+
+    def _left_out(self, found: Publication) -> bool:
+        sentence = leaves_out(found)
+        self._say(LEFT_OUT, f"{sentence}; {DUMPED_THEN}" if sentence else "")
+        return sentence is not None
+
+    def _unlogged(self, tables: Collection[TableId]) -> None:
+        if not tables:
+            self._say(UNLOGGED, "")
+            return
+        names = ", ".join(map(str, sorted(tables)[:NAMED_MAX]))
+        example = sql.quote_table(min(tables))
+        self._say(
+            UNLOGGED,
+            f"captured tables are unlogged: {names}; what is written to them is in no log; run there, for each: ALTER TABLE {example} SET LOGGED; or leave the "
+            f"tables out with table.exclude.list; {DUMPED_THEN}",
+        )
+
+    def _say(self, key: str, text: str) -> None:
+        if text and self._connections.said.get(key) != text:
+            log.warning(key, reason=text)
+        self._connections.said[key] = text
+        self._raise(key, text)
+
+    def _raise(self, key: str, text: str) -> None:
+        if text:
+            self._connections.warnings.raise_warning(key, text)
+        else:
+            self._connections.warnings.withdraw(key)
