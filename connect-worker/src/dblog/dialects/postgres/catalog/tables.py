@@ -113,11 +113,11 @@ INDEXES_SQL = (
 )
 
 UNSHOWN_SQL = (
-    "SELECT a.attname, a.attnum, a.attnotnull, k.place FROM pg_catalog.pg_attribute a LEFT JOIN (pg_catalog.pg_index i CROSS JOIN LATERAL "
+    "SELECT a.attname, a.attnum, a.attnotnull, k.place, i.indimmediate FROM pg_catalog.pg_attribute a LEFT JOIN (pg_catalog.pg_index i CROSS JOIN LATERAL "
     "unnest(i.indkey) WITH ORDINALITY AS k (number, place)) ON i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum "
     "AND k.place <= i.indnkeyatts WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY k.place"
 )
-"""A table's columns: (name, number, whether it is NOT NULL, its place in the primary key or NULL), in the order of that key."""
+"""A table's columns: (name, number, whether it is NOT NULL, its place in the primary key or NULL, whether that is enforced row by row), in the key's order."""
 
 ATTACHED_SQL = (
     "WITH RECURSIVE tree (root, number, place) AS (SELECT n, n, NULL FROM unnest(%s::oid[]) AS roots (n) UNION ALL SELECT tree.root, i.inhrelid, i.xmin::text "
@@ -251,6 +251,11 @@ def tables_of(
             columns_written_by=tuple(sorted(columns_written.get(number, ()))),
         )
     return out
+
+
+def is_deferrable(table: Table) -> bool:
+    """Return whether the primary key is enforced at the end of a statement or transaction, not row by row."""
+    return any(index.name == PRIMARY and not index.unique for index in table.indexes)
 
 
 def key_of(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[tuple[str, ...], bool]:

@@ -16,6 +16,7 @@ from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.postgres.catalog import conditions, given_keys
+from dblog.dialects.postgres.catalog.index_orders import order_fault
 from dblog.dialects.postgres.catalog.overrides import Overrides
 from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.pgoutput.items import LogOffset
@@ -294,13 +295,18 @@ class PostgresServer:
             session.close()
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
-        """Every change of a row is in the log, also one that a foreign key makes; but an index must give the order."""
+        """Every change of a row is in the log, also one that a foreign key makes; but an index must give the order, and the log shows its columns alone."""
+        session = connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
+        try:
+            parts = session.index_parts([table.id for table in tables])
+        finally:
+            session.close()
         for table in tables:
             key = keyed_by(table, column).key
-            if key != table.key and not any(index.columns[: len(key)] == key and not index.partial for index in table.indexes):
+            if key != table.key and (fault := order_fault(key, parts.get(table.id, []))) is not None:
                 message = (
-                    f"{table.id} cannot be read in the order of {', '.join(key)}: no index begins with these columns, so the server would sort the "
-                    f"table for each chunk; create an index on ({', '.join(key)})"
+                    f"{table.id} cannot be read in the order of {', '.join(key)}: {fault}; so the server would sort the table for each chunk. Create an index "
+                    f"on ({', '.join(key)}), in the order that these columns have by default"
                 )
                 raise DefiniteError(message)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dblog.dialects.postgres.catalog import publishing
+from dblog.dialects.postgres.catalog import index_orders, publishing
 from dblog.dialects.postgres.catalog import tables as catalog
 from dblog.dialects.postgres.catalog.sql import quote_table
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
@@ -76,6 +76,8 @@ class Unshown:
     key: tuple[str, ...]
     nullable: frozenset[str]
     numbers: Mapping[str, int]
+    deferrable: bool
+    """The primary key is not enforced row by row."""
 
 
 class Session:
@@ -102,6 +104,11 @@ class Session:
     def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
         """The rows of a statement."""
         return self.wire.query(statement, arguments, doing=doing)
+
+    def index_parts(self, tables: Sequence[TableId]) -> dict[TableId, list[index_orders.Part]]:
+        """Return the parts of the indexes of these tables."""
+        names = [table.database for table in tables], [table.name for table in tables]
+        return index_orders.parts_of(self.query(index_orders.PARTS_SQL, names, doing="reading indexes"))
 
     def close(self) -> None:
         """Close the session."""
@@ -268,9 +275,10 @@ class Session:
         if not rows:
             return None
         return Unshown(
-            key=tuple(name for name, _, _, place in rows if place is not None),
-            nullable=frozenset(name for name, _, not_null, _ in rows if not not_null),
-            numbers={name: column for name, column, _, _ in rows},
+            key=tuple(name for name, _, _, place, _ in rows if place is not None),
+            nullable=frozenset(name for name, _, not_null, _, _ in rows if not not_null),
+            numbers={name: column for name, column, _, _, _ in rows},
+            deferrable=any(place is not None and not immediate for _, _, _, place, immediate in rows),
         )
 
     def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
