@@ -7,12 +7,14 @@ import random
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pymysql
 import pytest
 from dblog.errors import DefiniteError
 from stack.database import Database
 from support.follower import Follower
+from support.in_windows import SourceWithWindows
 from support.servers import connected, execute, new_database
 
 pytestmark = pytest.mark.either_server
@@ -411,3 +413,53 @@ def test_a_row_whose_key_unicode_does_not_have_is_found_again(follow: Make) -> N
     follower.until(lambda: sum(record is not None and record["op"] == "u" for _, record in follower.values) == len(tables))
     updated = {table: record["after"] for table, record in follower.values if record is not None and record["op"] == "u"}
     assert {table: (after["n"], after["v"]) for table, after in updated.items()} == {f"{charset}_t": (2, 9) for charset in tables}
+
+
+LARGE = "CREATE TABLE t (id INT PRIMARY KEY, at INT NOT NULL, n INT, body TEXT, KEY (at))"
+
+
+def with_changes_in_windows(follower: Follower, statement: str) -> list[int]:
+    """Have the statement run in a session of NOBLOB images, with the last key of each of the first three chunks, once that has been read."""
+    seen: list[int] = []
+
+    def inside(last_key: tuple[Any, ...]) -> None:
+        if len(seen) < 3:
+            seen.append(last_key[0])
+            with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+                cursor.execute("SET SESSION binlog_row_image = 'NOBLOB'")
+                cursor.execute(statement.format(last=last_key[0]))
+
+    follower.wrapped = lambda source: SourceWithWindows(source, inside)
+    follower.task = follower.new_task()
+    return seen
+
+
+def large_rows(rows: int) -> str:
+    return "INSERT INTO t VALUES " + ",".join(f"({n}, {n}, 0, REPEAT('{n} ', 5000))" for n in range(1, rows + 1))
+
+
+def test_a_row_that_changed_inside_its_window_without_its_large_objects_comes_with_them_in_a_later_one(follow: Make) -> None:
+    follower = follow(LARGE, "SET SESSION binlog_row_image = 'FULL'", large_rows(60), **{"dblog.chunk.rows": "20"})
+    seen = with_changes_in_windows(follower, "UPDATE t SET n = n + 1 WHERE id = {last} - 5")
+
+    follower.start()
+    follower.until_dumped()
+    follower.until(lambda: follower.ops("t").count("u") == 3)
+    follower.task.stop()
+
+    bodies = {record["after"]["id"]: record["after"]["body"] for _, record in follower.values if record and record["op"] == "r"}
+    assert len(seen) == 3
+    assert sorted(bodies) == list(range(1, 61))
+    assert all(body == f"{key} " * 5000 for key, body in bodies.items())
+
+
+def test_a_dump_that_rows_without_their_large_objects_may_have_escaped_ends_with_what_helps(follow: Make) -> None:
+    follower = follow(LARGE, "SET SESSION binlog_row_image = 'FULL'", large_rows(60), **{"snapshot.mode": "no_data"})
+    with_changes_in_windows(follower, "UPDATE t SET n = n + 1, at = 0 WHERE id = {last} + 5")
+    follower.start()
+
+    ended = follower.until_state(follower.ask(rf"{follower.database}\.t", surrogate_key="at", chunk_rows=20), "FAILED")
+
+    follower.task.stop()
+    assert "leaves out large values of a row" in ended["reason"]
+    assert "binlog_row_image=FULL" in ended["reason"]

@@ -4,7 +4,8 @@ A column that one row at most has each value of is enough by itself. Behind any 
 too, and a chunk may end between them. A table without a key has nothing to put there: its chunks end behind the last row of a value. So no row is lost
 where a value stands in many rows, and a range is what it is for any dump. # I3
 
-A row that gets another value meanwhile is in the log. What no row of the log shows is an ALTER: the same name may stand for other values behind it, so what
+A row that gets another value meanwhile is in the log, and may be in no chunk: whoever reads the log makes its record whole (``TaskContext.moves_rows``), or
+ends the table's dump. What no row of the log shows is an ALTER: the same name may stand for other values behind it, so what
 is read in such an order begins again then (readers/dumping.py).
 """
 

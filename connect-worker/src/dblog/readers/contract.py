@@ -457,6 +457,8 @@ class TaskContext:
     clock: Clock
     warnings: StandingWarnings = field(default_factory=StandingWarnings)
     """What an operator has to know while the task runs."""
+    moves_rows: Callable[[TableId], bool] = lambda _: False
+    """Whether a dump reads the table so that an update of a row can take it past all chunks (log thread only)."""
     joined: frozenset[TableId] = frozenset()
     """Tables that joined the connector, or its log, while it had a position already, and of which its dump has rows left."""
 

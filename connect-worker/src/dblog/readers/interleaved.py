@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
@@ -289,6 +289,23 @@ class Interleaver:
         with self._changed:
             return self._requests.get(self._read_for.get(table, INITIAL))
 
+    def moves_rows(self, table: TableId) -> bool:
+        """Return whether an update can take a row of the table past all chunks of a dump that has not ended.
+
+        The chunks of such a dump are bounded by a column other than the key, or a condition chooses their rows. A row that moves between two windows from a
+        range that is still to be read to one that was read, or that starts to fulfil the condition there, is in no chunk.
+        """
+        with self._changed:
+            own = None if self._dump is None else self._dump.left.get(table)
+            return (own is not None and own.chosen) or any(True for _ in self._moving(table))
+
+    def _moving(self, table: TableId) -> Iterator[RequestedDump]:
+        """Yield the requested dumps of which an update can take a row past all chunks. The lock is held."""
+        for one in self._requests:
+            request = one.request
+            if one.end is None and table in one.dump.left and (request.surrogate_key is not None or request.predicate_of(str(table))):
+                yield one
+
     def dump_of(self, table: TableId) -> tuple[str, Dump | None]:
         """The dump that the table is read for, by its name; None where it is forgotten already."""
         with self._changed:
@@ -512,6 +529,8 @@ class Interleaver:
             self._log_offsets, offsets = [], self._log_offsets
             self.send_all_chunk_rows()
             self._log_offsets = offsets
+        for table in lacking:
+            self._fail_passed_over(table)
         if self._windows.open_total or self._leaving:
             self._log_is_ahead = bool(self._leaving)
             with self._changed:
@@ -828,6 +847,19 @@ class Interleaver:
         if progress is not None and progress.fault == STOPPED:
             return False
         return progress is None or not chunk.by or progress.goes_on(chunk.after, begins=chunk.begins)
+
+    def _fail_passed_over(self, table: TableId) -> None:
+        """End the requested dumps whose chunks may lack a row of which the log has not all values: nobody would send these."""
+        with self._changed:
+            moving = [one.request for one in self._moving(table) if one.request.surrogate_key is not None]
+        for request in moving:
+            self._fail(
+                request.id,
+                table,
+                f"a change of {table} leaves out large values of a row, which may have moved past all chunks, because these are read by "
+                f"{request.surrogate_key}; have the log hold whole rows (REPLICA IDENTITY FULL, binlog_row_image=FULL) and request the dump again, or request "
+                "it without surrogate_key",
+            )
 
     def _mixed_up_again(self, chunk: ChunkRead, lane: int) -> None:
         """Changes inside the window have the message key of chunk rows, which may be theirs or others': the chunk is read again, smaller, but not for ever."""

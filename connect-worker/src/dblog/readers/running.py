@@ -128,6 +128,7 @@ class Running:
             patience=patience,
             clock=clock,
             warnings=warnings,
+            moves_rows=self._moves_rows,
             joined=frozenset(table for table in beginning.joined if table in left),
         )
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
@@ -391,6 +392,10 @@ class Running:
         """Whether a window would miss rows of its table here: they are passed over, or the dump was ordered to bring those up to some position."""
         tables = self.interleaver.tables_between(ticket)
         return any(self.schemas.passes_over(table, position) or self.stream.dumps_behind(table, position) for table in tables)
+
+    def _moves_rows(self, table: TableId) -> bool:
+        """See ``TaskContext.moves_rows``: the log that gets it is made before the interleaver."""
+        return self.interleaver.moves_rows(table)
 
     def _passed_over(self, table: TableId) -> None:
         self._source.passed_over(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRo
 from dblog.dialects.postgres.pgoutput.messages import Message, Relation, Truncate
 from dblog.dialects.postgres.pgoutput.position import sequence_of
 from dblog.dialects.postgres.pgoutput.row_image import PostgresImage, with_values
+from dblog.dialects.postgres.task.old_keys import OldKeys
 from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
-from dblog.model import Column, TableId
+from dblog.model import Column, Index, TableId
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, LogRows
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,8 +43,12 @@ PLANS = {
         ("t#", {}),
         ("t2", {"tombstones": False, "skip_unchanged": True}),
         ("t3", {"skipped_operations": frozenset({"u"})}),
+        ("moving", {}),
     )
 }
+for (name, _), plan in PLANS.items():
+    if name == "moving":
+        object.__setattr__(plan, "table", replace(plan.table, indexes=(Index(name="PRIMARY", columns=("id",), unique=False),)))
 FAST = {name: FastPlan(plan, IMAGE) for name, plan in PLANS.items()}
 SLOW = {name: ReferencePlan(plan, IMAGE) for name, plan in PLANS.items()}
 SIGNALS = TableId("shop", "signals")
@@ -98,7 +104,7 @@ class Watched:
         for item in items:
             if isinstance(item, LogRows):
                 segments = [(encoder.plan.table.id, *rest) for encoder, *rest in item.segments]
-                self.seen.append((segments, item.records, item.bytes, item.source_ts_us, item.position, item.borders))
+                self.seen.append((segments, item.records, item.bytes, item.source_ts_us, item.position, item.borders, item.lacking))
             else:
                 self.seen.append(item)
 
@@ -316,6 +322,59 @@ def test_an_update_that_shows_its_old_key_gets_the_values_that_the_log_does_not_
         {"id": 2, "name": "ü"},
         {"id": 2, "name": "__debezium_unavailable_value"},
     ]
+
+
+def test_an_update_that_lacks_values_is_completed_or_its_key_is_reported(make: Callable[..., Watched]) -> None:
+    stream = table(Stream().begin())
+    for number in (b"1", b"2", b"3"):
+        stream.update(5, None, [number, UNSENT if number != b"3" else b"x"])
+    stream.commit()
+    asked: list[str] = []
+
+    def complete(plan: TablePlan, body: bytes, xid: int) -> bytes | None:
+        asked.append(f"{plan.table.id.name} {xid > 0}")
+        return with_values(body, {1: b"y"}) if len(asked) == 1 else None
+
+    items = make(complete=complete).drain(stream.bytes())
+
+    assert asked == ["t$ True"] * 2
+    assert [one["after"]["name"] for one in envelopes(items)] == ["y", "__debezium_unavailable_value", "x"]
+
+
+class RowsNow:
+    """The table that is asked for a key."""
+
+    def __init__(self, *keys: bytes) -> None:
+        self.keys = keys
+        self.asked: list[bytes] = []
+
+    def row(self, table: Any, key: Any, xid: int) -> list[bytes | None] | None:
+        del table, xid
+        self.asked += key
+        return [key[0], b"now"] if key[0] in self.keys else None
+
+
+@pytest.mark.parametrize("records_max", [1, 1000])
+def test_a_key_that_another_row_of_the_transaction_has_taken_is_not_deleted(make: Callable[..., Watched], records_max: int) -> None:
+    stream = table(Stream().begin(), name="moving")
+    for one in (1, 2, 3):
+        stream.update(5, [b"%d" % one, b"row %d" % one], [b"%d" % (one + 1), b"row %d" % one])
+    stream.update(5, [b"4", b"row 3"], [b"5", UNSENT]).update(5, [b"2", b"row 1"], [b"6", b"row 1"]).delete(
+        5, [b"9", b"row 9"], letter=b"O"
+    )
+    raw = stream.commit().bytes()
+    now = RowsNow(b"4")
+
+    seen = make(settle=OldKeys(now), records_max=records_max).drain(raw)  # type: ignore[arg-type]
+
+    wanted = [("d", 1), ("c", 2), ("c", 3), ("c", 4), ("u", 4), ("c", 5), ("d", 2), ("c", 6), ("d", 9)]
+    assert [(one["op"], (one["after"] or one["before"])["id"]) for one in envelopes(seen)] == wanted
+    assert now.asked == [b"4"]
+    assert next(one["after"]["name"] for one in envelopes(seen) if one["op"] == "u") == "now"
+    offsets = [item[4] for item in seen if isinstance(item, tuple) and isinstance(item[0], list) and item[4].in_transaction]
+    for offset in offsets:
+        again = envelopes(make(settle=OldKeys(RowsNow(b"4"))).drain(raw, at=offset))  # type: ignore[arg-type]
+        assert [(one["op"], (one["after"] or one["before"])["id"]) for one in again] == wanted[len(wanted) - len(again) :]
 
 
 @pytest.mark.parametrize(("before", "after"), [("t$ t2", "t2"), ("t$ t2", "t$"), ("t2", "t$ t2"), ("t$", "t$ t2")])

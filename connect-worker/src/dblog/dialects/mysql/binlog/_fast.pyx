@@ -13,6 +13,7 @@ from dblog.codecs import avro, envelope, rowplan
 from dblog.codecs.plan import Form, Source
 from dblog.codecs.rewrites import Mask
 from dblog.codecs.schema import Kind, Schema
+from dblog.dialects.mysql.binlog.row_image import leaves_values_out
 from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 

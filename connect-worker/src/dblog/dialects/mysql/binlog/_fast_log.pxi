@@ -186,6 +186,7 @@ cdef class LogDecoder:
     cdef int64_t total
     cdef bint ended          # its END is reported, it is about to be passed
     cdef list borders
+    cdef dict lacking      # keys of rows of which a record has not all values, by table
     # tables
     cdef dict tables         # table map from its flags on -> _Table
     cdef dict by_id          # ids that lost their slot in the current transaction
@@ -281,6 +282,7 @@ cdef class LogDecoder:
         self.total = 0
         self.ended = 0
         self.borders = []
+        self.lacking = {}
         self.unreadable = unreadable if unreadable else None
         self.kind = 0
         self.data = b""
@@ -1398,6 +1400,8 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
                     self.skipped_operations += 1
                 if self.counts is not None:
                     self.count_of(output.name, output.fast.of_table - ctx.of_table)
+                if output.fast.lacks:
+                    self.lacks(output, before)
             else:
                 self.encode_slowly(e, output, version, op, skip, source_ts_us)
         except rowplan.MissingColumnsError as error:
@@ -1412,6 +1416,12 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             if output.item != self.item:
                 self.begin_segment(output)
         return 1
+
+    cdef int lacks(self, _Output output, Py_ssize_t first) except -1:
+        """Note that the rows of the records from there on have not all values in them."""
+        table = output.encoder.plan.table.id
+        self.lacking.setdefault(table, set()).update([key for key in output.keys[first:] if key is not None])
+        return 0
 
     cdef inline void count_rows(self, uint8_t op, int64_t rows) noexcept:
         if op == 99:
@@ -1462,6 +1472,8 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         if not values and chr(op) in output.encoder.plan.skipped_operations:
             self.skipped_operations += 1
         self.bytes_ += sum([len(k) for k in keys if k is not None]) + sum([len(v) for v in values if v is not None])
+        if keys and op == 117 and leaves_values_out(output.encoder.plan, body, version=version):
+            self.lacks(output, base)
         return 0
 
     # --- items -----------------------------------------------------------------------------------------------------------
@@ -1478,8 +1490,11 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
                 source_ts_us=self.source_ts_us if self.records else None,
                 position=self.offset(1),
                 borders=tuple(self.borders),
+                lacking=self.lacking or {},
             )
         )
+        if self.lacking:
+            self.lacking = {}
         if self.borders:
             self.borders = []
         self.segments = []

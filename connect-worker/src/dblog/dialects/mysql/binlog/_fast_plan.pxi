@@ -136,6 +136,7 @@ cdef class FastPlan:
     cdef bytes key_prefix, value_prefix, head, middle, table_name
     cdef uint8_t before_some, before_null, after_some, after_null
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
+    cdef bint lacks            # whether the rows of the last event have no value in a column of records
     cdef bint busy             # the buffers serve one caller at a time
     cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
     cdef int64_t left_out      # rows of the event that are updates, which are not written
@@ -947,6 +948,7 @@ cdef class FastPlan:
         self.total = ctx.total
         self.of_table = ctx.of_table
         self.left_out = 0
+        self.lacks = 0
         if (op == 99 and self.skip_c) or (op == 117 and self.skip_u and self.skip_c and self.skip_d) or (op == 100 and self.skip_d):
             return 0
         self.enter()
@@ -956,7 +958,9 @@ cdef class FastPlan:
                     raise rowplan.partial_image(self.plan)
                 p = self.rows_start(op, body, end, version)
             except rowplan.PartialImageError:
-                whole = self.image.whole_rows(self.plan, chr(op), PyBytes_FromStringAndSize(<char*>body, n), version=version or None)
+                shortened = PyBytes_FromStringAndSize(<char*>body, n)
+                whole = self.image.whole_rows(self.plan, chr(op), shortened, version=version or None)
+                self.lacks = op == 117 and self.image.leaves_values_out(self.plan, shortened, version=version or None)
                 body = <const uint8_t*>PyBytes_AS_STRING(whole)
                 end = body + PyBytes_GET_SIZE(whole)
                 p = self.rows_start(op, body, end, 2)

@@ -29,8 +29,10 @@ from dblog.dialects.mysql.binlog.items import (
     LogRows,
     RowsParked,
 )
+from dblog.dialects.mysql.binlog.row_image import leaves_values_out
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
+from dblog.model import TableId
 
 Part = TypeVar("Part")
 
@@ -177,6 +179,7 @@ class ReferenceLogDecoder:
         self._unreadable = unreadable
         self._resumed = transaction
         self._counts: TransactionCounts | None = None
+        self._lacking: dict[TableId, set[bytes]] = {}
         self._total = 0
         self._ended = False
         self._borders: list[TransactionBorder] = []
@@ -815,6 +818,8 @@ class ReferenceLogDecoder:
         segment[1].extend(keys)
         segment[2].extend(values)
         self.count(encoder, sum(value is not None for value in values))
+        if op == "u" and leaves_values_out(encoder.plan, e.body, version=version):
+            self._lacking.setdefault(encoder.plan.table.id, set()).update(key for key in keys if key is not None)
         self._records += len(keys)
         self._bytes += sum(len(part) for part in (*keys, *values) if part is not None)
         self._source_ts_us = context.source_ts_us
@@ -842,9 +847,10 @@ class ReferenceLogDecoder:
                 source_ts_us=self._source_ts_us if self._records else None,
                 position=self._offset(with_delta=True),
                 borders=tuple(self._borders),
+                lacking=self._lacking,
             )
         )
-        self._borders = []
+        self._borders, self._lacking = [], {}
         self._segments = []
         self._records = self._bytes = 0
         if self._payload is not None:

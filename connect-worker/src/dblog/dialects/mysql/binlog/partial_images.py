@@ -62,6 +62,15 @@ def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes,
     return bytes(out)
 
 
+def leaves_values_out(plan: TablePlan, body: bytes, *, version: int) -> bool:
+    """Return whether an update event has columns of records in neither image, so that its records have the placeholder for them (NOBLOB)."""
+    width = (len(plan.columns) + 7) // 8
+    at = 8 if version == 1 else 8 + max(int.from_bytes(body[8:10], "little"), 2)
+    at += 1 if len(plan.columns) < 0xFB else 3  # noqa: PLR2004 - as ``_packed`` writes the count
+    shown = int.from_bytes(body[at : at + width], "little") | int.from_bytes(body[at + width : at + 2 * width], "little")
+    return any(column.included and not shown >> index & 1 for index, column in enumerate(plan.columns))
+
+
 def opened(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int) -> tuple[Reader, bytes, bytes]:
     """A reader at the first row, and which columns the images before and after have (the same twice where there is only one)."""
     reader = Reader(plan, layouts, body, at=8)

@@ -206,6 +206,11 @@ def truncated(plan: TablePlan, index: int | None = None) -> DefiniteError:
     return DefiniteError(f"{where}: a row ends too early; the known schema does not fit the data")
 
 
+def leaves_values_out(plan: TablePlan, body: bytes, *, version: int | None) -> bool:
+    """See ``partial_images.leaves_values_out``."""
+    return partial_images.leaves_values_out(plan, body, version=version or event_version(body))
+
+
 def event_version(body: bytes) -> int:
     """1 or 2, known by the body: version 2 has a two-byte length of extra data, below 256, where a full image has its bitmap of ones."""
     return 2 if len(body) > 9 and body[9] == 0 else 1  # noqa: PLR2004 - table id 6, flags 2, then the low byte

@@ -9,7 +9,7 @@ from typing import Any
 from dblog.abort import Abort
 from dblog.config.options import Settings
 from dblog.core.pressure import Limit
-from dblog.core.selection import Selection, named_parts
+from dblog.core.selection import Selection, key_rules, named_parts
 from dblog.core.timeline import AFTER_ALL, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.mysql.catalog import sql
@@ -63,6 +63,7 @@ class BinlogKind:
                 named=named_parts(settings.originals),
                 make=False,
                 read_only=not writes_watermarks(settings),
+                key_rules=key_rules(settings.originals.get("message.key.columns")),
             )
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]

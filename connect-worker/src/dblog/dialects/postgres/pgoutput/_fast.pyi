@@ -47,6 +47,9 @@ class LogDecoder:
     FastLogged is noted in without a call. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
     ``transactions``: records have their order in their transaction, whose borders come with them.
     ``fill(plan, body, xid)`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
+    ``complete(plan, body, xid)`` gets every update that lacks values, and gives it with these; None: its key is to be reported as lacking them.
+    ``settle(plan, op, body, xid, commit_lsn, number, taken=...)`` gets every change of a table whose message key the server does not enforce row by row, and
+    gives the changes to send instead (``task/old_keys.py``).
     """
 
     def __init__(
@@ -60,6 +63,8 @@ class LogDecoder:
         signal_tables: AbstractSet[TableId] = ...,
         transactions: bool = False,
         fill: Callable[[TablePlan, bytes, int], bytes] | None = None,
+        complete: Callable[[TablePlan, bytes, int], bytes | None] | None = None,
+        settle: Callable[..., list[tuple[Op, bytes]]] | None = None,
     ) -> None: ...
     def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
         """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""

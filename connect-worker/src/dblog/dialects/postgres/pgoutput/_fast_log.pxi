@@ -7,6 +7,7 @@
 import struct
 
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
+from dblog.core.moved_keys import is_enforced_by_row
 from dblog.dialects.postgres.pgoutput import messages
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
 from dblog.dialects.postgres.pgoutput.position import lsn_text
@@ -36,6 +37,7 @@ cdef class _Output:
     cdef FastPlan fast
     cdef str topic
     cdef str name         # of the table
+    cdef bint settles     # a key may belong to two rows inside a transaction
     cdef list keys
     cdef list values
     cdef dict headers
@@ -63,6 +65,8 @@ cdef class LogDecoder:
     cdef bytes database_bytes
     cdef object signal_tables
     cdef object fill
+    cdef object complete
+    cdef object settle
     cdef int64_t records_max
     cdef int64_t bytes_max
     cdef object now_us
@@ -131,8 +135,12 @@ cdef class LogDecoder:
         signal_tables=frozenset(),
         bint transactions=False,
         fill=None,
+        complete=None,
+        settle=None,
     ):
         self.fill = fill
+        self.complete = complete
+        self.settle = settle
         self.resolve = resolve
         self.committed = committed
         self.logged = committed if isinstance(committed, FastLogged) else None
@@ -532,14 +540,30 @@ cdef class LogDecoder:
             if not was_taken and table.output is None:
                 self.passed_over(op, table, p, n, lsn)
             else:
+                if was_taken and table.output is not None and table.output.settles:
+                    self.settled(op, table.output, p, n, 1)
                 self.take(lsn)
             return 0
-        self.encode(op, table.output, p, n, lsn)
+        if table.output.settles:
+            for op_sent, body in self.settled(op, table.output, p, n, 0):
+                self.encode(ord(op_sent), table.output, <const uint8_t*>PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body), lsn)
+        else:
+            self.encode(op, table.output, p, n, lsn)
         self.take(lsn)
         self.moved = 1
         if self.records >= self.records_max or self.bytes_ >= self.bytes_max:
             self.emit_batch(0)
         return 0
+
+    cdef list settled(self, uint8_t op, _Output output, const uint8_t* p, Py_ssize_t n, bint taken):
+        """Return the changes to send instead of one."""
+        body = PyBytes_FromStringAndSize(<char*>p, n)
+        try:
+            return self.settle(output.encoder.plan, chr(op), body, self.xid, self.commit_lsn, self.event + 1, taken=taken)
+        except BadRowsError:
+            raise
+        except DefiniteError as error:
+            raise BadRowsError(f"{error} (transaction {self.xid}, committed at {lsn_text(self.commit_lsn)})") from error
 
     cdef int ask(self, _Table table) except -1:
         cdef _Output output = None
@@ -555,6 +579,7 @@ cdef class LogDecoder:
                 output = _Output.__new__(_Output)
                 output.encoder = encoder
                 output.fast = encoder if isinstance(encoder, FastPlan) else None
+                output.settles = self.settle is not None and not is_enforced_by_row(encoder.plan)
                 output.topic = encoder.plan.topic
                 output.name = str(encoder.plan.table.id)
                 output.item = -1
@@ -593,7 +618,7 @@ cdef class LogDecoder:
     cdef int encode(self, uint8_t op, _Output output, const uint8_t* p, Py_ssize_t n, uint64_t lsn) except -1:
         cdef FastPlan fast = output.fast
         cdef Py_ssize_t before, bytes_before, made
-        cdef bytes filled
+        cdef bytes filled, completed
         if output.item != self.item:
             output.keys = []
             output.values = []
@@ -614,9 +639,20 @@ cdef class LogDecoder:
                     self.ctx.of_table = self.counts_.tables.get(output.name, 0)
                 bytes_before = fast.out_bytes
                 fast.change(op, p, n, 1, &self.ctx, output.keys, output.values, output.headers)
-                self.bytes_ += fast.out_bytes - bytes_before
                 if fast.lacks and op == UPDATE and PyList_GET_SIZE(output.keys) > before:
-                    self.lacks(output)
+                    completed = self.completed(output, PyBytes_FromStringAndSize(<char*>p, n))
+                    if completed is None:
+                        self.lacks(output)
+                    else:
+                        # Its key is as it was, so that its one record has no headers.
+                        del output.keys[before:]
+                        del output.values[before:]
+                        bytes_before = fast.out_bytes
+                        fast.change(
+                            op, <const uint8_t*>PyBytes_AS_STRING(completed), PyBytes_GET_SIZE(completed), 1,
+                            &self.ctx, output.keys, output.values, output.headers,
+                        )
+                self.bytes_ += fast.out_bytes - bytes_before
         except BadRowsError:
             raise
         except DefiniteError as error:
@@ -652,6 +688,9 @@ cdef class LogDecoder:
             else TransactionOrder(self.counts_.id, self.total, self.counts_.tables.get(output.name, 0)),
         )
         body = PyBytes_FromStringAndSize(<char*>p, n)
+        lacks = op == UPDATE and lacks_values(output.encoder.plan, body)
+        if lacks and (completed := self.completed(output, body)) is not None:
+            body, lacks = completed, False
         keys, values, headers = output.encoder.encode_rows(chr(op), body, context)
         records = sum([value is not None for value in values])
         if records and self.counts_ is not None:
@@ -662,12 +701,16 @@ cdef class LogDecoder:
             moved += header[0][0] == rowplan.OLD_KEY_HEADER and "d" not in output.encoder.plan.skipped_operations
         output.keys.extend(keys)
         output.values.extend(values)
-        if keys and op == UPDATE and lacks_values(output.encoder.plan, body):
+        if keys and lacks:
             self.lacks(output)
         # A key that has changed is a delete and a create.
         self.count_row(op, len(keys), records - moved, chr(op) in output.encoder.plan.skipped_operations)
         self.bytes_ += sum([len(part) for part in keys if part is not None]) + sum([len(part) for part in values if part is not None])
         return 0
+
+    cdef bytes completed(self, _Output output, bytes body):
+        """Return an update that lacks values with them; None where its key is to be reported."""
+        return None if self.complete is None else self.complete(output.encoder.plan, body, self.xid)
 
     cdef int lacks(self, _Output output) except -1:
         """The last record's row has not all values in it."""
@@ -745,7 +788,7 @@ cdef class LogDecoder:
                 source_ts_us=self.ts_us or None,
                 position=self.offset(),
                 borders=tuple(self.borders),
-                lacking=self.lacking,
+                lacking=self.lacking or {},
             )
         )
         if self.lacking:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import OLD_KEY_HEADER, Op, RowEncoder
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
+from dblog.core.moved_keys import is_enforced_by_row
 from dblog.core.timeline import Position
 from dblog.dialects.postgres.pgoutput import messages
 from dblog.dialects.postgres.pgoutput.items import LogEvent, LogOffset, SignalRow
@@ -51,6 +52,9 @@ class ReferenceLogDecoder:
     """See _fast.pyi. ``resolve`` gives the encoder of a table's rows; ``committed`` hears of each transaction that ends: its number, its commit LSN and the
     numbers of the tables that it has changed. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
     ``fill`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
+    ``complete`` gets every update that lacks values, and gives it with these; None: its key is to be reported as lacking them.
+    ``settle(plan, op, body, xid, commit_lsn, number, taken=...)`` gets every change of a table whose message key the server does not enforce row by row, and
+    gives the changes to send instead (``task/old_keys.py``).
     """
 
     def __init__(
@@ -64,8 +68,12 @@ class ReferenceLogDecoder:
         signal_tables: AbstractSet[TableId] = frozenset(),
         transactions: bool = False,
         fill: Callable[[TablePlan, bytes, int], bytes] | None = None,
+        complete: Callable[[TablePlan, bytes, int], bytes | None] | None = None,
+        settle: Callable[..., list[tuple[Op, bytes]]] | None = None,
     ) -> None:
         self._fill = fill
+        self._complete = complete
+        self._settle = settle
         self._resolve = resolve
         self._committed = committed
         self._database = database
@@ -304,6 +312,8 @@ class ReferenceLogDecoder:
         self._changed.add(number)
         if was_taken or encoder is None or self._leave_out:
             self._leave_out = self._leave_out and (was_taken or encoder is None)
+            if was_taken and encoder is not None:
+                self._settled(op, encoder, body, taken=True)
             if not was_taken and encoder is None and TableId(table.relation.schema, table.relation.name) in self._signal_tables:
                 self._signal(op, table, body, lsn)
                 return
@@ -314,7 +324,8 @@ class ReferenceLogDecoder:
                 self._moved = True
             return
         try:
-            self._encode(op, encoder, body, lsn)
+            for op_sent, body_sent in self._settled(op, encoder, body, taken=False):
+                self._encode(op_sent, encoder, body_sent, lsn)
         except BadRowsError:
             raise
         except DefiniteError as e:
@@ -324,6 +335,12 @@ class ReferenceLogDecoder:
         self._moved = True
         if self._records >= self._records_max or self._bytes >= self._bytes_max:
             self._emit_batch()
+
+    def _settled(self, op: Op, encoder: RowEncoder, body: bytes, *, taken: bool) -> list[tuple[Op, bytes]]:
+        """Return the changes to send instead of one."""
+        if self._settle is None or is_enforced_by_row(encoder.plan):
+            return [(op, body)]
+        return self._settle(encoder.plan, op, body, self._xid, self._commit_lsn, self._event + 1, taken=taken)
 
     def _ask(self, table: _Table) -> None:
         position = sequence_of(epoch=self._epoch, lsn=self._commit_lsn, number=self._event + 1)
@@ -348,6 +365,9 @@ class ReferenceLogDecoder:
     def _encode(self, op: Op, encoder: RowEncoder, body: bytes, lsn: int) -> None:
         if self._fill is not None and op == "u" and body[:1] == b"K":
             body = self._fill(encoder.plan, body, self._xid)
+        lacks = op == "u" and lacks_values(encoder.plan, body)
+        if lacks and self._complete is not None and (complete := self._complete(encoder.plan, body, self._xid)) is not None:
+            body, lacks = complete, False
         high, low = sequence_of(epoch=self._epoch, lsn=self._commit_lsn, number=self._event + 1)
         context = PostgresContext(
             database=self._database,
@@ -362,7 +382,7 @@ class ReferenceLogDecoder:
             transaction=self._order_of(encoder),
         )
         keys, values, headers = encoder.encode_rows(op, body, context)
-        if keys and op == "u" and (key := keys[-1]) is not None and lacks_values(encoder.plan, body):
+        if keys and lacks and (key := keys[-1]) is not None:
             self._lacking.setdefault(encoder.plan.table.id, set()).add(key)
         self._row_lsn, self._kind = lsn, {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[op]
         self._count(op, encoder, keys, values, headers)

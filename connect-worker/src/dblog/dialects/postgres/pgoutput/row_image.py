@@ -114,8 +114,13 @@ def images(op: str, body: bytes) -> tuple[Raw | None, Raw | None, bool]:
 def lacks_values(plan: TablePlan, body: bytes) -> bool:
     """Whether the new row of an update has no value in a column that records have: it was not changed, and the old row does not show it either."""
     before, after, _ = images("u", body)
-    return after is not None and any(
-        field is UNCHANGED and plan.columns[at].included and (before is None or before[at] is None) for at, field in enumerate(after)
+    return (
+        after is not None
+        and len(after) == len(plan.columns)
+        and any(
+            field is UNCHANGED and plan.columns[at].included and (before is None or at >= len(before) or before[at] is None)
+            for at, field in enumerate(after)
+        )
     )
 
 

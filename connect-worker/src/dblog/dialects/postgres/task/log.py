@@ -26,6 +26,7 @@ from dblog.dialects.postgres.task.connections import ConfirmedLsn, Connections
 from dblog.dialects.postgres.task.heartbeat import HeartbeatQuery
 from dblog.dialects.postgres.task.joined import Joined
 from dblog.dialects.postgres.task.logical_messages import LogicalMessages
+from dblog.dialects.postgres.task.old_keys import OldKeys
 from dblog.dialects.postgres.task.schemas import ASKED, PostgresSchemas
 from dblog.dialects.postgres.task.unsent_values import UnsentValues
 from dblog.dialects.postgres.wire.connect import PublicationMissingError
@@ -90,6 +91,8 @@ class PostgresLog:
             signal_tables=self._signal_tables,
             transactions=settings.boolean("provide.transaction.metadata"),
             fill=self._unsent_values,
+            complete=self._unsent_values.complete,
+            settle=OldKeys(self._unsent_values),
         )
         decoder.start(at.at, epoch=at.epoch, now_us=self._context.clock.now_us)
         log.info("reading the log", lsn=lsn_text(at.at.lsn), slot=self._connections.slot, skip_changes=at.at.event)

@@ -12,7 +12,7 @@ import structlog
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Position, Timeline
-from dblog.dialects.postgres.catalog.tables import key_of
+from dblog.dialects.postgres.catalog.tables import is_deferrable, key_of
 from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten, type_of
 from dblog.dialects.postgres.pgoutput.interruptions import interruption, kept_entries
 from dblog.dialects.postgres.pgoutput.items import LogOffset
@@ -451,11 +451,14 @@ def _other_key(known: Table, relation: Relation) -> bool:
 
 def _differs_unseen(known: Table, relation: Relation, now: Unshown) -> bool:
     """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; the order of the primary key, whether there
-    still is one where the message flags no column (as it does where the key is deferrable), and all of it with another replica identity.
+    still is one where the message flags no column (as it does where the key is deferrable), whether it is enforced row by row, and all of it with another
+    replica identity.
     """
     if any(column.name in now.nullable for column in known.columns if not column.nullable):
         return True
     known_key = known.key if known.primary_key else ()
+    if known.indexes and known_key and now.key and is_deferrable(known) != now.deferrable:
+        return True
     if _shows_key(relation):
         is_gone = bool(known_key) and not now.key and not any(column.of_key for column in relation.columns)
         return is_gone or (now.key != known_key and set(now.key) == set(known_key))

@@ -1,12 +1,13 @@
-"""Large values that the log does not have, of a row whose key has changed: the table is asked.
+"""Reads large values that the log leaves out from the table, for rows that nobody has had: a changed key, or a row that no chunk of a dump shows.
 
 An update that leaves a large value alone does not log it, and whoever has the row keeps the value. Beside another key nobody has the row: the record would be
-the only one of its key, and incomplete for ever. So the value is read as the table has it now. It is the one of then, or a later change brings it once more.
-# I3
+the only one of its key, and incomplete for ever. The same holds for a row that an update moves past all chunks of a dump that is not read by key
+(``TaskContext.moves_rows``). So the value is read as the table has it now. It is the one of then, or a later change brings it once more. # I3
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -17,7 +18,7 @@ from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
-from dblog.model import Column
+from dblog.model import Column, Table
 from dblog.readers.contract import TaskContext
 
 log = structlog.get_logger(__name__)
@@ -46,20 +47,60 @@ class UnsentValues:
         key = _key_of(plan, after)
         if not lacking or key is None:
             return body
-        values = self._read(plan, [plan.table.columns[at] for at in lacking], key, xid)
+        try:
+            values = self._read(plan, [plan.table.columns[at] for at in lacking], key, xid)
+        except NotReadableError as e:
+            log.warning("a large value beside a changed key cannot be read", table=str(plan.table.id), reason=discreet(e))
+            return body
         return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
 
-    def _read(self, plan: TablePlan, columns: list[Column], key: _Key, xid: int) -> Raw | None:
-        """What the row of this key has, once the transaction is visible: until then another row may have the key."""
-        statement = sql.copy_out(sql.columns_by_key(plan.table, columns, [key]))
-        try:
-            if xid != self._visible:
-                self._context.patience(lambda: self._require_visible(xid))
-                self._visible = xid
-            rows: bytes = self._context.patience(lambda: self._rows(statement))
-        except _NotReadableError as e:
-            log.warning("a large value beside a changed key cannot be read", table=str(plan.table.id), reason=discreet(e))
+    def complete(self, plan: TablePlan, body: bytes, xid: int) -> bytes | None:
+        """Return an update that lacks large values with those that the table has, where a dump moves rows of the table; as it is where the row is gone.
+
+        None: no dump does, or the values cannot be read. Then whoever reads the table has to hear of the row.
+        """
+        _, after, _ = images("u", body)
+        if (
+            body[:1] != b"N"
+            or after is None
+            or not plan.table.key
+            or len(after) != len(plan.columns)
+            or not self._context.moves_rows(plan.table.id)
+        ):
             return None
+        lacking = [at for at, field in enumerate(after) if field is UNCHANGED and plan.columns[at].included]
+        key = _key_of(plan, after)
+        if key is None:
+            return None
+        try:
+            values = self._read(plan, [plan.table.columns[at] for at in lacking], key, xid)
+        except NotReadableError as e:
+            log.warning("a large value of a row that a dump may pass over cannot be read", table=str(plan.table.id), reason=discreet(e))
+            return None
+        return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
+
+    def row(self, table: Table, key: Sequence[bytes], xid: int) -> Raw | None:
+        """Return the row of this key, as texts, once the transaction is visible; None where there is none. Of several rows the last one.
+
+        Raise NotReadableError where the table does not let it be read.
+        """
+        whole = sql.whole_numbers(table)
+        bounds = tuple(int(text) if is_whole else text for text, is_whole in zip(map(_text, key), whole, strict=True))
+        statement = sql.copy_out(sql.rows_by_key(table, [bounds])[0])
+        self._wait_until_visible(xid)
+        rows: bytes = self._context.patience(lambda: self._rows(statement))
+        places = sql.key_indexes(table)
+        found = [fields for fields in map(fields_of_line, rows.split(b"\n")[:-1]) if [fields[at] for at in places] == list(key)]
+        return found[-1] if found else None
+
+    def _read(self, plan: TablePlan, columns: list[Column], key: _Key, xid: int) -> Raw | None:
+        """Return the columns of the row of this key once the transaction is visible: until then another row may have the key. None: it is gone.
+
+        Raise NotReadableError where the table does not let it be read.
+        """
+        statement = sql.copy_out(sql.columns_by_key(plan.table, columns, [key]))
+        self._wait_until_visible(xid)
+        rows: bytes = self._context.patience(lambda: self._rows(statement))
         width = len(plan.table.key)
         for line in rows.split(b"\n")[:-1]:
             fields = fields_of_line(line)
@@ -67,11 +108,16 @@ class UnsentValues:
                 return fields[width:]
         return None
 
+    def _wait_until_visible(self, xid: int) -> None:
+        if xid != self._visible:
+            self._context.patience(lambda: self._require_visible(xid))
+            self._visible = xid
+
     def _require_visible(self, xid: int) -> None:
         """A commit is logged before it is visible; a synchronous standby may be waited for in between."""
         if not Snapshot.of(self._connections.live_session().snapshot()).shows_xid(xid):
             message = (
-                f"the transaction {xid} is in the log and not visible yet, so a large value that it has left beside a changed key cannot be read; the server "
+                f"the transaction {xid} is in the log and not visible yet, so a large value that it has left alone cannot be read; the server "
                 "may wait for a synchronous standby"
             )
             raise TransientError(message)
@@ -80,12 +126,12 @@ class UnsentValues:
         try:
             return self._connections.live_session().wire.copied(statement, doing="reading a value that the log does not have")
         except (TableChangedError, DefiniteError) as e:
-            refused = _NotReadableError(str(e))
+            refused = NotReadableError(str(e))
             refused.discreet = discreet(e)
             raise refused from e
 
 
-class _NotReadableError(DblogError):
+class NotReadableError(DblogError):
     """The table is another one by now, or may not be read: trying again does not help this row."""
 
 
@@ -98,5 +144,9 @@ def _as_bounds(plan: TablePlan, fields: Raw) -> _Key | None:
     """A key's fields as ``sql`` takes them."""
     if any(field is None or field is UNCHANGED for field in fields):
         return None
-    texts = [field.decode("utf-8", "surrogateescape") for field in fields if field is not None]
+    texts = [_text(field) for field in fields if field is not None]
     return tuple(int(text) if whole else text for text, whole in zip(texts, sql.whole_numbers(plan.table), strict=True))
+
+
+def _text(field: bytes) -> str:
+    return field.decode("utf-8", "surrogateescape")

@@ -9,6 +9,7 @@ from dblog.config.namespaces import Namespace
 from dblog.core.selection import KeyRule, Parts, message_key
 from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.catalog.tables import is_deferrable
 from dblog.dialects.postgres.wire.connect import PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
 from dblog.dialects.postgres.wire.slot import Publication, find_publication, find_slot, lacks_to_create, require_ours
@@ -250,7 +251,9 @@ def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
 def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableId, str]) -> list[str]:
     """The sentence about tables whose updates and deletes the server refuses while they are published."""
     lacking = [
-        table for table, kind in sorted(identities.items()) if kind == _NOTHING or (kind == _DEFAULT and not tables[table].primary_key)
+        table
+        for table, kind in sorted(identities.items())
+        if kind == _NOTHING or (kind == _DEFAULT and (not tables[table].primary_key or is_deferrable(tables[table])))
     ]
     if not lacking:
         return []
@@ -258,8 +261,8 @@ def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableI
     example = f"ALTER TABLE {sql.quote_table(lacking[0])} REPLICA IDENTITY FULL;"
     return [
         (
-            f"{names} {'has' if len(lacking) == 1 else 'have'} no replica identity (no primary key, or REPLICA IDENTITY NOTHING), so the server refuses "
-            f"UPDATE and DELETE of it once it is published; run there, for each: {example} or add a primary key"
+            f"{names} {'has' if len(lacking) == 1 else 'have'} no replica identity (no primary key, a DEFERRABLE one, or REPLICA IDENTITY NOTHING), "
+            f"so the server refuses UPDATE and DELETE of it once it is published; run there, for each: {example} or add a primary key"
         )
     ]
 
