@@ -13,23 +13,12 @@ from dblog.errors import PositionLostError, TransientError
 from stack import MariaDb, MySql
 from stack.database import Database
 from support.follower import Follower
+from support.replicas import follow_primary, same_password
 from support.servers import execute, new_database, started
 
 pytestmark = pytest.mark.either_server
 
 REPLICA = {"server_id": 2, "log_bin": "other-name"}
-
-
-def follow_primary(replica: Database, primary: Database) -> None:
-    """By GTIDs, from the beginning."""
-    login = f"HOST='{primary.host}', {{}}PORT={primary.port}, {{}}USER='{primary.user}', {{}}PASSWORD='{primary.password}'"
-    if primary.flavor == "mysql":
-        options = login.replace("HOST", "SOURCE_HOST").format(*["SOURCE_"] * 3)
-        statements = (f"CHANGE REPLICATION SOURCE TO {options}, SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", "START REPLICA")
-    else:
-        options = login.replace("HOST", "MASTER_HOST").format(*["MASTER_"] * 3)
-        statements = (f"CHANGE MASTER TO {options}, MASTER_USE_GTID=slave_pos", "START SLAVE")
-    execute(replica, *statements)
 
 
 @pytest.mark.parametrize("made", [MySql, MariaDb])
@@ -405,13 +394,6 @@ def turned_to(replica: Database, follower: Follower, wanted: list[dict[str, obje
     follower.source = replica
     follower.until(lambda: same_rows(follower, wanted))
     follower.config |= {"database.hostname": replica.host, "database.port": str(replica.port), "database.password": replica.password}
-
-
-def same_password(server: Database, of: Database) -> None:
-    """Both take one login: the connector knows an address, not a server."""
-    server.folder.mkdir(parents=True, exist_ok=True)
-    (server.folder / "password").write_text(of.password)
-    (server.folder / "password").chmod(0o600)
 
 
 def purged(server: Database, newest: str) -> bool:

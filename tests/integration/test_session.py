@@ -722,12 +722,18 @@ def test_positions_that_the_server_never_had_are_lost(session):
         session.check_position(file=file, pos=pos, gtids=beyond)
 
 
-def test_transactions_of_another_server_that_a_replica_lacks_are_waited_for(mariadb):
-    session = open_session(mariadb)
-    beyond = with_transaction(session.current_position()[2], session.facts.server_id + 7, 10_000_000)
+def test_transactions_of_another_server_that_a_server_without_replication_lacks_are_lost(source):
+    session = open_session(source)
+    known = session.current_position()[2]
+    if source.flavor == "mysql":
+        beyond = f"{known},0000aaaa-bbbb-cccc-dddd-eeeeffff0000:1-7".lstrip(",")
+    else:
+        beyond = with_transaction(known, session.facts.server_id + 7, 10_000_000)
 
-    with pytest.raises(TransientError, match="waiting for its replication"):
+    with pytest.raises(PositionLostError, match="lacks transactions that were read before: .*; it follows no other server"):
         session.check_position(file=None, pos=None, gtids=beyond)
+    if source.flavor == "mysql":
+        session.check_position(file=None, pos=None, gtids=beyond, wanted=lambda uuid: not uuid.startswith("0000aaaa"))
     session.close()
 
 

@@ -104,3 +104,29 @@ class GtidPosition:
 
     def __repr__(self) -> str:
         return f"GtidPosition({self.text()!r})"
+
+
+class BinlogState:
+    """The newest transaction of each server in each domain (``@@gtid_binlog_state``): by it a server shows what its log has."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self, gtids: Iterable[Gtid]) -> None:
+        self._last: dict[tuple[int, int], int] = {}
+        for gtid in gtids:
+            key = gtid.domain, gtid.server_id
+            self._last[key] = max(self._last.get(key, 0), gtid.sequence)
+
+    @classmethod
+    def parse(cls, text: str) -> BinlogState:
+        """From the server's text; DefiniteError when it is none."""
+        return cls(Gtid.parse(part) for part in "".join(text.split()).split(",") if part)
+
+    def lacks(self, gtid: Gtid) -> bool:
+        """Return whether the log is known not to have this transaction. One of a server that it has nothing of may have come with a copy, if its domain has
+        got beyond it; then only the server knows.
+        """
+        last = self._last.get((gtid.domain, gtid.server_id))
+        if last is None:
+            last = max((sequence for (domain, _), sequence in self._last.items() if domain == gtid.domain), default=0)
+        return last < gtid.sequence

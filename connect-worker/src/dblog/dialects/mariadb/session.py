@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from dblog.dialects.mariadb import catalog
 from dblog.dialects.mariadb.identity import why_other_gtids
-from dblog.dialects.mariadb.position import GtidPosition
+from dblog.dialects.mariadb.position import BinlogState, GtidPosition
 from dblog.dialects.mysql.binlog.identity import KnownLog
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.wire import protocol
 from dblog.dialects.mysql.wire.connect import ConnectSettings, Wire, open_wire, settings_of
-from dblog.dialects.mysql.wire.session import LOST_REMEDY, ServerFacts, Session
-from dblog.errors import DefiniteError, PositionLostError, TableChangedError, TransientError
+from dblog.dialects.mysql.wire.session import Lacking, ServerFacts, Session
+from dblog.errors import DefiniteError, TableChangedError, TransientError
 from dblog.model import Table, TableId
 
 __all__ = ["ConnectSettings", "MariaDbSession", "ServerFacts", "TableChangedError", "connect", "settings_of"]
@@ -98,30 +98,22 @@ class MariaDbSession(Session):
         """The last transaction of each domain in the log."""
         return GtidPosition.parse(str(self.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0] or "")).text()
 
-    def _check_gtids(self, gtids: str) -> None:
+    def _purged_unread(self, gtids: str) -> str:
+        seen, purged = GtidPosition.parse(gtids), GtidPosition.parse(self.purged_gtids())
+        return f"its log begins after {purged.text()}, the connector stopped at {seen.text()}" if purged.subtract(seen) else ""
+
+    def lacking(self, gtids: str, wanted: Callable[[str], bool] | None) -> Lacking:
+        """Return the newest of these transactions in each domain, as far as the server lacks them."""
         seen = GtidPosition.parse(gtids)
-        purged = GtidPosition.parse(self.purged_gtids())
-        missing = purged.subtract(seen)
-        if missing:
-            raise PositionLostError(
-                f"the server at {self.settings.address} has purged transactions that were not read yet: its log begins "
-                f"after {purged.text()}, "
-                f"the connector stopped at {seen.text()}; " + LOST_REMEDY
-            )
-        ahead = seen.subtract(GtidPosition.parse(self.executed_gtids()))
-        for domain in ahead.domains():
-            gtid = ahead.gtid(domain)
-            assert gtid is not None
-            if gtid.server_id == self.facts.server_id:
-                raise PositionLostError(
-                    f"the server at {self.settings.address} has lost its transaction {gtid}, which was read before: "
-                    "it was reset or restored from an older copy; " + LOST_REMEDY
-                )
-            message = (
-                f"the server at {self.settings.address} does not have transaction {gtid} yet, which was read before; "
-                "waiting for its replication"
-            )
-            raise TransientError(message)
+        state = BinlogState.parse(str(self.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0] or ""))
+        newest = [gtid for domain in seen.domains() if (gtid := seen.gtid(domain)) is not None]
+        missing = [gtid for gtid in newest if state.lacks(gtid) and (wanted is None or wanted(f"{gtid.domain}-{gtid.server_id}"))]
+        return Lacking(",".join(map(str, missing)), own=any(gtid.server_id == self.facts.server_id for gtid in missing))
+
+    @property
+    def reset_replica_statement(self) -> str:
+        """Still the old spelling in every version."""
+        return "RESET SLAVE ALL"
 
     def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:
         """Every base table that ``include`` accepts."""

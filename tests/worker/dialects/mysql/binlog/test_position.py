@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from dblog.dialects.mariadb.position import Gtid, GtidPosition
+from dblog.dialects.mariadb.position import BinlogState, Gtid, GtidPosition
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
 from dblog.errors import DefiniteError
 from hypothesis import given
@@ -189,3 +189,21 @@ def test_files_have_the_number_behind_their_last_dot():
 def test_what_is_no_log_file_is_refused_with_the_offset_field(name):
     with pytest.raises(DefiniteError, match="field file"):
         file_index(name)
+
+
+@pytest.mark.parametrize(
+    ("state", "read", "lacks"),
+    [
+        ("", "0-1-5", True),
+        ("0-1-4", "0-1-5", True),
+        ("0-1-5", "0-1-5", False),
+        ("0-1-6", "0-1-5", False),
+        ("0-1-4,0-2-9", "0-1-5", True),  # a new primary that has written on without it
+        ("0-1-5,0-2-9", "0-1-5", False),
+        ("0-2-9", "0-1-5", False),  # made from a copy that had it, perhaps: only the server knows
+        ("0-2-4", "0-1-5", True),
+        ("7-1-9", "0-1-5", True),  # another domain's
+    ],
+)
+def test_a_mariadb_log_lacks_a_transaction_by_what_it_has_of_its_server(state: str, read: str, lacks: bool) -> None:
+    assert BinlogState.parse(state).lacks(Gtid.parse(read)) is lacks

@@ -143,6 +143,7 @@ class Connections:
             pos=at.pos,
             gtids=None if at.gtids is None else at.gtids.text(),
             known=self.known(at),
+            wanted=gtid_filter(self.settings),
             lock=lock,
         )
         self._log_lock = lock

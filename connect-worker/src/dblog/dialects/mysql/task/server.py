@@ -114,15 +114,24 @@ class BinlogServer:
     def resume(self, progress: Progress) -> bool:
         """Follow to another server by GTIDs, count what is not wanted as read, and have the position checked."""
         assert isinstance(progress, LogProgress), "made by this dialect"
-        followed = self._follow(progress)
+        was = progress.server
+        reason = self._follow(progress)
         wanted = gtid_filter(self.settings)
         if wanted is not None and progress.gtids:
             # The server refuses a reader that lacks any purged transaction, also of sources that are not wanted.
             progress.pass_over(self.session.purged_gtids(), wanted)
-        self.session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
+        self.session.check_position(
+            file=progress.file,
+            pos=progress.pos,
+            gtids=None if progress.gtids is None else progress.gtids.text(),
+            wanted=wanted,
+            read_ts_s=progress.ts_sec,
+        )
+        if reason is not None:
+            log.warning("another server answers; going on by GTIDs", was=was, now=self.session.identity, reason=reason)
         if not writes_watermarks(self.settings):
             self._prepare_marks(progress)
-        return followed
+        return reason is not None
 
     def _prepare_marks(self, progress: LogProgress) -> None:
         """Snapshots have to show what the log has brought, in earlier runs too, but for what only another server had, which is lost."""
@@ -135,9 +144,9 @@ class BinlogServer:
         absent = progress.gtids.subtract(self.dialect.progress.parse_gtids(self.session.executed_gtids()))
         self.connections.absent_gtids = absent or None
 
-    def _follow(self, progress: LogProgress) -> bool:
-        """Whether this is another server's log than the one that the offset's file names belong to: then only GTIDs carry over, and the epoch has to
-        rise (D7).
+    def _follow(self, progress: LogProgress) -> str | None:
+        """Return what shows that this is another server's log than the one that the offset's file names belong to: then only GTIDs carry over, and the
+        epoch has to rise (D7).
 
         The position is then the beginning of the new log, in front of every row that can come, also of those that the GTIDs leave out.
         """
@@ -154,12 +163,11 @@ class BinlogServer:
                     f"on: {lacks}; point the connector at the old server, or reset its offsets to dump again"
                 )
                 raise PositionLostError(message)
-            log.warning("another server answers; going on by GTIDs", was=progress.server, now=session.identity, reason=reason)
             progress.file, progress.pos = session.log_files()[0].name, FILE_BEGIN
             progress.event = progress.packed_event = progress.row = 0
             progress.transaction = None
         progress.server = session.identity
-        return reason is not None
+        return reason
 
     # ---- schemas
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dblog.core.successor import Answering, Why, verdict_on
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN, KnownLog, LogEnd, why_other_log
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
 from dblog.dialects.mysql.catalog import information_schema, sql
@@ -30,7 +31,8 @@ from dblog.dialects.mysql.wire.connect import (
 from dblog.dialects.mysql.wire.guarded import CATALOG_BYTES_MAX
 from dblog.dialects.mysql.wire.log import LogConnection, announce
 from dblog.dialects.mysql.wire.marks import owned_gtids
-from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError
+from dblog.dialects.mysql.wire.replication import received_by
+from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TransientError
 from dblog.model import Table, TableId
 
 __all__ = ["ConnectSettings", "ServerFacts", "Session", "TableChangedError", "connect", "settings_of"]
@@ -107,6 +109,14 @@ class Cascade:
 
     def __str__(self) -> str:
         return f"{self.child} ({self.name}, references {self.parent}, on update {self.on_update}, on delete {self.on_delete})"
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """What a server lacks of transactions that were read: their names for a message, "" for none, and whether it has made any of them itself."""
+
+    text: str
+    own: bool
 
 
 class Session:
@@ -196,6 +206,14 @@ class Session:
             return f"the server is a {self.facts.flavor} ({self.facts.version_text})"
         status = self.log_status()
         return why_other_log(known, LogEnd(server=self.identity, file=status["file"], pos=int(status["position"])))
+
+    def _why_not_on(self, known: KnownLog, gtids: str | None, wanted: Callable[[str], bool] | None) -> str | None:
+        """What shows that the log cannot be read on here as if nothing had happened; a start then decides."""
+        reason = self.why_other_log(known)
+        if reason is None and gtids and self.facts.uses_gtids and (lacking := self.lacking(gtids, wanted)).text:
+            # A crash without sync_binlog=1 takes transactions back, and begins a new file: the names and sizes of files do not show that.
+            reason = f"it lacks transactions that were read before: {lacking.text}"
+        return reason
 
     def log_files(self) -> tuple[LogFile, ...]:
         """The log's files, oldest first."""
@@ -287,31 +305,75 @@ class Session:
         """The transactions this server has seen."""
         return GtidSet.parse(self.query("SELECT @@GLOBAL.gtid_executed")[0][0]).text() if self.facts.uses_gtids else ""
 
-    def check_position(self, *, file: str | None, pos: int | None, gtids: str | None) -> None:
-        """PositionLostError when the log from there on is not to be had; by GTIDs where both sides have them, else by file and offset.
+    def check_position(
+        self,
+        *,
+        file: str | None,
+        pos: int | None,
+        gtids: str | None,
+        wanted: Callable[[str], bool] | None = None,
+        read_ts_s: int = 0,
+    ) -> None:
+        """PositionLostError when the log from there on is not to be had, or the server lacks what was read and never gets it; TransientError while it may
+        get it. By GTIDs where both sides have them, else by file and offset. ``wanted``: the sources whose transactions count. ``read_ts_s``: the time of
+        the newest event that was read, 0 where it is not known.
 
-        The server refuses such a position too (error 1236), but only this shows which transactions are missing.
+        The server refuses some of these positions too (error 1236), but only this shows which transactions are missing.
         """
         if gtids and self.facts.uses_gtids:
-            self._check_gtids(gtids)
+            self._check_gtids(gtids, wanted, read_ts_s)
         elif file is not None:
             self._check_file(file, pos or 4)
 
-    def _check_gtids(self, gtids: str) -> None:
-        seen = GtidSet.parse(gtids)
-        missing = GtidSet.parse(self.purged_gtids()).subtract(seen)
-        if missing:
-            raise PositionLostError(
-                f"the server at {self.settings.address} has purged transactions that were not read yet: {_shortened(missing.text())}; "
-                + LOST_REMEDY
-            )
-        # Beyond what the server made itself: it was reset or restored. Other servers' transactions it may still get by replication.
-        own = seen.only_source(self.facts.server_uuid or "").subtract(GtidSet.parse(self.executed_gtids()))
-        if own:
-            raise PositionLostError(
-                f"the server at {self.settings.address} has lost transactions of its own that were read before ({_shortened(own.text())}): "
-                "it was reset or restored from an older copy; " + LOST_REMEDY
-            )
+    def _check_gtids(self, gtids: str, wanted: Callable[[str], bool] | None, read_ts_s: int) -> None:
+        unread = self._purged_unread(gtids)
+        lacking = Lacking("", own=False) if unread else self.lacking(gtids, wanted)
+        server = Answering(dropped=bool(unread), lacks=bool(lacking.text), lacks_its_own=lacking.own)
+        if server.lacks and not server.lacks_its_own:
+            receives, lag_s = received_by(self._wire, self.replica_statement)
+            age_s = self.now_s() - read_ts_s if read_ts_s else None
+            server = replace(server, receives=receives, lag_s=lag_s, read_age_s=age_s)
+        verdict = verdict_on(server)
+        at = f"the server at {self.settings.address}"
+        match verdict.why:
+            case Why.DROPPED:
+                raise PositionLostError(f"{at} has purged transactions that were not read yet: {unread}; {LOST_REMEDY}")
+            case Why.LACKS_ITS_OWN:
+                message = f"{at} has lost transactions of its own that were read before ({lacking.text}): it was reset or restored from an older copy"
+                raise PositionLostError(f"{message}; {LACKING_REMEDY}")
+            case Why.MAY_COME:
+                message = (
+                    f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}; waiting for its replication. Where it has become "
+                    f"a primary, {self.reset_replica_statement} there ends the wait, and the position is lost"
+                )
+                raise TransientError(message)
+            case Why.NEVER_COMES:
+                raise PositionLostError(
+                    f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}; {LACKING_REMEDY}"
+                )
+            case Why.WAITED_IN_VAIN:
+                lag = "" if server.lag_s is None else f", though it reports to be {server.lag_s:.0f} s behind"
+                message = (
+                    f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}, and what was read last is "
+                    f"{server.read_age_s:.0f} s old{lag}: they are not waited for any longer"
+                )
+                raise PositionLostError(f"{message}; {LACKING_REMEDY}")
+
+    def _purged_unread(self, gtids: str) -> str:
+        """The transactions that are purged and were not read, for a message."""
+        return _shortened(GtidSet.parse(self.purged_gtids()).subtract(GtidSet.parse(gtids)).text())
+
+    def lacking(self, gtids: str, wanted: Callable[[str], bool] | None) -> Lacking:
+        """Return what the server lacks of these transactions, as far as they are of a wanted source."""
+        missing = GtidSet.parse(gtids).subtract(GtidSet.parse(self.executed_gtids()))
+        if wanted is not None:
+            missing = GtidSet.of(member for member in missing.members() if wanted(member[0]))
+        return Lacking(_shortened(missing.text()), own=bool(missing.only_source(self.facts.server_uuid or "")))
+
+    @property
+    def reset_replica_statement(self) -> str:
+        """Makes a server forget whom it followed."""
+        return "RESET REPLICA ALL" if self.facts.version >= (8, 0, 22) else "RESET SLAVE ALL"
 
     def _check_file(self, file: str, pos: int) -> None:
         wanted = file_index(file)
@@ -395,18 +457,20 @@ class Session:
         heartbeat_s: float = 5.0,
         statements: bool = False,
         known: KnownLog | None = None,
+        wanted: Callable[[str], bool] | None = None,
         lock: str | None = None,
     ) -> LogConnection:
         """The log from a position: after the GTIDs where they are given and the server uses them, else from file and offset.
 
         A position that is not to be had may show only in the stream, as an ERR packet (``log.end_of_log``); ``check_position`` asks first.
         ``statements``: also the texts of the statements behind row changes, where the server has to be asked for them (include.query).
-        ``known``: the log that was read so far; ServerChangedError when this very connection has reached another one. ``lock``: a name that the
+        ``known``: the log that was read so far; ServerChangedError when this very connection has reached another one, or one that lacks what was read, by
+        the sources that are ``wanted``. ``lock``: a name that the
         connection holds a lock by for as long as it lasts, by which other connections know its server.
         """
         wire = open_wire(self.settings, again=True)
         try:
-            reason = None if known is None else type(self)(wire).why_other_log(known)
+            reason = None if known is None else type(self)(wire)._why_not_on(known, gtids, wanted)  # noqa: SLF001 - another of this class
             if reason is not None:
                 message = (
                     f"another server answers at {self.settings.address}, or its log has begun again: {reason}; the connector starts again"
@@ -469,6 +533,10 @@ class Session:
 
 
 LOST_REMEDY = "set snapshot.mode=when_needed, or reset the connector's offsets, to dump again"
+LACKING_REMEDY = (
+    f"{LOST_REMEDY}, and then request a dump with mode=repair, which takes rows out of the lake that only the lost transactions had written; "
+    "gtid.source.excludes leaves out sources whose transactions do not matter"
+)
 
 _DUMP_OFFSET_MAX = 0xFFFFFFFF
 
