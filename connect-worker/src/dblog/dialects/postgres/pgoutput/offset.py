@@ -10,7 +10,8 @@ Debezium starts at ``lsn`` and skips nothing.
 
 Our own keys beside them: ``dblog_server`` (the system that the LSNs belong to, and its timeline), ``dblog_epoch`` (how often that has changed: D7),
 ``dblog_commit``, ``dblog_event``, ``dblog_change_lsn`` and ``dblog_change`` (inside a transaction: its commit LSN, how many of its changes were taken, and
-where the last of them is), ``dblog_windows`` and ``dblog_unreported`` (both readers/offset.py).
+where the last of them is), ``dblog_standby_started`` (since when the standby that is read runs: wire/successor.py), ``dblog_windows`` and
+``dblog_unreported`` (both readers/offset.py).
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ LSN_FIELDS = ("lsn_commit", "lsn_proc", "lsn")
 class PostgresProgress:
     """How far the log has been taken; ``advance`` folds the decoder's offsets, in order. Implements ``readers.contract.Progress``."""
 
-    def __init__(self, at: LogOffset, *, database: str, server: str | None = None, epoch: int = 0) -> None:
-        """``server``: ``<system identifier>/<timeline>``."""
+    def __init__(self, at: LogOffset, *, database: str, server: str | None = None, epoch: int = 0, standby_started_us: int = 0) -> None:
+        """``server``: ``<system identifier>/<timeline>``. ``standby_started_us``: since when that server's process runs, 0 where it is no standby."""
         self.at = at
         self.database = database
         self.server = server
         self.epoch = epoch
+        self.standby_started_us = standby_started_us
 
     @classmethod
     def of_offset(cls, offset: OffsetMap, *, database: str) -> Self:
@@ -63,11 +65,17 @@ class PostgresProgress:
             kind=kind if isinstance(kind := offset.get("messageType"), str) else "",
             transaction=_counts(offset),
         )
-        return cls(at, database=database, server=server if isinstance(server, str) else None, epoch=_integer(offset, "dblog_epoch"))
+        return cls(
+            at,
+            database=database,
+            server=server if isinstance(server, str) else None,
+            epoch=_integer(offset, "dblog_epoch"),
+            standby_started_us=_integer(offset, "dblog_standby_started"),
+        )
 
     def copy(self) -> Self:
         """An independent copy."""
-        return type(self)(self.at, database=self.database, server=self.server, epoch=self.epoch)
+        return type(self)(self.at, database=self.database, server=self.server, epoch=self.epoch, standby_started_us=self.standby_started_us)
 
     def advance(self, position: LogOffset) -> None:
         """Take the offset behind an item. What an item does not show is as it was."""
@@ -158,6 +166,7 @@ class PostgresProgress:
             "dblog_change_lsn": at.change_lsn,
             "dblog_change": at.change,
             "dblog_epoch": self.epoch,
+            "dblog_standby_started": self.standby_started_us,
         }
         out |= {name: value for name, value in counts.items() if value}
         if self.server is not None:

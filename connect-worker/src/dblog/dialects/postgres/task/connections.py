@@ -13,7 +13,8 @@ from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.task.doubts import Doubts
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
-from dblog.dialects.postgres.wire.log import STATUS_INTERVAL_S, LogConnection, heard_within_s, identified
+from dblog.dialects.postgres.wire.identity import identified, identity_of, moved_to
+from dblog.dialects.postgres.wire.log import STATUS_INTERVAL_S, LogConnection, heard_within_s
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import options_of, require_position
 from dblog.errors import ServerChangedError, TransientError
@@ -56,6 +57,9 @@ class Connections:
         self.warnings = warnings or StandingWarnings()
         self.identity = session.identity
         """Which server they all have to reach."""
+        self.is_standby = session.is_standby
+        self.moved_on: str | None = None
+        """The identity that the standby has come to by a promotion, its own or its upstream's: connections that are open live through that."""
         self.doubts = Doubts()
         self.marks = session.catalog_marks()
         """Of ``Session.catalog_marks``, from ahead of what is read of the tables; then as the watch has seen them last."""
@@ -101,9 +105,12 @@ class Connections:
                 settings_of(self.settings), by_root=self.session.by_root, publication=self.session.publication, again=True
             )
             if self.session.identity != self.identity:
-                message = f"another server answers at {self.session.settings.address} now; the connector starts again"
-                raise ServerChangedError(message) from None
+                raise self.changed(self.session.identity) from None
         return self.session
+
+    def changed(self, identity: str) -> ServerChangedError:
+        """Return the error for a connection that has reached another server, or another timeline."""
+        return ServerChangedError(f"{moved_to(self.session.settings.address, self.identity, identity)}; the connector starts again")
 
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks; in read-only mode chunks may come from a standby."""
@@ -111,7 +118,7 @@ class Connections:
         return DumpConnection.open(
             chunk_settings_of(self.settings) if self.read_only else where,
             where,
-            identity=_identity_of(by_root=by_root(self.settings)),
+            identity=identity_of,
             server=self.identity,
             read_only=self.read_only,
             publication=self.publication,
@@ -122,9 +129,8 @@ class Connections:
         """For the statement of heartbeats, to this very server."""
         wire = open_wire(settings_of(self.settings), again=True, name="dblog heartbeat")
         try:
-            if Session(wire, by_root=by_root(self.settings)).identity != self.identity:
-                message = f"another server answers at {wire.settings.address} now"
-                raise ServerChangedError(message)
+            if (found := identity_of(wire)) != self.identity:
+                raise self.changed(found)
         except BaseException:
             wire.close()
             raise
@@ -134,14 +140,12 @@ class Connections:
         """The log from there on. ServerChangedError when another server answers than the position belongs to."""
         session = self.live_session()
         if at.server is not None and at.server != session.identity:
-            message = f"another server answers at {session.settings.address} now; the connector starts again"
-            raise ServerChangedError(message)
+            raise self.changed(session.identity)
         require_position(session, self.slot, at)
         wire = open_wire(settings_of(self.settings), again=True, replication=True, name=self.reader_name)
         try:
-            if identified(wire) != session.identity:
-                message = f"the log connection has reached another server at {wire.settings.address}; the connector starts again"
-                raise ServerChangedError(message)
+            if (found := identified(wire)) != session.identity:
+                raise self.changed(found)
             connection = LogConnection.open(
                 wire,
                 slot=self.slot,
@@ -175,13 +179,3 @@ class ConfirmedLsn:
 
     def __call__(self) -> int:
         return self.lsn
-
-
-class _identity_of:  # noqa: N801 - a function with a setting
-    """Which server a connection has reached."""
-
-    def __init__(self, *, by_root: bool) -> None:
-        self._by_root = by_root
-
-    def __call__(self, wire: Wire) -> str:
-        return Session(wire, by_root=self._by_root).identity

@@ -99,6 +99,7 @@ class PostgresLog:
         self._reader = PostgresReader(
             connection,
             decoder,
+            self._connections,
             StreamedTransactions(tempfile.TemporaryFile) if self._connections.streams else None,
             schemas=self._schemas,
             messages=self._messages,
@@ -143,6 +144,7 @@ class PostgresReader:
         self,
         connection: LogConnection,
         decoder: Any,
+        connections: Connections,
         streamed: StreamedTransactions | None,
         *,
         schemas: PostgresSchemas,
@@ -157,6 +159,7 @@ class PostgresReader:
         """``starts_over``: whether the connector may dump again where the log cannot be had."""
         self._connection = connection
         self._decoder = decoder
+        self._connections = connections
         self._streamed = streamed
         self._schemas = schemas
         self._messages = messages
@@ -182,6 +185,8 @@ class PostgresReader:
 
     def receive(self, timeout_s: float) -> int:
         """How many bytes of the log have arrived. A keepalive is none: it moves the position, and shows that nothing more is there."""
+        if self._connections.moved_on is not None:  # offsets are to have the timeline that is read
+            raise self._connections.changed(self._connections.moved_on)
         try:
             data = self._connection.receive(timeout_s)
         except PublicationMissingError as e:

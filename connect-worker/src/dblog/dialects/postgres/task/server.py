@@ -44,8 +44,8 @@ from dblog.dialects.postgres.wire.slot import (
     require_ours,
     require_position,
 )
-from dblog.dialects.postgres.wire.timelines import switch_point
-from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TableDeniedError, discreet
+from dblog.dialects.postgres.wire.successor import require_same_history
+from dblog.errors import DefiniteError, PositionLostError, TableChangedError, TableDeniedError, discreet
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
 from dblog.readers.start import may_start_over
@@ -153,16 +153,21 @@ class PostgresServer:
         return self.begin()
 
     def _progress(self, lsn: int) -> PostgresProgress:
-        return PostgresProgress(LogOffset(lsn=lsn), database=self.session.settings.database, server=self.session.identity)
+        return PostgresProgress(
+            LogOffset(lsn=lsn),
+            database=self.session.settings.database,
+            server=self.session.identity,
+            standby_started_us=self._standby_started_us(),
+        )
 
     def resume(self, progress: Progress) -> bool:
         """The slot must be there, and must not have gone on without us. After a promotion the epoch has to rise, for LSNs may come a second time."""
         assert isinstance(progress, PostgresProgress), "made by this dialect"
         session, name = self.session, self.connections.slot
         other = progress.server is not None and progress.server != session.identity
-        if other:
-            self._require_same_history(progress)
         found = find_slot(session, name)
+        if other:
+            require_same_history(session, progress, confirmed_lsn=0 if found is None else found.confirmed_lsn)
         trusts = self.settings.text("offset.mismatch.strategy") in ("trust_slot", "trust_greater_lsn")
         if found is not None and found.confirmed_lsn > progress.at.lsn and trusts:
             log.warning(
@@ -174,8 +179,11 @@ class PostgresServer:
         require_position(session, name, progress)
         if may_start_over(self.settings.text("snapshot.mode")):
             self._require_publication(progress)
-        progress.server = session.identity
+        progress.server, progress.standby_started_us = session.identity, self._standby_started_us()
         return other
+
+    def _standby_started_us(self) -> int:
+        return self.session.process_started_us() if self.connections.is_standby else 0
 
     def _require_publication(self, progress: PostgresProgress) -> None:
         """PositionLostError where the publication was not there behind the position: the slot gives nothing of then, and goes."""
@@ -188,34 +196,6 @@ class PostgresServer:
             "all is dumped again"
         )
         raise PositionLostError(message)
-
-    def _require_same_history(self, progress: PostgresProgress) -> None:
-        """The other server must be a former standby of the one before, which had all that was read: PositionLostError where it had not."""
-        session = self.session
-        system, _, timeline = session.identity.partition("/")
-        was_system, _, was_timeline = (progress.server or "").partition("/")
-        if system != was_system:
-            message = (
-                f"the server at {session.settings.address} is of another cluster than the one that wrote the stored offset (system {system}, not "
-                f"{was_system}), whose positions mean nothing there; point the connector at the old one, or reset its offsets to dump again"
-            )
-            raise PositionLostError(message)
-        read = max(progress.at.lsn, progress.at.commit_lsn)
-        switch = switch_point(settings_of(self.settings), int(timeline), int(was_timeline or 1))
-        if switch is None:
-            message = (
-                f"the server at {session.settings.address} is on timeline {timeline}, which does not follow the offset's timeline {was_timeline}: it is no "
-                "successor of the server that was read; point the connector at that one, or at its successor, or reset the offsets to dump again"
-            )
-            raise PositionLostError(message)
-        if read > switch:
-            message = (
-                f"the server at {session.settings.address} was promoted at {lsn_text(switch)}, and changes up to {progress} were read from the one "
-                "before: those in between are not in the database any more; dump again (snapshot.mode=when_needed does). With slot.failover=true and "
-                "synchronized_standby_slots a server never shows what a standby lacks"
-            )
-            raise PositionLostError(message)
-        log.warning("another server answers, a former standby; going on there", was=progress.server, now=session.identity)
 
     # ---- schemas
 
@@ -286,8 +266,7 @@ class PostgresServer:
         session = connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
         try:
             if session.identity != self.connections.identity:
-                message = f"another server answers at {session.settings.address} now"
-                raise ServerChangedError(message)
+                raise self.connections.changed(session.identity)
             for table in tables:
                 require_readable(session, self.chunk_sql.of(table))
             return {} if len(tables) > ESTIMATED_MAX else session.row_estimates([table.id for table in tables])

@@ -12,6 +12,7 @@ from dblog.dialects.postgres.pgoutput.position import SEGMENT_BYTES, lsn_of
 from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
 from dblog.dialects.postgres.task.unpublished import Unpublished
 from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
+from dblog.dialects.postgres.wire.identity import identity_of
 from dblog.dialects.postgres.wire.session import LOG_END_SQL, Session, connect
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
@@ -41,6 +42,7 @@ class PostgresWatch:
         self._session = _asking(settings_of(connections.settings), connections, abort)
         self._unpublished = Unpublished(connections, self._session, includes=includes)
         if self._session.identity != connections.identity:
+            self._note_identity(self._session.identity)
             self._session.close()
             message = f"another server answers at {self._session.settings.address}"
             raise TransientError(message)
@@ -53,6 +55,7 @@ class PostgresWatch:
         if not rows:
             message = f"the slot {self._slot} is gone"
             raise TransientError(message)
+        self._look_at_timeline()
         unpublished = self._unpublished.look()
         self._look_at_tables()
         end_text, restart, confirmed, status, safe, now_s, kept = rows[0]
@@ -74,6 +77,16 @@ class PostgresWatch:
             uses_gtids=False,
             tables_unpublished=unpublished,
         )
+
+    def _look_at_timeline(self) -> None:
+        """A standby that is promoted, or follows a server that was, cuts no connection, so nothing else shows it."""
+        if self._connections.is_standby:
+            self._note_identity(identity_of(self._session.wire))
+
+    def _note_identity(self, found: str) -> None:
+        system, _, _ = found.partition("/")
+        if self._connections.is_standby and found != self._connections.identity and system == self._connections.identity.partition("/")[0]:
+            self._connections.moved_on = found
 
     def _look_at_tables(self) -> None:
         """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""

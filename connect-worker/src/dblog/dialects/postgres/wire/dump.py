@@ -24,6 +24,7 @@ from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, UnconvertedTextError, Wire, open_wire, translate_server
+from dblog.dialects.postgres.wire.identity import moved_to, system_of
 from dblog.dialects.postgres.wire.session import settled_log_end
 from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError
 from dblog.model import Table, TableId
@@ -106,9 +107,9 @@ class DumpConnection:
             raise
         try:
             for wire, whole in ((snapshot, settings == log_settings), (log_server, True)):
-                found = identity(wire)
-                if (found if whole else found.partition("/")[0]) != (server if whole else server.partition("/")[0]):
-                    message = f"another server answers at {wire.settings.address} now; the connector starts again"
+                found = identity(wire) if whole else system_of(wire)
+                if found != (server if whole else server.partition("/")[0]):
+                    message = f"{moved_to(wire.settings.address, server, found)}; the connector starts again"
                     raise ServerChangedError(message)
             snapshot.query(_FIND_OPERATORS, doing="preparing the dump")
             snapshot.query(f"SET idle_in_transaction_session_timeout = '{SILENCE_S}s'", doing="preparing the dump")

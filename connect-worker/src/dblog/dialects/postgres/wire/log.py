@@ -47,17 +47,6 @@ _STATUS = struct.Struct(">cQQQqB")
 _NOT_IN_ITS_STATE = b"55000"
 
 
-def identified(wire: Wire) -> str:
-    """Which server a replication connection has reached, as ``Session.identity`` has it."""
-    try:
-        with wire.connection.cursor() as cursor:
-            cursor.execute("IDENTIFY_SYSTEM")
-            system, timeline, *_ = cursor.fetchone()
-    except psycopg2.Error as e:
-        raise translate(e, wire.settings, "asking which server it is") from e
-    return f"{system}/{timeline}"
-
-
 def heard_within_s(wire: Wire) -> float:
     """For how long the walsender goes on that hears nothing (wal_sender_timeout, which a role may have for itself)."""
     setting = wire.one(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dblog.dialects.postgres.catalog import index_orders, publishing
@@ -13,6 +14,7 @@ from dblog.dialects.postgres.catalog.sql import quote_table
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire
+from dblog.dialects.postgres.wire.identity import identity_of
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
 
@@ -88,8 +90,6 @@ class Session:
         self.by_root = by_root
         self.publication = publication
         self.types = Types(self._ask_types)
-        self.identity = self._identity()
-        """``<system identifier>/<timeline>``: LSNs of another one mean nothing here."""
 
     @property
     def settings(self) -> ConnectSettings:
@@ -116,18 +116,15 @@ class Session:
 
     # ---- the server
 
-    def _identity(self) -> str:
-        system, timeline, in_recovery = self.query(
-            "SELECT s.system_identifier, c.timeline_id, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system() s, "
-            "pg_catalog.pg_control_checkpoint() c",
-            doing="asking which server it is",
-        )[0]
-        if not in_recovery:  # the checkpoint's timeline may be that in front of a promotion
-            file = self.wire.one(
-                "SELECT pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())", doing="asking for the timeline"
-            )
-            timeline = int(str(file)[:8], 16)
-        return f"{system}/{timeline}"
+    @cached_property
+    def identity(self) -> str:
+        """``<system identifier>/<timeline>`` when it was first asked for: LSNs of another one mean nothing here."""
+        return identity_of(self.wire)
+
+    def process_started_us(self) -> int:
+        """When the server's process started, in microseconds since 1970. A promotion leaves it as it is, and no two servers have the same."""
+        question = "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint"
+        return int(self.wire.one(question, doing="asking since when the server runs"))
 
     @property
     def is_standby(self) -> bool:

@@ -14,7 +14,8 @@ from dblog.dialects.postgres.catalog.sql import quote, quote_table, quote_text
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, PublicationMissingError, open_wire, translate
-from dblog.dialects.postgres.wire.session import PAGE_HEADER_BYTES_MAX, Session
+from dblog.dialects.postgres.wire.session import Session
+from dblog.dialects.postgres.wire.successor import require_reached
 from dblog.errors import DefiniteError, PositionLostError, TransientError, discreet
 from dblog.model import TableId
 
@@ -95,12 +96,7 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
         )
         raise PositionLostError(message)
     require_ours(found, session.settings)
-    if (end := session.log_end()) + PAGE_HEADER_BYTES_MAX < at.at.lsn:
-        message = (
-            f"the log of {session.settings.address} ends at {lsn_text(end)}, in front of {at}, up to which the connector has read it: the server was put back "
-            "from a copy, and what it writes now would be passed over; dump again (snapshot.mode=when_needed does), or reset the connector's offsets"
-        )
-        raise PositionLostError(message)
+    require_reached(session, at)
     if found.confirmed_lsn > at.at.lsn:
         message = (
             f"the slot {name} has been read up to {lsn_text(found.confirmed_lsn)}, and the connector up to {at}: what is between them cannot be had again; "

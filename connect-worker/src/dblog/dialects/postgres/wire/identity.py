@@ -1,0 +1,47 @@
+"""Which server a connection has reached: its system identifier, and the timeline that it is on.
+
+A standby's timeline comes from IDENTIFY_SYSTEM alone (PostgreSQL manual, "Streaming Replication Protocol"), which has that of the record replayed last. The
+control file follows with the next restartpoint, which may be half an hour later.
+"""
+
+from __future__ import annotations
+
+import psycopg2
+
+from dblog.dialects.postgres.wire.connect import Wire, open_wire, translate
+
+
+def identified(wire: Wire) -> str:
+    """Return the identity of the server that a replication connection has reached: ``<system identifier>/<timeline>``."""
+    try:
+        with wire.connection.cursor() as cursor:
+            cursor.execute("IDENTIFY_SYSTEM")
+            system, timeline, *_ = cursor.fetchone()
+    except psycopg2.Error as e:
+        raise translate(e, wire.settings, "asking which server it is") from e
+    return f"{system}/{timeline}"
+
+
+def system_of(wire: Wire) -> str:
+    """Return the system identifier, which a primary and its standbys have in common."""
+    return str(wire.one("SELECT system_identifier FROM pg_catalog.pg_control_system()", doing="asking which server it is"))
+
+
+def identity_of(wire: Wire) -> str:
+    """Return the same as ``identified`` for an ordinary connection. A standby is asked on a replication connection of its own."""
+    if wire.one("SELECT pg_catalog.pg_is_in_recovery()", doing="asking whether it is a standby"):
+        walsender = open_wire(wire.settings, again=True, replication=True, name="dblog timeline")
+        try:
+            return identified(walsender)
+        finally:
+            walsender.close()
+    file = wire.one("SELECT pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())", doing="asking for the timeline")
+    return f"{system_of(wire)}/{int(str(file)[:8], 16)}"
+
+
+def moved_to(address: str, was: str, now: str) -> str:
+    """Describe the change of identity behind an address, for an error. A standby that is promoted stays the same server."""
+    (system, _, timeline), (was_system, _, was_timeline) = now.partition("/"), was.partition("/")
+    if system != was_system:
+        return f"a server of another cluster answers at {address} now (system {system}, not {was_system})"
+    return f"the server at {address} is on timeline {timeline} now, and was on {was_timeline}: it was promoted, follows a server that was, or is another one"
