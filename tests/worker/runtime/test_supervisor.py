@@ -22,11 +22,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.core.dumprequests import parse_request
 from dblog.core.requested import NoRoomError, NoTableError
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DefiniteError, PositionLostError, TransientError
 from dblog.kafka.producer import record_producer
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.observe.logs import TABLE
 from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.start import LOST_POSITION
 from dblog.runtime import supervisor, unacknowledged
 from dblog.runtime.control import Control
 from dblog.runtime.stop import LIMIT_S, Stop
@@ -359,6 +360,28 @@ def test_a_transient_error_starts_the_task_again_where_its_records_are_stored(wo
     assert [m.key() for m in records] == [b"k%d" % n for n in range(1, 21)]
     assert world.starts == [None, {"n": 10}]
     assert world.tasks[0].stopped == 1
+
+
+@pytest.mark.parametrize("mode", ["when_needed", "always"])
+def test_a_position_that_is_lost_while_the_task_runs_is_a_start_that_knows_it(world: World, mode: str) -> None:
+    """The server has purged what comes next, say. The start dumps again, as it would if it had found that out by itself."""
+    world.poll_errors[11] = PositionLostError("the server has purged it")
+    world.start(**{"snapshot.mode": mode})
+
+    world.records(world.topic, 20)
+
+    assert world.starts == [None, {"n": 10, LOST_POSITION: "the server has purged it"}]
+    world.stop()
+    assert world.stored()[-1] == 20
+
+
+@pytest.mark.parametrize("mode", ["initial", "no_data", ""])
+def test_a_position_that_is_lost_while_the_task_runs_fails_it_where_a_start_would_fail(world: World, mode: str) -> None:
+    world.poll_errors[11] = PositionLostError("the server has purged it")
+    world.start(**{"snapshot.mode": mode} if mode else {})
+
+    assert world.wait_state("FAILED")["trace"].startswith("PositionLostError: the server has purged it")
+    assert world.starts == [None]
 
 
 def test_records_that_the_producer_has_forgotten_are_sent_by_another_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

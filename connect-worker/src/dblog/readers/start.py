@@ -42,6 +42,9 @@ class StartPlan:
     """What Debezium has left of an incremental snapshot."""
 
 
+LOST_POSITION = "dblog_lost"
+"""The reason why the position of an offset is lost, as a run found it out behind its start. Only in the memory of a process: the next start begins anew."""
+
 DUMPING_MODES = frozenset({"initial", "initial_only", "always", "when_needed"})
 
 

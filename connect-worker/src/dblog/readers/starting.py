@@ -35,7 +35,7 @@ from dblog.readers.running import LOST, Beginning, Running, key_of_check
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
-from dblog.readers.start import From, StartPlan, may_start_over, start_plan
+from dblog.readers.start import LOST_POSITION, From, StartPlan, may_start_over, start_plan
 
 log = structlog.get_logger(__name__)
 
@@ -190,6 +190,8 @@ class _Start:
         if plan.log_from is From.OFFSET:
             assert offset is not None, "only a stored offset makes this plan"
             try:
+                if isinstance(lost := offset.get(LOST_POSITION), str):
+                    raise PositionLostError(lost)
                 found = self._resume(offset, joins=0 if plan.dump is None else plan.dump.joins)
             except PositionLostError as e:
                 if not may_start_over(mode):

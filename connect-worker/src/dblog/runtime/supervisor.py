@@ -44,7 +44,7 @@ from dblog.core.ledger import Ledger
 from dblog.core.requested import NoRoomError, NoTableError
 from dblog.core.retries import Retries, RetryPolicy, gave_up
 from dblog.core.signals import Signal
-from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
+from dblog.errors import ConfigError, DblogError, DefiniteError, PositionLostError, TransientError
 from dblog.kafka.failures import explained
 from dblog.kafka.leaders import are_led
 from dblog.kafka.producer import offset_writer, record_producer
@@ -53,6 +53,7 @@ from dblog.model import Batch, Headers, OffsetMap, TableId
 from dblog.observe.numbers import KAFKA_ERRORS, named, parted
 from dblog.ports import OffsetFold
 from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.start import LOST_POSITION, may_start_over
 from dblog.runtime.control import Control
 from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
@@ -299,7 +300,8 @@ class Supervisor:
         if self._sending_since is None:
             return False
         since_s, first = self._sending_since
-        return offset != first or now_s - since_s > max(60.0, (policy.timeout_s or 0.0) / 2)
+        further = {key: value for key, value in (offset or {}).items() if key != LOST_POSITION} != first
+        return further or now_s - since_s > max(60.0, (policy.timeout_s or 0.0) / 2)
 
     def _run_once(self, order: StartOrder, offset: OffsetMap | None) -> OffsetMap | None:
         """One run; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
@@ -405,6 +407,8 @@ class Supervisor:
             stored = self._last_commit_quietly(run) or stored
             if isinstance(e, TransientError):
                 raise _RestartError(e, stored) from e
+            if isinstance(e, PositionLostError) and may_start_over(order.config.get("snapshot.mode") or ""):
+                raise _RestartError(TransientError(f"{e}; all is dumped again"), {**stored, LOST_POSITION: str(e)}) from e
             raise
 
     def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
