@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 from dblog.cluster.records import Target, TaskId, commit_record, connector_record, target_record, task_record
+from dblog.cluster.requests import RequestError
+from dblog.cluster.sharedids import shared_prefixes
 from dblog.cluster.stores import ConfigStore
 from dblog.cluster.validation import Validator
 from dblog.kafka.log import LogRecord
@@ -39,7 +41,7 @@ def store():
             taken[0](LogRecord(partition=0, offset=0, key=key, value=value, live=False))
 
     for number in range(1000):
-        config = connector_config(name=f"c{number}", database_server_id=str(10_000 + number))
+        config = connector_config(name=f"c{number}", database_server_id=str(10_000 + number), topic_prefix=f"p{number}")
         tasks = [task_record(TaskId(f"c{number}", task), config) for task in range(10)]
         give(connector_record(f"c{number}", config), *tasks, commit_record(f"c{number}", 10))
     store.give = give
@@ -73,7 +75,7 @@ def test_neither_the_connector_itself_nor_one_that_is_stopped_nor_another_server
 
 
 def test_a_slot_that_two_connectors_read_is_found_by_its_default_and_whatever_their_databases_are(store):
-    store.give(connector_record("bank", postgres_config(name="bank", database_port="5432")))
+    store.give(connector_record("bank", postgres_config(name="bank", database_port="5432", topic_prefix="bank")))
 
     (warning,) = checked(store, postgres_config, name="new", database_dbname="other")
     assert warning == (
@@ -82,6 +84,33 @@ def test_a_slot_that_two_connectors_read_is_found_by_its_default_and_whatever_th
     assert checked(store, postgres_config, name="new", slot_name="new") == []
     assert checked(store, postgres_config, name="new", database_port="5433") == []
     assert checked(store, postgres_config, name="bank") == []
+
+
+def test_a_prefix_that_another_connector_has_is_refused_for_a_new_one_and_for_one_that_takes_it(store):
+    def refusal(**given):
+        with pytest.raises(RequestError) as raised:
+            checked(store, **given)
+        assert raised.value.status == 400
+        return raised.value.message
+
+    text = refusal(name="new", topic_prefix="p700", database_server_id="1", database_hostname="elsewhere")
+    assert all(part in text for part in ("topic.prefix: p700", "connector c700", "dblog.topics.shared=true"))
+    assert "connector c700" in refusal(name="c1", topic_prefix="p700", database_server_id="1")
+    assert checked(store, name="new", topic_prefix="p700", database_server_id="1", dblog_topics_shared="true") == []
+    store.give(target_record("c700", Target.STOPPED))
+    assert checked(store, name="new", topic_prefix="p700", database_server_id="1") == []
+
+
+def test_connectors_that_share_a_prefix_since_before_may_be_changed_and_are_named(store):
+    shared = connector_config(name="twin", topic_prefix="p700", database_server_id="1")
+    store.give(connector_record("twin", shared))
+    configs = store.connector_configs()
+
+    assert checked(store, name="twin", topic_prefix="p700", database_server_id="1", snapshot_mode="no_data") == []
+    found = shared_prefixes(configs, is_stopped=lambda _name: False)
+    assert {name: "connector twin" in text or "connector c700" in text for name, text in found.items()} == {"twin": True, "c700": True}
+    accepted = {**configs, "twin": {**shared, "dblog.topics.shared": "true"}}
+    assert shared_prefixes(accepted, is_stopped=lambda _name: False) == {}
 
 
 def test_the_store_is_held_for_a_moment_only_while_all_configurations_are_taken_from_it(store):

@@ -852,7 +852,7 @@ def test_what_is_accepted_and_probably_not_meant_is_logged_and_in_a_header(worke
     other, doubts = f"{name}-other", {"table_inclde_list": "a.b", "database_hostname": "doubtful", "database_server_id": "77001"}
     made = worker.create(name, **doubts)
     again = worker.client.put(f"/connectors/{name}/config", json=connector_config(**doubts))
-    second = worker.create(other, **doubts)
+    second = worker.create(other, **doubts, topic_prefix=other)
     worker.gone(other)
 
     key = "table.inclde.list: no such key; it is ignored. Is table.include.list meant?"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dblog.cluster.doubts import doubts, written_out
-from dblog.cluster.sharedids import shared_readers
+from dblog.cluster.sharedids import shared_prefixes, shared_readers
 from dblog.cluster.stores import ConfigStore
 from dblog.cluster.validation import hider
 from dblog.config.plugins import find_connector
@@ -35,15 +35,15 @@ class ConnectorWarnings:
         self._providers = providers
         self._found: dict[str, _Found] = {}
         self._doubts: dict[str, _Found] = {}
-        self._shared: Mapping[str, str] | None = None
+        self._shared: Mapping[str, tuple[str, ...]] | None = None
 
     def accepted(self, name: str, config: Mapping[str, str], texts: Sequence[str]) -> None:
         """Keep what was in doubt when a request gave the connector this configuration. A task that runs with it already knows better."""
         known = self._found.get(name)
         if known is not None and known.by_task and config.items() <= known.config.items():
             return
-        shared = self._shared_readers().get(name)
-        self._found[name] = _Found(config, tuple(text for text in texts if text != shared))
+        shared = self._shared_with_others().get(name, ())
+        self._found[name] = _Found(config, tuple(text for text in texts if text not in shared))
 
     def reported(self, name: str, config: Mapping[str, str], texts: Sequence[str]) -> None:
         """Take the list of the connector's task, which runs with this configuration; secrets are hidden in it."""
@@ -54,15 +54,14 @@ class ConnectorWarnings:
         view = self._configs.view(name)
         if view is None:
             return ()
-        shared, found = self._shared_readers().get(name), self._found.get(name)
-        texts = [] if shared is None else [shared]
+        found, texts = self._found.get(name), list(self._shared_with_others().get(name, ()))
         texts += self._doubts_of(name, view.config)
         if found is not None and view.config.items() <= found.config.items():
             texts += found.texts
         return shown(texts)
 
     def config_changed(self) -> None:
-        """Look again at which connectors read one log by one name: a configuration or a target has changed."""
+        """Look again at which connectors share a reader's name or a prefix: a configuration or a target has changed."""
         self._shared = None
 
     def forget(self, name: str) -> None:
@@ -88,8 +87,10 @@ class ConnectorWarnings:
         hide = hider(resolve(config, {}), config, plugin)
         return (*map(hide, doubts(plugin, config)), *written_out(plugin, config, self._providers))
 
-    def _shared_readers(self) -> Mapping[str, str]:
+    def _shared_with_others(self) -> Mapping[str, tuple[str, ...]]:
         shared = self._shared
         if shared is None:
-            shared = self._shared = shared_readers(self._configs.connector_configs(), is_stopped=self._configs.is_stopped)
+            configs = self._configs.connector_configs()
+            found = [shares(configs, is_stopped=self._configs.is_stopped) for shares in (shared_readers, shared_prefixes)]
+            shared = self._shared = {name: tuple(of[name] for of in found if name in of) for of in found for name in of}
         return shared

@@ -24,7 +24,7 @@ from dblog.cluster.requests import (
     conflict,
     not_found,
 )
-from dblog.cluster.sharedids import shared_reader, slot_left
+from dblog.cluster.sharedids import shared_prefix, shared_reader, slot_left
 from dblog.cluster.state import ConnectorView
 from dblog.config.options import HIDDEN, Properties
 from dblog.config.roles import Role
@@ -233,8 +233,12 @@ async def require_valid(request: HttpRequest, found: Services, config: Propertie
 
     def work() -> tuple[str, ...]:
         warnings = found.validator.require_valid(config)
-        shared = shared_reader(config["name"] or "", config, configs.connector_configs(), is_stopped=configs.is_stopped)
-        return warnings if shared is None else (shared, *warnings)
+        name, others = config["name"] or "", configs.connector_configs()
+        prefix = shared_prefix(name, config, others, is_stopped=configs.is_stopped)
+        if prefix is not None and (name not in others or others[name].get("topic.prefix") != config.get("topic.prefix")):
+            raise bad_request(prefix)  # one that has shared it before may be changed in other ways: its status has the warning
+        shared = shared_reader(name, config, others, is_stopped=configs.is_stopped)
+        return (*(text for text in (prefix, shared) if text is not None), *warnings)
 
     return await check(request, work)
 
