@@ -148,7 +148,10 @@ def test_a_dump_is_carried_on_by_the_other_worker_of_the_group_under_writes(kafk
     topic = f"{name}.{database}.t"
 
     def status(worker: Worker, identity: str) -> dict[str, Any]:
-        answer = httpx.get(f"{worker.url}/connectors/{name}/dumps/{identity}", timeout=60, verify=NO_TLS)
+        try:
+            answer = httpx.get(f"{worker.url}/connectors/{name}/dumps/{identity}", timeout=60, verify=NO_TLS)
+        except httpx.ConnectError:  # it does not listen yet
+            return {}
         found: dict[str, Any] = answer.json()["status"] if answer.is_success else {}
         return found
 
