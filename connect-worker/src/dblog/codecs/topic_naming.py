@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import re2
@@ -119,6 +119,16 @@ class TopicNaming:
         first = [table.database] if with_database is not self.has_schemas else []
         name = clean_topic(self._joined(self.prefix, *first, table.name), unicode=unicode)
         return self.regex(name) if with_regex and self.regex is not None else name
+
+    def is_chosen(self, table: TableId) -> bool:
+        """Whether ``topic.regex`` gives the table its topic."""
+        return self.regex is not None and takes_regex(self.strategy) and self.table(table) != replace(self, regex=None).table(table)
+
+    @property
+    def unicode_strategy(self) -> str:
+        """The strategy that makes a topic of its own of each table, whatever letters are in its name."""
+        package = DEFAULT.rpartition(".")[0]
+        return f"{package}.{'Schema' if self.has_schemas else 'Default'}UnicodeTopicNamingStrategy"
 
     @property
     def schema_changes(self) -> str:

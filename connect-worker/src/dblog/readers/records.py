@@ -25,9 +25,9 @@ from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import RowEncoder, Writers
 from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, Prefix, build_table_plan
-from dblog.codecs.topic_naming import TopicNaming, TopicRegex, own_topic, strategy_of, takes_regex
+from dblog.codecs.topic_naming import own_topic
 from dblog.codecs.transactions import TransactionBorder
-from dblog.config.namespaces import Namespace, namespace_of
+from dblog.config.namespaces import namespace_of
 from dblog.config.options import Settings
 from dblog.core.dumps import key_to_json
 from dblog.core.notices import Notice
@@ -40,6 +40,8 @@ from dblog.model import Headers, Segment, Table, TableId
 from dblog.readers.contract import Progress, RowPlans
 from dblog.readers.interleaved import ChunkMarker
 from dblog.readers.items import OtherRecord
+from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.topics import SharedTopicWarnings, naming_of
 
 Made = TypeVar("Made")
 
@@ -62,19 +64,8 @@ class Records:
         self._key = key_converter
         self._value = value_converter
         self._clock = clock
-        namespace = namespace_of(settings)
-        strategy = strategy_of(settings.text_or_none("topic.naming.strategy"), has_schemas=namespace is Namespace.SCHEMA)
-        self._naming = TopicNaming(
-            prefix=settings.text("topic.prefix"),
-            delimiter=settings.text("topic.delimiter"),
-            heartbeat_prefix=settings.text("topic.heartbeat.prefix"),
-            heartbeat_name=settings.text_or_none("topic.heartbeat.name"),
-            transaction_suffix=settings.text("topic.transaction"),
-            strategy=strategy,
-            regex=TopicRegex(settings.text("topic.regex"), settings.text("topic.replacement")) if takes_regex(strategy) else None,
-            has_schemas=namespace is Namespace.SCHEMA,
-        )
-        self._selection = Selection.from_settings(settings.originals, namespace=namespace)
+        self._naming = naming_of(settings)
+        self._selection = Selection.from_settings(settings.originals, namespace=namespace_of(settings))
         self._key_rules = key_rules(settings.originals.get("message.key.columns"))
         self._plan_settings = PlanSettings(
             connector=plans.name,
@@ -161,6 +152,10 @@ class Records:
             value=lambda value: self._value.serialize(topic, plan.value_schema, value) or b"",
         )
         return self._plans.encoder(plan, writers)
+
+    def topic_warnings(self, warnings: StandingWarnings) -> SharedTopicWarnings:
+        """Return what warns of topics that captured tables share."""
+        return SharedTopicWarnings(self._settings, warnings)
 
     def topic_of(self, table: TableId) -> str:
         """The topic of a table's rows."""

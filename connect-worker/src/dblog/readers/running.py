@@ -149,6 +149,7 @@ class Running:
             ahead=self._ahead,
             dumps_new=options.dump.dumps_new,
             joins=0 if beginning.dump is None else beginning.dump.joins,
+            topics=records.topic_warnings(warnings),
         )
         self._source = server.log(log_schemas, self.schemas.resolve, context)
         self.schemas.resume_parkings(progress.sequence)

@@ -38,6 +38,7 @@ from dblog.readers.debezium_history import LoggedStatement
 from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.history import SchemaHistory
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, IgnoredForNow, RowsParked
+from dblog.readers.topics import SharedTopicWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -125,8 +126,10 @@ class Schemas:
         ahead: EncodersAhead | None = None,
         dumps_new: Callable[[TableId], bool] | None = None,
         joins: int = 0,
+        topics: SharedTopicWarnings | None = None,
     ) -> None:
         self._patience = patience
+        self._topics = topics
         self._left_out = left_out
         self._ahead = ahead
         self._timeline = timeline
@@ -148,6 +151,9 @@ class Schemas:
         self._ignored_before: dict[TableId, Position] = {}
         self._expected: dict[TableId, tuple[Position, Table]] = {}
         self._lock = threading.RLock()
+        if topics is not None:
+            for table in timeline.captured_tables():
+                topics.captured(table.id)
 
     @property
     def timeline(self) -> Timeline:
@@ -330,6 +336,8 @@ class Schemas:
             databases = [name for name in {*before, *after} if before.get(name) != after.get(name)]
             unparked = {}
             for table in changed:
+                if self._topics is not None and isinstance(self._timeline.current(table), Absent):
+                    self._topics.gone(table)
                 self._encoders.pop(table, None)
                 if self._ahead is not None:
                     self._ahead.forget(table)
@@ -512,5 +520,7 @@ class Schemas:
         encoder = self._encoders.get(table.id)
         if encoder is None or encoder.plan.table != table:
             ahead = None if self._ahead is None else self._ahead.take(table)
+            if self._topics is not None:
+                self._topics.captured(table.id)
             encoder = self._encoders[table.id] = ahead or self._build_encoder(table)
         return encoder

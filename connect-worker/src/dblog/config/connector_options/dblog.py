@@ -168,6 +168,15 @@ OUR_OPTIONS = (
         check=not_negative,
     ),
     bool_option(
+        name="dblog.topics.shared",
+        doc="Whether captured tables may share a topic, and this connector its topic.prefix with another one, as with Debezium. false: a configuration that "
+        "makes them is refused, but for tables that topic.regex brings together.",
+        default="false",
+        group=OURS,
+        label="Shared topics",
+        importance=Importance.LOW,
+    ),
+    bool_option(
         name=TRACING,
         doc="Whether the task reports OpenTelemetry traces, and gives each record the header traceparent; absent: as the worker's key of that name.",
         group=OURS,

@@ -26,6 +26,7 @@ from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Effects
 from dblog.readers.options import dump_limits
 from dblog.readers.start import dumps_at_all
+from dblog.readers.topics import require_own_topics
 
 CHECKS_BYTES_MAX = 4 << 30
 """Two catalogs of the greatest kind; the server of a check is whatever its configuration names, and it runs in the worker's own process."""
@@ -65,6 +66,7 @@ class BinlogKind:
                 read_only=not writes_watermarks(settings),
                 key_rules=key_rules(settings.originals.get("message.key.columns")),
             )
+            require_own_topics(settings, [table.id for table in tables])
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
         finally:

@@ -24,6 +24,7 @@ from dblog.dialects.postgres.wire.slot import follow_publication
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Effects
+from dblog.readers.topics import require_own_topics
 
 
 class PostgresKind:
@@ -48,6 +49,7 @@ class PostgresKind:
             warnings = check_configured(
                 session, settings, tables=tables, plans=source.plans, signal_tables=source.signal_tables, named=named
             )
+            require_own_topics(settings, [table.id for table in tables])
             _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
         finally:

@@ -1,0 +1,123 @@
+"""Whether two captured tables write one topic: rows of equal keys would overwrite each other there.
+
+Debezium's strategies make a legal topic name of any table's name, and so may make one name of two: other letters than Kafka's become an underscore, so two
+Chinese names of one length are one topic. A strategy that is not the connector's default leaves out the schema or the database. Kafka itself cannot hold
+two topics that differ only in a dot and an underscore, for its metrics have one name for both (Topic.java, "collides").
+
+Tables that ``topic.regex`` brings together are meant to share a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from dblog.codecs.topic_naming import TopicNaming, TopicRegex, strategy_of, takes_regex
+from dblog.config.namespaces import Namespace, namespace_of
+from dblog.config.options import Settings
+from dblog.errors import ConfigError
+from dblog.model import TableId
+from dblog.readers.standing_warnings import StandingWarnings
+
+log = structlog.get_logger(__name__)
+
+SHARED = "dblog.topics.shared"
+_STRATEGY = "topic.naming.strategy"
+_NAMED_MAX = 20
+
+
+def naming_of(settings: Settings) -> TopicNaming:
+    """Return the names that a connector's configuration gives to topics."""
+    namespace = namespace_of(settings)
+    strategy = strategy_of(settings.text_or_none(_STRATEGY), has_schemas=namespace is Namespace.SCHEMA)
+    return TopicNaming(
+        prefix=settings.text("topic.prefix"),
+        delimiter=settings.text("topic.delimiter"),
+        heartbeat_prefix=settings.text("topic.heartbeat.prefix"),
+        heartbeat_name=settings.text_or_none("topic.heartbeat.name"),
+        transaction_suffix=settings.text("topic.transaction"),
+        strategy=strategy,
+        regex=TopicRegex(settings.text("topic.regex"), settings.text("topic.replacement")) if takes_regex(strategy) else None,
+        has_schemas=namespace is Namespace.SCHEMA,
+    )
+
+
+@dataclass(slots=True)
+class TopicOwners:
+    """The captured tables of each topic, but those whose topic was chosen for them."""
+
+    naming: TopicNaming
+    _owners: dict[str, set[TableId]] = field(default_factory=dict)
+
+    def add(self, table: TableId) -> str | None:
+        """Take in a captured table; return the sentence about those that share its topic, None where none does."""
+        if self.naming.is_chosen(table):
+            return None
+        owners = self._owners.setdefault(self.key(table), set())
+        owners.add(table)
+        return None if len(owners) == 1 else self._sentence(owners)
+
+    def remove(self, table: TableId) -> bool:
+        """Take out a table that is captured no longer; return whether its topic has at most one table now."""
+        owners = self._owners.get(self.key(table), set())
+        owners.discard(table)
+        return len(owners) <= 1
+
+    def shared(self) -> list[str]:
+        """Return a sentence for each topic that several tables share."""
+        return [self._sentence(owners) for owners in self._owners.values() if len(owners) > 1]
+
+    def key(self, table: TableId) -> str:
+        """Return what topics have in common that Kafka cannot tell apart: their name in its metrics."""
+        return self.naming.table(table).replace(".", "_")
+
+    def _sentence(self, owners: set[TableId]) -> str:
+        tables = sorted(owners)
+        topics = sorted({self.naming.table(table) for table in tables})
+        more = f" and {len(tables) - _NAMED_MAX} more" if len(tables) > _NAMED_MAX else ""
+        named = f"{', '.join(map(str, tables[:_NAMED_MAX]))}{more}"
+        if len(topics) > 1:
+            why = f"the topics {' and '.join(topics[:_NAMED_MAX])} of {named} differ only in dots and underscores, and Kafka refuses the second one"
+        else:
+            why = f"{named} share the topic {topics[0]}, where rows of equal keys overwrite each other"
+        return (
+            f"{why}: set {_STRATEGY}={self.naming.unicode_strategy}, which writes other letters as numbers, or leave tables out with "
+            f"table.exclude.list, or set {SHARED}=true where this is meant"
+        )
+
+
+class SharedTopicWarnings:
+    """Warn of topics that captured tables share, as tables come and go while the connector runs."""
+
+    def __init__(self, settings: Settings, warnings: StandingWarnings) -> None:
+        self._owners = None if settings.boolean(SHARED) else TopicOwners(naming_of(settings))
+        self._warnings = warnings
+        self._logged: set[str] = set()
+
+    def captured(self, table: TableId) -> None:
+        """Take in a table whose records are going to be written."""
+        if self._owners is not None and (sentence := self._owners.add(table)) is not None:
+            key = f"shared topic {self._owners.key(table)}"
+            if key not in self._logged:
+                self._logged.add(key)
+                log.warning("tables share a topic", reason=sentence)
+            self._warnings.raise_warning(key, sentence)
+
+    def gone(self, table: TableId) -> None:
+        """Take out a table that was dropped or renamed."""
+        if self._owners is not None and self._owners.remove(table):
+            self._warnings.withdraw(f"shared topic {self._owners.key(table)}")
+
+
+def require_own_topics(settings: Settings, tables: Iterable[TableId]) -> None:
+    """Raise ConfigError where several of the tables would share a topic, and the configuration does not accept it."""
+    if settings.boolean(SHARED):
+        return
+    owners = TopicOwners(naming_of(settings))
+    for table in tables:
+        owners.add(table)
+    if faults := owners.shared():
+        more = [f"and {len(faults) - _NAMED_MAX} topics more"] if len(faults) > _NAMED_MAX else []
+        raise ConfigError({_STRATEGY: [*faults[:_NAMED_MAX], *more]})

@@ -1,0 +1,124 @@
+"""Tables that would write one topic are refused before they do, and named while they do."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from dblog.codecs.topic_naming import DEFAULT, STRATEGIES
+from dblog.config.connector import MYSQL_OPTIONS, POSTGRES_OPTIONS, parse_connector
+from dblog.config.options import Settings
+from dblog.errors import ConfigError
+from dblog.model import TableId
+from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.topics import SharedTopicWarnings, naming_of, require_own_topics
+from support.worker import connector_config, postgres_config
+
+ORDERS, CUSTOMERS = TableId("shop", "订单"), TableId("shop", "客户")
+
+
+def mysql(**config: str) -> Settings:
+    return parse_connector(MYSQL_OPTIONS, connector_config(name="a", **config))
+
+
+def postgres(**config: str) -> Settings:
+    return parse_connector(POSTGRES_OPTIONS, postgres_config(name="a", **config))
+
+
+def refused(settings: Settings, *tables: TableId) -> str:
+    with pytest.raises(ConfigError) as raised:
+        require_own_topics(settings, tables)
+    return "\n".join(raised.value.errors["topic.naming.strategy"])
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        (ORDERS, CUSTOMERS),
+        (TableId("b", "foo@bar"), TableId("b", "foo$bar")),
+        (TableId("x.y", "t"), TableId("x", "y.t")),
+        (TableId("b", "T é"), TableId("b", "T ü")),
+    ],
+)
+@pytest.mark.parametrize("settings", [mysql(), postgres()], ids=["mysql", "postgres"])
+def test_two_tables_of_one_topic_are_refused_with_both_names_and_the_ways_out(settings: Settings, tables: tuple[TableId, TableId]) -> None:
+    text = refused(settings, *tables, TableId("b", "other"))
+
+    assert all(str(table) in text for table in tables)
+    assert all(way in text for way in ("UnicodeTopicNamingStrategy", "table.exclude.list", "dblog.topics.shared=true"))
+    assert "b.other" not in text
+
+
+def test_topics_that_kafka_cannot_tell_apart_are_refused_with_the_reason() -> None:
+    text = refused(postgres(), TableId("sales", "eu_orders"), TableId("sales_eu", "orders"))
+
+    assert "shop.sales.eu_orders" in text
+    assert "shop.sales_eu.orders" in text
+    assert "Kafka refuses the second one" in text
+
+
+@pytest.mark.parametrize(("settings", "way"), [(mysql(), mysql), (postgres(), postgres)], ids=["mysql", "postgres"])
+def test_the_strategy_that_the_refusal_names_helps(settings: Settings, way: type) -> None:
+    named = naming_of(settings).unicode_strategy
+
+    assert named in STRATEGIES
+    require_own_topics(way(topic_naming_strategy=named), [ORDERS, CUSTOMERS, TableId("sales", "eu_orders"), TableId("sales_eu", "orders")])
+
+
+def test_who_accepts_shared_topics_is_not_refused_and_not_warned() -> None:
+    settings, warnings = mysql(dblog_topics_shared="true"), StandingWarnings()
+
+    require_own_topics(settings, [ORDERS, CUSTOMERS])
+    topics = SharedTopicWarnings(settings, warnings)
+    topics.captured(ORDERS)
+    topics.captured(CUSTOMERS)
+
+    assert warnings.texts() == ()
+
+
+def test_tables_that_topic_regex_brings_together_share_it_knowingly_and_others_do_not() -> None:
+    settings = mysql(
+        topic_naming_strategy="io.debezium.schema.DefaultRegexTopicNamingStrategy",
+        topic_regex=r"(.*)\.shard_\d+\.(.*)",
+        topic_replacement="$1.all.$2",
+        topic_key_enforce_uniqueness="false",
+    )
+
+    require_own_topics(settings, [TableId(f"shard_{n}", "orders") for n in range(3)])
+    assert "shop.客户" in refused(settings, TableId("shard_1", "orders"), ORDERS, CUSTOMERS)
+
+
+def test_a_strategy_that_leaves_out_the_schema_shares_topics_and_is_refused_where_it_does() -> None:
+    settings = postgres(topic_naming_strategy=DEFAULT)
+
+    require_own_topics(settings, [TableId("a", "t"), TableId("a", "u")])
+    assert "a.t, b.t share the topic shop.t" in refused(settings, TableId("a", "t"), TableId("b", "t"))
+
+
+def test_many_shared_topics_are_counted_and_many_tables_of_one_too() -> None:
+    names = [TableId("d", f"{first}{second}") for first, second in itertools.product("äöü", repeat=2)]
+    many = [TableId(f"d{n}", letter) for n in range(50) for letter in "äö"]
+
+    assert "and" not in refused(mysql(), *names).split(" share ")[0]
+    with pytest.raises(ConfigError) as raised:
+        require_own_topics(mysql(), many)
+    assert len(raised.value.errors["topic.naming.strategy"]) == 21
+    assert "and 80 more" in refused(mysql(), *(TableId("d", chr(0x4E00 + n)) for n in range(100)))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("abg")))
+def test_the_warning_stands_exactly_while_two_captured_tables_share_a_topic(order: tuple[str, ...]) -> None:
+    """Two tables come, and one of them goes, in any order."""
+    warnings = StandingWarnings()
+    topics = SharedTopicWarnings(mysql(), warnings)
+    captured: set[TableId] = set()
+
+    for step in order:
+        if step == "g":
+            topics.gone(ORDERS)
+            captured.discard(ORDERS)
+        else:
+            table = ORDERS if step == "a" else CUSTOMERS
+            topics.captured(table)
+            captured.add(table)
+        assert bool(warnings.texts()) is (len(captured) == 2), step
