@@ -99,17 +99,13 @@ def test_requests_for_dumps_are_answered_by_the_worker_that_leads_and_go_on_with
     second.process.start()
     until(lambda: "standby" in health(second)[2])
 
-    for method, path, body in (
-        ("GET", "", None),
-        ("GET", f"/{dumps[0]}", None),
-        ("POST", "", {"tables": ["shop.orders"]}),
-        ("PATCH", f"/{dumps[0]}", {"priority": 3}),
-        ("POST", f"/{dumps[0]}/pause", None),
-        ("POST", f"/{dumps[0]}/tables/shop.orders/stop", None),
-    ):
-        answer = second.client.request(method, f"/connectors/c/dumps{path}", json=body)
-        assert answer.status_code == 409, (method, path, answer.text)
-        assert first.url in answer.json()["message"]
+    # Whichever worker is asked, the leader answers.
+    assert second.client.get("/connectors/c/dumps").json() == first.client.get("/connectors/c/dumps").json()
+    assert second.client.get(f"/connectors/c/dumps/{dumps[0]}").json()["id"] == dumps[0]
+    changed = second.client.patch(f"/connectors/c/dumps/{dumps[0]}", json={"priority": 3})
+    assert (changed.status_code, changed.json()["priority"]) == (200, 3)
+    refused = second.client.post("/connectors/c/dumps", json={"tables": ["no.such"]})
+    assert (refused.status_code, refused.json()["error_code"]) == (404, 404)
     # The command finds the leader through any worker.
     paused = CliRunner().invoke(app, ["dumps", "pause", "c", dumps[0], "--table", "shop.items", "--url", second.url])
     assert (paused.exit_code, paused.stdout) == (0, f"dump {dumps[0]} of c (rows): RUNNING\n"), paused.output
@@ -124,7 +120,7 @@ def test_requests_for_dumps_are_answered_by_the_worker_that_leads_and_go_on_with
     assert states == {"initial": "RUNNING", dumps[0]: "RUNNING", dumps[1]: "DONE"}
     started = [json.loads(line) for line in told.read_text().splitlines() if '"start"' in line]
     assert [(each["id"], each["revision"], each["tables_wanted"]) for each in started[-1]["dumps"]] == [
-        (dumps[0], 2, {"shop.items": "PAUSED"})
+        (dumps[0], 3, {"shop.items": "PAUSED"})
     ]
 
 
@@ -144,19 +140,34 @@ def test_the_second_worker_refuses_reports_why_and_takes_over_after_a_clean_stop
     assert health(first)[:2] == (200, "healthy")
     assert [start["pid"] for start in starts(echo)] == living(echo)
     assert len(starts(echo)) == 1
-    # What Connect answers from any worker it answers too; what only the leader may do is a conflict that names it.
+    # Whichever worker is asked, with what is given to it or handed on: the answers are the leader's.
     assert second.client.get("/connectors").json() == ["c"]
     assert second.status("c") == first.status("c")
-    for method, path, body in (
-        ("POST", "/connectors", {"name": "d", "config": first.client.get("/connectors/c/config").json() | {"name": "d"}}),
-        ("DELETE", "/connectors/c", None),
-        ("PUT", "/connectors/c/stop", None),
-        ("POST", "/connectors/c/restart?includeTasks=true", None),
-        ("POST", "/connectors/c/tasks/0/restart", None),
-    ):
-        answer = second.client.request(method, path, json=body)
-        assert answer.status_code == 409, (method, path, answer.text)
-        assert first.url in answer.json()["message"]
+    config = first.client.get("/connectors/c/config").json() | {
+        "name": "d",
+        "database.server.id": "5401",
+        "table.inclde.list": "x",
+        "dummy.echo": f"{echo}-d",
+    }
+    made = second.client.post("/connectors", json={"name": "d", "config": config})
+    assert (made.status_code, made.json()["name"]) == (201, "d"), made.text
+    assert made.headers["location"] == f"{second.url}/connectors/d"
+    assert "table.inclde.list" in made.headers["warning"]
+    first.wait_for("d", "RUNNING", "RUNNING")
+    assert any("table.inclde.list" in text for text in second.status("d")["warnings"])
+    refused = second.client.post("/connectors", json={"name": "d", "config": config})
+    assert (refused.status_code, refused.json()) == (409, {"error_code": 409, "message": "Connector d already exists"})
+    assert second.client.post("/connectors/d/restart", params={"includeTasks": "true"}).status_code == 202
+    first.wait_for("d", "RUNNING", "RUNNING")
+    assert second.client.post("/connectors/d/tasks/0/restart").status_code == 204
+    assert second.client.put("/connectors/d/stop").status_code == 204
+    first.wait_for("d", "STOPPED")
+    assert second.client.delete("/connectors/d").status_code == 204
+    until(lambda: first.status("d") is None)
+    # What was handed on is not handed on again: of two workers that each take the other for the leader, the second refuses.
+    looped = second.client.delete("/connectors/c", headers={"x-dblog-forwarded-by": "http://elsewhere:8083"})
+    assert looped.status_code == 409
+    assert first.url in looped.json()["message"]
     assert second.client.put("/connectors/c/pause").status_code == 202
     first.wait_for("c", "PAUSED", "PAUSED")
     assert second.client.put("/connectors/c/resume").status_code == 202
@@ -199,7 +210,7 @@ def test_what_was_paused_for_longer_than_its_session_runs_nothing_when_it_goes_o
     os.kill(first.process.pid, signal.SIGCONT)
 
     until(lambda: health(first)[0] == 200 and second.url in health(first)[2], what=lambda: f"{health(first)}")
-    assert first.client.delete("/connectors/c").status_code == 409
+    assert first.client.delete("/connectors/c", headers={"x-dblog-forwarded-by": second.url}).status_code == 409
     assert living(echo) == [new["pid"]]
     assert len(starts(echo)) == 2
     running_on(second)

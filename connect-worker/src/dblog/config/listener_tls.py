@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import structlog
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from dblog.config.cipher_suites import OF_TLS_1_3, CipherSuites
 from dblog.config.followed import Followed
@@ -125,6 +126,19 @@ class ListenerTls:
         if self.asks_for_certificates:
             self._trust(context)
         return context, _described(named_by, pem)
+
+    def certificates(self) -> list[str]:
+        """Return certificates in PEM that another worker with the same keys is known by: the own one with its chain, and the authorities that are named.
+
+        ConfigError names the key at fault.
+        """
+        _, pem, _ = self._identity()
+        own = "".join(c.public_bytes(Encoding.PEM).decode() for c in x509.load_pem_x509_certificates(pem))
+        name = _AUTHORITIES if _AUTHORITIES in self.texts else _TRUSTSTORE
+        if name not in self.texts:
+            return [own]
+        file = self._file(name, f"certificates in PEM, or in a PKCS12 store that opens with {self.prefix}ssl.truststore.password")
+        return [own, certificates_of(file, self.texts.get("ssl.truststore.password"))]
 
     @property
     def suites_beside_the_list(self) -> frozenset[str]:

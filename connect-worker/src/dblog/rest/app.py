@@ -29,6 +29,7 @@ from dblog.rest.access import Access
 from dblog.rest.api import Services, error
 from dblog.rest.audit import Audit
 from dblog.rest.cors import Cors
+from dblog.rest.forward import Forward
 from dblog.rest.guard import Answers, Bodies, Origins, Types
 from dblog.rest.identity import PRINCIPAL, READER, Identity
 from dblog.rest.limits import Limits, Writes
@@ -97,6 +98,8 @@ def build_app(
             Middleware(Access),
         ]
     middleware += [Middleware(Types), Middleware(Bodies)]
+    if part is Part.ALL:
+        middleware.append(Middleware(Forward, services=services))
     if origins:
         middleware.insert(0, Middleware(Cors, origins=origins, methods=split_list(settings.text("access.control.allow.methods"))))
     middleware.insert(0, Middleware(waiting.around))

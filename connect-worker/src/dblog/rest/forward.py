@@ -1,0 +1,180 @@
+"""Hands on to the leader what only the leader can answer, as Kafka Connect's workers do: one address in front of all workers takes every request.
+
+Who asks is found out, and what it may do, on the worker that got the request and again on the leader: the Authorization header goes along. It never goes from
+TLS to plain HTTP. A request is handed on once, which a header shows: where two workers each take the other for the leader, the second one answers 409.
+
+The status of connectors is asked of the leader too, for only the leader knows what its tasks report; where it does not answer in time, this worker's own view
+is the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+import httpx
+import structlog
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dblog.cluster.requests import RequestError
+from dblog.config.listener_tls import ListenerTls
+from dblog.errors import DblogError
+from dblog.rest.api import REQUEST_LIMIT_S, Services, error
+from dblog.trust import kind_of, trusting
+
+_log = structlog.get_logger("dblog.rest")
+
+FORWARDED = "x-dblog-forwarded-by"
+"""The address of the worker that has handed a request on."""
+_REACHED_S = 5.0
+_ANSWERED_S = REQUEST_LIMIT_S + 5.0
+_VIEW_S = 3.0
+_RETRY_S = 5
+
+_READING = frozenset({"GET", "HEAD"})
+_ANY_WORKERS = re.compile(r"/connectors/[^/]+/(?:pause|resume|topics/reset|ddl/explain)")
+"""Records that any worker may write, as in Connect, and what is computed from the topics."""
+_DUMPS = re.compile(r"/connectors/[^/]+/dumps(?:/.*)?")
+_STATUS = re.compile(r"/connectors/[^/]+/(?:tasks/[^/]+/)?status")
+_SENT = ("authorization", "content-type", "accept")
+_ANSWERED = ("content-type", "location", "warning", "retry-after")
+
+
+class Forward:
+    """Inside of all that bounds and refuses requests, around the resources."""
+
+    def __init__(self, app: ASGIApp, *, services: Services) -> None:
+        self._app = app
+        self._services = services
+        self._own_url = services.worker.advertised_url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        leader = self._leader(scope)
+        if leader is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await _body(receive)
+        except RequestError as e:
+            await error(e.status, e.message)(scope, receive, send)
+            return
+        answer = await self._answer_of(leader, scope, body)
+        if answer is None:
+            await self._app(scope, _again(body, receive), send)
+        else:
+            await answer(scope, receive, send)
+
+    def _leader(self, scope: Scope) -> str | None:
+        """Where the request goes; None where it is answered here."""
+        if scope["type"] != "http" or not (_is_leaders(scope) or _is_view(scope)):
+            return None
+        herder = self._services.herder
+        leader = herder.role.leader.rstrip("/")
+        if not herder.ready.is_set() or herder.role.leads or not herder.role.stands_by or leader == self._own_url:
+            return None
+        if FORWARDED in Headers(scope=scope) or (scope["scheme"] == "https" and not leader.startswith("https://")):
+            return None
+        return leader
+
+    async def _answer_of(self, leader: str, scope: Scope, body: bytes) -> Response | None:
+        """The leader's answer; None where this worker's own has to do."""
+        given = Headers(scope=scope)
+        query = scope.get("query_string", b"").decode("ascii", "replace")
+        view = _is_view(scope)
+        try:
+            limits = httpx.Timeout(_VIEW_S if view else _ANSWERED_S, connect=_VIEW_S if view else _REACHED_S)
+            trusts = await asyncio.to_thread(self._trusted) if leader.startswith("https://") else False
+            async with httpx.AsyncClient(verify=trusts, timeout=limits, trust_env=False, follow_redirects=False) as client:
+                found = await client.request(
+                    scope["method"],
+                    f"{leader}{scope['path']}{'?' if query else ''}{query}",
+                    content=body,
+                    headers={**{name: given[name] for name in _SENT if name in given}, FORWARDED: self._own_url},
+                )
+        except (httpx.HTTPError, httpx.InvalidURL, DblogError, ssl.SSLError, OSError) as e:
+            if view:
+                return None
+            _log.warning("a request could not be handed on to the leader", leader=leader, reason=kind_of(e), method=scope["method"])
+            return _unreached(leader, e)
+        if found.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and "authorization" not in given:
+            return None  # who asks has shown a certificate, which cannot be handed on
+        if view and not found.is_success:
+            return None
+        answer = Response(found.content, status_code=found.status_code)
+        for name in _ANSWERED:
+            if name in found.headers:
+                answer.headers[name] = found.headers[name]
+        if found.headers.get("location", "").startswith(leader) and "host" in given:
+            answer.headers["location"] = f"{scope['scheme']}://{given['host']}{found.headers['location'].removeprefix(leader)}"
+        return answer
+
+    def _trusted(self) -> ssl.SSLContext:
+        """Trust the machine's authorities, those that the listeners name, and this worker's own certificate: workers share one, or its issuer."""
+        context = trusting(None)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        for pem in ListenerTls.of(self._services.worker.settings.originals).certificates():
+            context.load_verify_locations(cadata=pem)
+        return context
+
+
+def _is_leaders(scope: Scope) -> bool:
+    path: str = scope["path"]
+    if path != "/connectors" and not path.startswith("/connectors/"):
+        return False
+    if scope["method"] in _READING:
+        return bool(_DUMPS.fullmatch(path))
+    return scope["method"] != "OPTIONS" and not _ANY_WORKERS.fullmatch(path)
+
+
+def _is_view(scope: Scope) -> bool:
+    if scope["method"] != "GET":
+        return False
+    listed = scope["path"] == "/connectors" and "status" in parse_qs(scope.get("query_string", b"").decode("ascii", "replace")).get(
+        "expand", ()
+    )
+    return listed or bool(_STATUS.fullmatch(scope["path"]))
+
+
+def _unreached(leader: str, reason: Exception) -> Response:
+    if isinstance(reason, httpx.ConnectError | httpx.ConnectTimeout | DblogError | ssl.SSLError):
+        answer = error(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            f"The worker at {leader} leads the group, and this standby does not reach it ({kind_of(reason)}); try again",
+        )
+    else:
+        answer = error(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            f"IO Error trying to forward REST request: {kind_of(reason)}; it is not known whether the worker at {leader} has carried the request out",
+        )
+    answer.headers["Retry-After"] = str(_RETRY_S)
+    return answer
+
+
+async def _body(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""  # the client has gone
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Gives the body that was read once more."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
