@@ -64,7 +64,7 @@ def test_the_fields_of_a_dumps_detail_are_those_of_the_page(follower: FakeFollow
     follower.until_dumped()
     follower.until_state(follower.ask(r"d\.t"), "DONE")
     waiting = parse_request({"tables": ["a.b"]}, id="f" * 12, connector="c", created_ms=1, requested_by="signal")
-    signalled = {waiting.id: replace(waiting, signal=SignalOrigin("s"))}
+    signalled = {waiting.id: replace(waiting, signal=SignalOrigin("s"), tables_stopped=("a.b",))}
 
     found = answers(follower, {**follower.requests, **signalled})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+import string
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
@@ -70,6 +72,27 @@ def test_records_stand_beside_those_of_debezium_in_its_own_topic(kafka: Kafka) -
     again = Timeline()
     assert SchemaHistory(history_log, server="shop").recover(again) == 1
     assert again.current_table(T) == TABLE
+
+
+def test_a_table_of_as_many_columns_as_there_can_be_fits_a_topic_with_kafkas_own_limit(kafka: Kafka) -> None:
+    name = f"history-{next(NUMBERS)}"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})])[name].result(10)
+    chance = random.Random(1)
+    columns = tuple(
+        Column(name="".join(chance.choices(string.ascii_lowercase, k=64)), type="varchar", type_text="varchar(10)", nullable=True)
+        for _ in range(4096)
+    )
+    wide = Table(id=T, columns=columns, key=(columns[0].name,))
+    timeline = Timeline()
+    timeline.put(wide, START)
+    history_log = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, name)
+
+    SchemaHistory(history_log, server="shop").save_all(timeline)
+
+    again = Timeline()
+    SchemaHistory(history_log, server="shop").recover(again)
+    assert again.current_table(T) == wide
 
 
 def test_a_broker_that_is_away_is_a_transient_error() -> None:

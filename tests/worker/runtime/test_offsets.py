@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError
 from dblog.kafka.producer import offset_writer
 from dblog.kafka.writer import NotWrittenError
+from dblog.readers.offset import OFFSET_BYTES_MAX
 from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
 from dblog.runtime.policy import trace_of
 from dblog.runtime.stop import Stop
@@ -65,6 +66,12 @@ def test_an_offset_that_never_fits_names_the_field_and_the_remedy(kafka: Kafka, 
         assert part in str(never.value)
     assert "bug" not in trace_of(never.value)
     assert large.write({"file": "binlog.1", field: "small again"}), "a smaller one goes on"
+
+
+def test_the_largest_offset_that_is_made_is_taken_by_brokers_and_producers_as_they_come(kafka: Kafka, topic: str) -> None:
+    quotes = '"' * ((OFFSET_BYTES_MAX - 100) // 2)  # each is two bytes in the record
+
+    assert writer(kafka, topic).write({"dblog_dumps": quotes})
 
 
 def test_a_refusal_is_no_stall_and_a_silence_is_one() -> None:

@@ -132,6 +132,8 @@ class DumpRequest:
     wanted: Wanted = Wanted.RUNNING
     tables_wanted: Mapping[str, Wanted] = field(default_factory=dict)
     """PAUSED and STOPPED tables by name."""
+    tables_stopped: tuple[str, ...] = ()
+    """Patterns of tables that signals have stopped: a few texts, where their names may be thousands."""
     signal: SignalOrigin | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -155,6 +157,7 @@ class DumpRequest:
             "order": self.order.value,
             "wanted": self.wanted.value,
             "tables_wanted": {table: wanted.value for table, wanted in self.tables_wanted.items()},
+            **({"tables_stopped": list(self.tables_stopped)} if self.tables_stopped else {}),
             **({} if self.signal is None else {"signal": {"id": self.signal.id, "blocking": self.signal.blocking}}),
         }
 
@@ -164,9 +167,14 @@ class DumpRequest:
         known = [(Pattern(pattern, ignore_case=True), sql) for pattern, sql in self.predicate.items()]
         return lru_cache(maxsize=TABLES_MAX)(lambda table: next((sql for pattern, sql in known if pattern.fullmatch(table)), None))
 
+    @cached_property
+    def stops(self) -> Callable[[str], bool]:
+        """Whether a table, as ``database.table``, was stopped by a signal's pattern."""
+        return lru_cache(maxsize=TABLES_MAX)(any_of(self.tables_stopped, ignore_case=True)) if self.tables_stopped else lambda _: False
+
     def wanted_of(self, table: str) -> Wanted:
         """What is wanted of one table: what the operator said of it, as far as the whole dump does not want less."""
-        of_table = self.tables_wanted.get(table, Wanted.RUNNING)
+        of_table = Wanted.STOPPED if self.stops(table) else self.tables_wanted.get(table, Wanted.RUNNING)
         return max(self.wanted, of_table, key=list(Wanted).index)
 
 
@@ -200,7 +208,7 @@ def request_from_json(value: object) -> DumpRequest:
         requested_by=read.text("requested_by"),
         tables_wanted=read.tables_wanted(),
     )
-    request = replace(request, signal=read.signal())
+    request = replace(request, signal=read.signal(), tables_stopped=read.tables_stopped())
     read.end("The request of a dump cannot be read")
     return request
 
@@ -253,6 +261,12 @@ def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted, *, table
     return _next(request, replace(request, tables_wanted=others if wanted is Wanted.RUNNING else {**others, table: wanted}))
 
 
+def with_tables_stopped(request: DumpRequest, patterns: Sequence[str]) -> DumpRequest:
+    """The request without the tables that match; itself where these patterns are among its own."""
+    added = [each for each in dict.fromkeys(patterns) if each not in request.tables_stopped]
+    return _next(request, replace(request, tables_stopped=(*request.tables_stopped, *added))) if added else request
+
+
 def supersedes(new: DumpRequest, known: DumpRequest | None) -> bool:
     """Whether a request that arrives replaces what is known of it."""
     return known is None or new.revision > known.revision
@@ -286,7 +300,7 @@ def scope_of(request: DumpRequest, predicate: str | None) -> Scope:
 
 # ---- reading JSON
 
-_WORKERS = frozenset({"id", "connector", "revision", "created_ms", "requested_by", "tables_wanted", "signal"})
+_WORKERS = frozenset({"id", "connector", "revision", "created_ms", "requested_by", "tables_wanted", "tables_stopped", "signal"})
 """Fields that no operator writes."""
 _CHANGED = frozenset({"chunk_rows", "delay_ms", "parallelism", "priority"})
 _ASKED = frozenset(each.name for each in fields(DumpRequest)) - _WORKERS
@@ -423,6 +437,18 @@ class _Reader:
             self.wrong("tables_wanted", "it must be a JSON object of states by table")
             return {}
         return {table: Wanted(each) for table, each in value.items() if each != Wanted.RUNNING}
+
+    def tables_stopped(self) -> tuple[str, ...]:
+        value = self.body.get("tables_stopped", [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            self.wrong("tables_stopped", "it must be a list of patterns")
+            return ()
+        try:
+            any_of(value, ignore_case=True)
+        except PatternError as e:
+            self.wrong("tables_stopped", str(e))
+            return ()
+        return tuple(value)
 
     def signal(self) -> SignalOrigin | None:
         match self.body.get("signal"):

@@ -177,6 +177,8 @@ class Dump:
     """Those in ``over`` that could not be read."""
     listed: TableList | None = None
     """Where names of its tables are kept, of a dump of many."""
+    arrivals: int = 0
+    """Rises whenever tables may have come into ``left``."""
 
     @property
     def tables(self) -> tuple[TableDump, ...]:
@@ -246,6 +248,14 @@ class Dump:
     def given_up(self, table: TableId, fault: str) -> Dump:
         """The table cannot be read; the others go on."""
         return self._with(table, lambda t: replace(t, fault=fault))
+
+    def all_given_up(self, tables: Iterable[TableId], fault: str) -> Dump:
+        """The same of many, in one pass."""
+        ended = {table: replace(self.left[table], fault=fault) for table in tables if table in self.left}
+        if not ended:
+            return self
+        left = {table: progress for table, progress in self.left.items() if table not in ended}
+        return replace(self, left=left, over={**self.over, **ended}, faults={**self.faults, **ended})
 
     def restarted(self, table: TableId) -> Dump:
         """The table must be read again from its beginning (its key has changed)."""
@@ -317,7 +327,15 @@ class Dump:
 
     def _of(self, tables: Iterable[TableDump]) -> Dump:
         of = dump_of(self.id, tables)
-        return replace(self, left=of.left, over=of.over, faults=of.faults, table_rows=of.table_rows, table_bytes=of.table_bytes)
+        return replace(
+            self,
+            left=of.left,
+            over=of.over,
+            faults=of.faults,
+            table_rows=of.table_rows,
+            table_bytes=of.table_bytes,
+            arrivals=self.arrivals + 1,
+        )
 
     def _with(self, table: TableId, change: Callable[[TableDump], TableDump]) -> Dump:
         before = self.table(table)
@@ -344,7 +362,13 @@ class Dump:
             faults=faults,
             table_rows=self.table_rows + after.rows - before.rows,
             table_bytes=self.table_bytes + after.bytes - before.bytes,
+            arrivals=self.arrivals + (before.ended and not after.ended),
         )
+
+
+def stored_bytes(text: str) -> int:
+    """Return what a text takes as a field of an offset, which is JSON: a name may have letters of four bytes, and quotation marks."""
+    return len(_json(text).encode())
 
 
 def dump_of(

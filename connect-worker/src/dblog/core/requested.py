@@ -20,7 +20,7 @@ from typing import Any
 
 from dblog.config.regex import any_of
 from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, listed, request_from_json, selects
-from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text
+from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text, stored_bytes
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 
@@ -35,8 +35,17 @@ FAULTS_MAX = 20
 SIGNALS_MAX = 50
 """Requests of signals that have not ended: they are in each offset. # I6"""
 
+SIGNALS_BYTES_MAX = 150_000
+"""What their requests take in an offset, without their progress: it can be left out, and they cannot."""
+
 ENDED_KEPT = 100
 """Ends of theirs, should nobody note them."""
+
+ENDS_BYTES_MAX = 100_000
+"""What those take."""
+
+REASON_BYTES_MAX = 1000
+"""Of the reason of an end, in the offset. Whoever notes the end gets all of it, but for a restart in between."""
 
 STOPPED = "stopped by request"
 """The reason of a dump, or of one table of it."""
@@ -76,6 +85,16 @@ class RequestedDump:
         """What an offset has of it, as JSON: it may name thousands of tables, and stands in each offset, whichever dump has moved."""
         return _json(_to_json(self))
 
+    @cached_property
+    def stored_bytes(self) -> int:
+        """What that takes in the offset."""
+        return stored_bytes(self.text)
+
+    @cached_property
+    def request_bytes(self) -> int:
+        """The same without the progress."""
+        return stored_bytes(_without_progress(self))
+
     @property
     def by_signal(self) -> bool:
         """Whether a signal has asked for it."""
@@ -93,11 +112,17 @@ class RequestedDump:
 
     def reads(self, table: TableId) -> bool:
         """The same of one table."""
-        return self.runs and str(table) not in self.request.tables_wanted
+        return self.runs and str(table) not in self.request.tables_wanted and not self.request.stops(str(table))
 
     def with_dump(self, dump: Dump) -> RequestedDump:
         """It has come so far; the last table ends it."""
-        dump = self._without_stopped(dump)
+        return self._with(dump if dump.arrivals == self.dump.arrivals else self._without_stopped(dump))
+
+    def with_stops(self) -> RequestedDump:
+        """Tables that were stopped end, whatever has changed: the request, or the run."""
+        return self._with(self._without_stopped(self.dump))
+
+    def _with(self, dump: Dump) -> RequestedDump:
         if self.end is not None or not dump.ended:
             return replace(self, dump=dump)
         faults = [progress for progress in dump.failed if progress.fault != STOPPED]
@@ -117,15 +142,14 @@ class RequestedDump:
             return self
         if request.wanted is Wanted.STOPPED:
             return replace(self, request=request, end=End.STOPPED, reason=STOPPED)
-        return replace(self, request=request).with_dump(self.dump)
+        return replace(self, request=request).with_stops()
 
     def _without_stopped(self, dump: Dump) -> Dump:
         """Tables that were stopped by their names end, also one that another has taken its name from or given it to: nobody would read it."""
-        for name, wanted in self.request.tables_wanted.items():
-            if wanted is Wanted.STOPPED:
-                for table in _spelt(name):
-                    dump = dump.given_up(table, STOPPED) if table in dump.left else dump
-        return dump
+        request = self.request
+        named = {table for name, wanted in request.tables_wanted.items() if wanted is Wanted.STOPPED for table in _spelt(name)}
+        matching = (table for table in dump.left if request.stops(str(table))) if request.tables_stopped else ()
+        return dump.all_given_up((*named, *matching), STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +253,15 @@ class Requests:
     def without_old_ends(self) -> Requests:
         """Ends of signals that nobody has noted are forgotten in the end, the oldest first."""
         ended = [name for name, one in self.by_id.items() if one.by_signal and one.end is not None]
-        if len(ended) <= ENDED_KEPT:
+        kept, size = 0, 0
+        for name in reversed(ended):
+            size += self.by_id[name].stored_bytes
+            if kept >= ENDED_KEPT or size > ENDS_BYTES_MAX:
+                break
+            kept += 1
+        if kept == len(ended):
             return self
-        forgotten = set(ended[: len(ended) - ENDED_KEPT])
+        forgotten = set(ended[: len(ended) - kept])
         return replace(self, by_id={name: one for name, one in self.by_id.items() if name not in forgotten})
 
     def _with(self, one: RequestedDump) -> Requests:
@@ -355,22 +385,28 @@ class KeptRequests:
     signals_read: Mapping[str, int] = field(default_factory=dict)
 
 
-def requests_to_text(requests: Requests) -> str:
-    """One line of JSON: the progress of each that runs, the numbers of each that has ended. Where it is too long for an offset, the longest begin again after
-    a restart.
+def requests_to_text(requests: Requests, *, bytes_max: int | None = None) -> str:
+    """One line of JSON: the progress of each that runs, the numbers of each that has ended. Where that takes more than ``bytes_max`` in an offset, the longest
+    begin again after a restart. ``bytes_max`` None: half of what Kafka takes.
     """
+    room = TEXT_CHARS_MAX if bytes_max is None else min(bytes_max, TEXT_CHARS_MAX)
     texts = {one.request.id: one.text for one in requests}
-    size = sum(map(len, texts.values()))
-    for one in sorted(requests, key=lambda one: len(one.text), reverse=True):
-        if size <= TEXT_CHARS_MAX:
+    size = sum(one.stored_bytes for one in requests)
+    for one in sorted(requests, key=lambda one: one.stored_bytes, reverse=True):
+        if size <= room:
             break
-        identity = one.request.id
-        size -= len(texts[identity])
-        texts[identity] = _json({name: value for name, value in _to_json(one).items() if name != "dump"}) if one.by_signal else ""
-        size += len(texts[identity])
+        if one.end is None:
+            size -= one.stored_bytes
+            texts[one.request.id] = _without_progress(one) if one.by_signal else ""
+            size += one.request_bytes if one.by_signal else 0
     dumps = ",".join(f"{_json(identity)}:{text}" for identity, text in texts.items() if text)
     signals = f',"signals":{_json(dict(requests.signals_read))}' if requests.signals_read else ""
     return f'{{"format":{FORMAT},"dumps":{{{dumps}}}{signals}}}'
+
+
+def signals_bytes(requests: Requests) -> int:
+    """Return what the requests of signals that have not ended take in each offset at least."""
+    return sum(one.request_bytes for one in requests.of_signals())
 
 
 def require_room(requests: Requests, request: DumpRequest, tables: Iterable[TableId]) -> None:
@@ -378,8 +414,8 @@ def require_room(requests: Requests, request: DumpRequest, tables: Iterable[Tabl
     what has no room in it begins again after a restart. One that is alone is taken at any size.
     """
     others = [one for one in requests if one.end is None and one.request.id != request.id]
-    size = len(RequestedDump(request=request, dump=dump_of(request.id, tables)).text)
-    if others and size + sum(len(one.text) for one in others) > TEXT_CHARS_MAX:
+    size = RequestedDump(request=request, dump=dump_of(request.id, tables)).stored_bytes
+    if others and size + sum(one.stored_bytes for one in others) > TEXT_CHARS_MAX:
         left = sum(len(one.dump.left) for one in others)
         message = (
             f"{len(others)} dumps of the connector have not ended, with {left} tables left, and its offset has no room for the progress of this one "
@@ -435,7 +471,8 @@ def resumed(
     for request in given.values():
         now = now.added(request, tables(request) if now.get(request.id) is None else ())
     for one in tuple(now):
-        now = now if one.dump.left else now.put(one.with_dump(one.dump))
+        if one.end is None and (not one.dump.left or one.request.tables_stopped or one.request.tables_wanted):
+            now = now.put(one.with_stops())
     return known, now
 
 
@@ -447,12 +484,23 @@ def _without_uncaptured(dump: Dump, captured: Callable[[TableId], bool]) -> Dump
     return dump
 
 
-def _to_json(one: RequestedDump) -> dict[str, Any]:
+def _to_json(one: RequestedDump, *, progress: bool = True) -> dict[str, Any]:
     out: dict[str, Any] = {"request": one.request.to_json()} if one.by_signal else {}
     if one.end is None:
-        return {**out, **({} if one.checked else {"checked": False}), "dump": dump_to_text(one.dump)}
+        return {**out, **({} if one.checked else {"checked": False}), **({"dump": dump_to_text(one.dump)} if progress else {})}
     out |= {"end": one.end.value, "done": one.dump.tables_done, "rows": one.dump.rows, "bytes": one.dump.bytes, "failed": one.tables_failed}
-    return out if one.reason is None else {**out, "reason": one.reason}
+    return out if one.reason is None else {**out, "reason": _beginning(one.reason)}
+
+
+def _beginning(reason: str) -> str:
+    """As much of it as has room."""
+    while stored_bytes(reason) > REASON_BYTES_MAX:
+        reason = reason[: min(len(reason) - 1, len(reason) * REASON_BYTES_MAX // stored_bytes(reason))]
+    return reason
+
+
+def _without_progress(one: RequestedDump) -> str:
+    return _json(_to_json(one, progress=False))
 
 
 def _from_json(identity: str, value: Mapping[str, Any]) -> Kept:

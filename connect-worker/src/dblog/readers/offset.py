@@ -1,15 +1,35 @@
-"""The source offset of a task, folded from the steps of acknowledged batches. # I1"""
+"""The source offset of a task, folded from the steps of acknowledged batches. # I1
+
+An offset is one record of Kafka, which takes a megabyte by default, however many tables there are. So each part of it is bounded where it comes from
+(``core/dumps.py``, ``core/requested.py``). Two parts may be large for a while all the same: the counts of a transaction that changes thousands of tables, and
+the names of thousands of tables that have joined a dump since the task's start. Until they are smaller, the offset before them is the one to store: a run
+that is killed meanwhile repeats what has come since, and loses nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 
-from dblog.core.dumps import Dump, dump_to_text
+import structlog
+
+from dblog.core.dumps import Dump, dump_to_text, stored_bytes
 from dblog.core.requested import Requests, requests_to_text
 from dblog.core.timeline import Position
 from dblog.model import OffsetMap
 from dblog.readers.contract import Progress
 from dblog.readers.interleaved import Step
+
+log = structlog.get_logger(__name__)
+
+OFFSET_BYTES_MAX = 960_000
+"""Of a whole offset: a producer takes 1 000 000 bytes with the key and what Kafka adds."""
+
+COUNTS_BYTES_MAX = 100_000
+"""Of the counts of the open transaction by table."""
+
+TABLE_COUNT = "transaction_data_collection_order_"
+"""Debezium's name of one, before the table's."""
 
 WINDOWS = "dblog_windows"
 """In an offset: a number ahead of those that windows at one position of the log have (core/openings.py)."""
@@ -43,6 +63,10 @@ class SourceOffset:
         self._dump_text: str | None = None
         """Of ``_dump``; it may name thousands of tables, and other dumps move in between."""
         self._requests = requests or Requests()
+        self._stored: OffsetMap | None = None
+        """The last one that had room."""
+        self._waits = ""
+        """What the newest one has no room for."""
         self._unreported = unreported
 
     @property
@@ -84,10 +108,32 @@ class SourceOffset:
             if self._dump_text is None:  # made here, once an offset at most, not once a batch
                 self._dump_text = dump_to_text(self._dump)
             out["dblog_dump"] = self._dump_text
-        if self._requests.has_state:
-            out["dblog_dumps"] = requests_to_text(self._requests)
         if windows := self._windows():
             out[WINDOWS] = windows
         if self._unreported:
             out[UNREPORTED] = True
-        return out
+        size = _size(out)
+        if self._requests.has_state:
+            out["dblog_dumps"] = text = requests_to_text(self._requests, bytes_max=max(0, OFFSET_BYTES_MAX - size))
+            size += stored_bytes(text)
+        return self._with_room(out, size)
+
+    def _with_room(self, out: OffsetMap, size: int) -> OffsetMap:
+        """This one, or the last one that had room where it is too large for a while. What is too large for good is for its writer to refuse."""
+        counts = _size({name: value for name, value in out.items() if name.startswith(TABLE_COUNT)})
+        waits = ""
+        if counts > COUNTS_BYTES_MAX:
+            waits = "an open transaction has changed so many tables"
+        elif size > OFFSET_BYTES_MAX and stored_bytes(self._dump_text or "") > OFFSET_BYTES_MAX // 2:
+            waits = "so many tables have joined the dump since the task's start"
+        if waits != self._waits:
+            self._waits = waits
+            if waits:
+                log.warning("the offset has no room; the last one stays until there is some", reason=waits, size=size, counts=counts)
+        if not waits or self._stored is None:
+            self._stored = out
+        return self._stored
+
+
+def _size(fields: Mapping[str, object]) -> int:
+    return len(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()) if fields else 0

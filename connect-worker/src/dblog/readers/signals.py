@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -20,8 +20,8 @@ import structlog
 from dblog.clock import Clock
 from dblog.config.regex import any_of
 from dblog.core.backoff import Backoff
-from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, with_wanted
-from dblog.core.requested import SIGNALS_MAX, RequestedDump, Requests
+from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, with_tables_stopped, with_wanted
+from dblog.core.requested import SIGNALS_BYTES_MAX, SIGNALS_MAX, RequestedDump, Requests, signals_bytes
 from dblog.core.signals import (
     WATERMARKS,
     Action,
@@ -146,9 +146,9 @@ class SignalDesk:
                 self._change(lambda one: _wanted(one, Wanted.RUNNING), read)
             case Stop(None):
                 self._change(lambda one: with_wanted(one.request, Wanted.STOPPED), read)
-            case Stop(patterns):
-                selected = any_of(patterns or (), ignore_case=True)
-                self._change(lambda one: _without_tables(one, selected), read)
+            case Stop(tuple(patterns)):
+                selected = any_of(patterns, ignore_case=True)
+                self._change(lambda one: _without_tables(one, selected, patterns), read)
             case LogText(message):
                 log.info(message.replace("{}", self._position(), 1), signal=signal.request_id)
                 self._interleaver.change_requests(read)
@@ -170,6 +170,7 @@ class SignalDesk:
             origin, id=signal.request_id, connector=self._connector, created_ms=created_ms, chunk_rows=self._chunk_rows
         )
         tables = self._tables_of(request)
+        _require_room(known.added(request, tables, checked=False))
         self._interleaver.change_requests(lambda requests: read(requests.added(request, tables, checked=False).without_old_ends()))
         self._check_soon()
 
@@ -180,9 +181,10 @@ class SignalDesk:
             for one in requests.of_signals():
                 if (request := change(one)) is not one.request:
                     requests = requests.added(request, ())
-            return read(requests)
+            return requests
 
-        self._interleaver.change_requests(changed)
+        _require_room(changed(self._interleaver.requests))
+        self._interleaver.change_requests(lambda requests: read(changed(requests)))
         self._start_readers()
 
     # ---- checks
@@ -247,10 +249,16 @@ def _wanted(one: RequestedDump, wanted: Wanted) -> DumpRequest:
     return with_wanted(one.request, wanted)
 
 
-def _without_tables(one: RequestedDump, selected: Callable[[str], bool]) -> DumpRequest:
-    """The request with the tables stopped that are left of it and match."""
-    names: Iterable[str] = (name for table in one.dump.left if selected(name := str(table)))
-    stopped = dict.fromkeys(names, Wanted.STOPPED)
-    if not stopped:
-        return one.request
-    return replace(one.request, revision=one.request.revision + 1, tables_wanted={**one.request.tables_wanted, **stopped})
+def _without_tables(one: RequestedDump, selected: Callable[[str], bool], patterns: Sequence[str]) -> DumpRequest:
+    """Return the request with the patterns among those that stop tables, where tables are left of it that match."""
+    return with_tables_stopped(one.request, patterns) if any(selected(str(table)) for table in one.dump.left) else one.request
+
+
+def _require_room(requests: Requests) -> None:
+    """SignalError where the offset has no room for what signals have asked for: it is in each offset until it has ended. # I6"""
+    size = signals_bytes(requests)
+    if size > SIGNALS_BYTES_MAX:
+        raise SignalError(
+            f"with it the dumps that signals asked for would take {size} bytes in the connector's offset, and no more than {SIGNALS_BYTES_MAX} are "
+            "kept; wait for some to end, or stop them by a stop-snapshot without data-collections, and use fewer and shorter patterns"
+        )
