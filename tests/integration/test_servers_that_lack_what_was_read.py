@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -212,3 +213,51 @@ def test_transactions_of_sources_that_are_not_wanted_may_be_lacking(made: type[D
         follower.until(lambda: "6" in str(list(follower.rows["t"])))
     finally:
         follower.task.stop()
+
+
+@MADE
+def test_a_server_that_was_put_back_from_an_older_copy_is_a_lost_position(made: type[Database], own_folder: Path) -> None:
+    server = made(own_folder / "server", durable=False)
+    with started(server):
+        database = new_database(server, "restored")
+        execute(server, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", database=database)
+        follower = Follower(server, database, **{"snapshot.mode": "no_data"}).start()
+        follower.task.stop()
+        server.stop()
+        shutil.copytree(server.data, own_folder / "kept", symlinks=True)
+        server.start()
+        follower.restart()
+        follower.sql("INSERT INTO t VALUES (2), (3)", "DELETE FROM t WHERE id = 1")
+        follower.until(lambda: len(follower.values) == 4)
+        follower.task.stop()
+        server.stop()
+        shutil.rmtree(server.data)
+        (own_folder / "kept").rename(server.data)
+        for file in (server.data, *server.data.rglob("*")):
+            shutil.chown(file, server.owner)  # type: ignore[attr-defined]
+        server.start()
+
+        follower.task = follower.new_task()
+        with pytest.raises(PositionLostError, match=r"has lost transactions of its own that were read before.*repair"):
+            follower.start()
+
+
+def test_what_a_replica_has_written_for_itself_is_named_when_the_connector_comes_to_it(own_folder: Path) -> None:
+    """An old primary that comes back, or a replica that somebody has written to: its rows are sent, and may be older than those of other servers."""
+    failover = Failover(MySql, own_folder)
+    with started(failover.primary), started(failover.replica):
+        follower = failover.lags()
+        follow_again(failover.replica)
+        execute(failover.replica, "INSERT INTO t VALUES (50, 50)", database=follower.database)
+        own = execute(failover.replica, "SELECT @@GLOBAL.server_uuid")[0][0]
+        follower.source = failover.replica
+        follower.until(lambda: count(follower) == 4)
+        failover.turn(follower)
+        follower.start()
+        try:
+            follower.until_equal("t")
+            (warning,) = [text for text in follower.warnings.texts() if "of its own" in text]
+            assert f"{own}:1" in warning
+            assert "mode=repair" in warning
+        finally:
+            follower.task.stop()

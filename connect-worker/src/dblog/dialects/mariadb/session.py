@@ -110,6 +110,11 @@ class MariaDbSession(Session):
         missing = [gtid for gtid in newest if state.lacks(gtid) and (wanted is None or wanted(f"{gtid.domain}-{gtid.server_id}"))]
         return Lacking(",".join(map(str, missing)), own=any(gtid.server_id == self.facts.server_id for gtid in missing))
 
+    def own_unread(self, gtids: str) -> str:
+        """Return nothing: within a domain the numbers of all servers are one sequence, which goes on behind what was read."""
+        del gtids
+        return ""
+
     @property
     def reset_replica_statement(self) -> str:
         """Still the old spelling in every version."""

@@ -41,6 +41,10 @@ from dblog.readers.items import Statement
 log = structlog.get_logger(__name__)
 
 
+OWN_TRANSACTIONS = "transactions of its own"
+"""The key of the standing warning about a replica that somebody has written to."""
+
+
 class BinlogServer:
     """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
 
@@ -129,9 +133,21 @@ class BinlogServer:
         )
         if reason is not None:
             log.warning("another server answers; going on by GTIDs", was=was, now=self.session.identity, reason=reason)
+            self._warn_of_its_own(progress)
         if not writes_watermarks(self.settings):
             self._prepare_marks(progress)
         return reason is not None
+
+    def _warn_of_its_own(self, progress: LogProgress) -> None:
+        """Of a replica that somebody has written to, or an old primary that has come back: the log has these rows before others that were sent already."""
+        own = "" if progress.gtids is None else self.session.own_unread(progress.gtids.text())
+        if own:
+            text = (
+                f"the server at {self.session.settings.address} is a replica and has transactions of its own that no server read before had: {own}. They are "
+                "sent now, and their rows may be older than what was sent of other servers: request a dump with mode=repair of the tables that they changed"
+            )
+            log.warning("a replica has transactions of its own", reason=text)
+            self.connections.warnings.raise_warning(OWN_TRANSACTIONS, text)
 
     def _prepare_marks(self, progress: LogProgress) -> None:
         """Snapshots have to show what the log has brought, in earlier runs too, but for what only another server had, which is lost."""

@@ -370,6 +370,12 @@ class Session:
             missing = GtidSet.of(member for member in missing.members() if wanted(member[0]))
         return Lacking(_shortened(missing.text()), own=bool(missing.only_source(self.facts.server_uuid or "")))
 
+    def own_unread(self, gtids: str) -> str:
+        """Return the transactions that a replica has made itself and that are not among these, for a message; "" of a server that follows nobody."""
+        executed = GtidSet.parse(self.executed_gtids()).only_source(self.facts.server_uuid or "")
+        unread = executed.subtract(GtidSet.parse(gtids))
+        return _shortened(unread.text()) if unread and self.is_replica() else ""
+
     @property
     def reset_replica_statement(self) -> str:
         """Makes a server forget whom it followed."""
