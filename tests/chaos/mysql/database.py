@@ -221,8 +221,10 @@ class MySqlDatabase(RunDatabase):
             cursor.execute("FLUSH BINARY LOGS")
 
     def fail_over(self) -> None:
+        """As an orderly one is done: nobody writes any more, the connector with its watermarks neither, so the replica gets all that was read."""
         assert self.replica is not None
         with self._connected() as cursor:
+            cursor.execute("SET GLOBAL read_only = ON")
             cursor.execute(f"INSERT INTO {SENTINEL} VALUES (-1, 'failover')")
         replica = self.replica
         wait_until(lambda: has_row(replica, self.name), timeout_s=AWAY_S, what="the replica", pause_s=0.2)
