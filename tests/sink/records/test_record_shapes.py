@@ -182,6 +182,33 @@ def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(s
     sink.spark.sql("DROP TABLE lake_shop.t")
 
 
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_rows_that_exchange_columns_of_the_row_that_are_the_key_are_all_there(sink: Sink, registry: RegistryServer, mode: str) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.keys": "k", "table.t.mode": mode}
+    table = TableSchema(topic=TOPIC, columns=[("k", "int"), ("v", ["null", "string"])], key=(), registry=registry)
+
+    def row(k: int, v: str) -> dict[str, Any]:
+        return {"k": k, "v": v}
+
+    def moved(v: str, old: int, new: int, at: int) -> Record:
+        return change(table, "u", row(new, v), before=row(old, v), at=at)
+
+    def rows() -> list[tuple[int, str]]:
+        frame = sink.read(table)
+        live = frame if mode == "mirror" else frame.where("_dblog_current")
+        return sorted((one["k"], one["v"]) for one in live.collect())
+
+    sink.batch(*(change(table, "c", row(k, v), at=k) for k, v in ((1, "a"), (2, "b"), (3, "c"))))
+    sink.batch(moved("a", 1, 2, 10), moved("b", 2, 1, 11))
+    assert rows() == [(1, "b"), (2, "a"), (3, "c")]
+
+    sink.batch(moved("b", 1, 2, 20), moved("a", 2, 3, 21), moved("c", 3, 4, 22))
+    assert rows() == [(2, "b"), (3, "a"), (4, "c")]
+
+    sink.batch(moved("c", 4, 5, 30), moved("c", 5, 6, 31), moved("a", 3, 7, 32), change(table, "d", row(7, "a"), at=33))
+    assert rows() == [(2, "b"), (6, "c")]
+
+
 @pytest.mark.long
 def test_an_empty_text_in_a_key_column_that_partitions_its_table_is_no_row_that_is_written_again_and_again(
     sink: Sink, registry: RegistryServer

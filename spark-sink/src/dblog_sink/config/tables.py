@@ -165,7 +165,8 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         name="keys",
         read=name_list,
         default=None,
-        doc="Key columns (target names), separated by commas, instead of the record's key; deletes then need the old row in the record.",
+        doc="Key columns (target names), separated by commas, instead of the record's key; deletes then need the old row in the record. "
+        "Rows may exchange their keys within a batch where their old rows are logged whole and differ in another column.",
     ),
     Option(
         name="partition.by",

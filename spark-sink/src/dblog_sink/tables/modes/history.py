@@ -27,6 +27,7 @@ from dblog_sink.delta.transaction import Transaction, begun
 from dblog_sink.delta.upsert import inserted, upsert
 from dblog_sink.records.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
 from dblog_sink.records.latest import last_of_each_position
+from dblog_sink.records.moved_keys import without_overtaken
 from dblog_sink.schema.types import orderable, quote
 from dblog_sink.tables.modes import kept
 from dblog_sink.tables.modes import rows as rows_of
@@ -45,6 +46,8 @@ def apply(work: Work) -> Applied:
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
     given = decoded(work.raw, work.decoding)
+    if work.decoding.keys_of_value:
+        given = without_overtaken(given, target.keys, target.others)
     if work.nulls:
         given = given.persist(StorageLevel.MEMORY_AND_DISK)
     rows, held = kept.completed(rows_of.deletes(given, work), target, work.session, tombstones, left_out=applied.leave_out)

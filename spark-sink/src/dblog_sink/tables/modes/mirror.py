@@ -22,6 +22,7 @@ from dblog_sink.delta.tombstones import Tombstones
 from dblog_sink.delta.upsert import upsert
 from dblog_sink.records.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.records.latest import RESOLVED, distinct, latest, shared_keys, ties, with_keys, without_earlier
+from dblog_sink.records.moved_keys import without_overtaken
 from dblog_sink.tables.modes import kept
 from dblog_sink.tables.modes import rows as rows_of
 from dblog_sink.tables.modes.straight import straight
@@ -36,6 +37,8 @@ def apply(work: Work) -> Applied:
     if straight(work, tombstones, applied):
         return applied
     given = decoded(work.raw, work.decoding)
+    if work.decoding.keys_of_value:
+        given = without_overtaken(given, target.keys, target.others)
     if work.nulls:
         given = given.persist(StorageLevel.MEMORY_AND_DISK)
     rows, cached = _latest(rows_of.deletes(given, work), work, applied)

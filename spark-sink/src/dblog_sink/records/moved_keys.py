@@ -1,0 +1,40 @@
+"""Leaves out the delete of a key that another row has taken just before, where the key columns are columns of the row (``table.<rule>.keys``).
+
+An update of such columns is a delete of the old key and a new row. The source need not enforce the key row by row: of ``UPDATE t SET k = 3 - k`` it logs 1 to 2
+before 2 to 1, so that the delete of key 2 comes after the row that has got it. The old image tells the two apart: it has other values than the row that the
+batch has put there, so it is another row's, and that row stays. A column counts where the old image has a value and its type can be compared: an image that
+holds the replica identity alone has NULL elsewhere.
+
+Rows that are equal in every column but the key cannot be told apart, nor can rows whose changes come in different batches: there the delete stays.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  Spark's own idiom
+
+from dblog_sink.records.decode import BAD, OFFSET, OP, SEQ1, SEQ2, Columns
+from dblog_sink.schema.types import orderable, quote
+
+_LAST = "_dblog_last_put"
+
+
+def without_overtaken(rows: DataFrame, keys: Columns, columns: Columns) -> DataFrame:
+    """Return the decoded rows without deletes of a key that follow the row of another old image. ``columns``: the data columns that are no keys."""
+    names = [name for name, kind in columns if orderable(kind)]
+    if not names:
+        return rows
+    is_put = F.col(BAD).isNull() & F.col(OP).isin("c", "r", "u")
+    image = F.struct(*(F.col(quote(name)).alias(f"c{at}") for at, name in enumerate(names)))
+    before = Window.partitionBy(*(F.col(quote(name)) for name, _ in keys)).orderBy(SEQ1, SEQ2, OFFSET)
+    last = F.last(F.when(is_put, image), ignorenulls=True).over(before.rowsBetween(Window.unboundedPreceding, -1))
+    others = reduce(or_, (_differs(F.col(quote(name)), F.col(_LAST)[f"c{at}"]) for at, name in enumerate(names)))
+    overtaken = F.col(BAD).isNull() & (F.col(OP) == "d") & F.col(_LAST).isNotNull() & others
+    return rows.withColumn(_LAST, last).where(~F.coalesce(overtaken, F.lit(False))).drop(_LAST)
+
+
+def _differs(old: Column, put: Column) -> Column:
+    return old.isNotNull() & ~old.eqNullSafe(put)
