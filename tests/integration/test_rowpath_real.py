@@ -19,7 +19,7 @@ from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql.binlog import _fast, row_image
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
-from dblog.dialects.mysql.binlog.items import LogEvent, LogRows
+from dblog.dialects.mysql.binlog.items import LOOK_AHEAD, LogEvent, LogRows
 from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_schema
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.values import types as mysql_types
@@ -278,6 +278,8 @@ def drain(decoder: Any, file: str, pos: int, raw: bytes, *, step: int, **start: 
     decoder.start(file, pos, now_us=lambda: 1_700_000_000_000_000, **start)
     for at in range(0, len(raw), step):
         items += decoder.feed(raw[at : at + step])
+        if items and isinstance(items[-1], LogEvent) and items[-1].type_code == LOOK_AHEAD:
+            decoder.told(())  # nothing here is rolled back
         while decoder.held:
             items += decoder.feed(b"")
     return items + decoder.flush()

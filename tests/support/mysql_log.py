@@ -107,9 +107,11 @@ class Stream:
         head = struct.pack("<IIBHH", thread, 0, len(database), 0, len(status))
         return self.event(QUERY, head + status + database.encode() + b"\x00" + text.encode())
 
-    def gtid(self, uuid: str, number: int, *, commit_us: int = 1_700_000_000_123_456, original_us: int | None = None) -> Stream:
+    def gtid(
+        self, uuid: str, number: int, *, commit_us: int = 1_700_000_000_123_456, original_us: int | None = None, rows_only: bool = True
+    ) -> Stream:
         sid = bytes.fromhex(uuid.replace("-", ""))
-        body = b"\x01" + sid + struct.pack("<qBqq", number, 2, 0, 1)
+        body = (b"\x00" if rows_only else b"\x01") + sid + struct.pack("<qBqq", number, 2, 0, 1)
         if original_us is None:
             body += commit_us.to_bytes(7, "little")
         else:
@@ -117,7 +119,7 @@ class Stream:
         return self.event(GTID, body + b"\xfa" + struct.pack("<I", 90700))
 
     def anonymous_gtid(self, *, commit_us: int) -> Stream:
-        body = b"\x01" + bytes(16) + struct.pack("<qBqq", 0, 2, 0, 1) + commit_us.to_bytes(7, "little")
+        body = bytes(1) + bytes(16) + struct.pack("<qBqq", 0, 2, 0, 1) + commit_us.to_bytes(7, "little")
         return self.event(ANONYMOUS_GTID, body + b"\xfa" + struct.pack("<I", 90700))
 
     def tagged_gtid(self, uuid: str, tag: str, number: int, *, commit_us: int, original_us: int | None = None) -> Stream:

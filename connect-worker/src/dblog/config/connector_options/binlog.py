@@ -286,8 +286,8 @@ _UNREADABLE = (
 _LOOK_AHEAD = (
     int_option(
         name="binlog.buffer.size",
-        no_effect="a log of row events holds no rolled-back rows",
-        doc="Look-ahead for rolled-back transactions; a log of row events needs none.",
+        no_effect="the end of a transaction is always looked for before its rows are sent, whatever its size",
+        doc="Look-ahead for rolled-back transactions: always done, with 16 MiB in memory and a second log connection for what is longer.",
         default="0",
         unit="events",
         importance=LOW,

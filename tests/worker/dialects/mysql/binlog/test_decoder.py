@@ -16,7 +16,17 @@ from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mysql.binlog import row_image as mysql_image
 from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder, crc32, md5_head
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
-from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, ROWS_PARKED, LogEvent, LogRows
+from dblog.dialects.mysql.binlog.items import (
+    EOF_PACKET,
+    ERR_PACKET,
+    EVENT_BYTES_MAX,
+    IGNORED_FOR_NOW,
+    LOOK_AHEAD,
+    ROWS_PARKED,
+    LogEvent,
+    LogRows,
+)
+from dblog.dialects.mysql.binlog.undone import Undone
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column
 from hypothesis import given, settings
@@ -27,7 +37,9 @@ from support.mysql_log import (
     DELETE,
     GTID_LIST,
     HEARTBEAT,
+    MARIADB_GTID,
     PREVIOUS_GTIDS,
+    QUERY,
     ROTATE,
     ROWS_QUERY,
     STOP,
@@ -37,6 +49,7 @@ from support.mysql_log import (
     WRITE,
     WRITE_V1,
     XA_PREPARE,
+    XID,
     Stream,
     image,
     payload_body,
@@ -278,9 +291,9 @@ def test_an_open_transaction_keeps_the_position_of_its_beginning(make) -> None:
 
 def test_in_mariadb_the_gtid_event_counts_as_the_beginning(make) -> None:
     stream = Stream(flavor="mariadb").hello().begin(number=2)
-    mapped(stream).rows(WRITE_V1, 5, 2, row(2))
+    mapped(stream).rows(WRITE_V1, 5, 2, row(2)).xid()
 
-    assert drain(make("mariadb"), stream.bytes())[-1].position.event == 3
+    assert drain(make("mariadb", records_max=1), stream.bytes())[0].position.event == 3
 
 
 def test_an_item_is_cut_at_the_event_that_fills_it(make) -> None:
@@ -517,7 +530,7 @@ def test_two_tables_whose_numbers_meet_in_a_slot(make) -> None:
     assert sorted(rows_of(drain(make(), stream.bytes()))) == [1, 2, 4]
 
 
-def test_savepoints_are_of_no_meaning_and_a_rollback_is_reported(make) -> None:
+def test_savepoints_are_not_reported_and_a_rollback_is(make) -> None:
     stream = Stream().hello().begin().query("SAVEPOINT a").query("RELEASE SAVEPOINT a").query("ROLLBACK TO a").query("ROLLBACK")
     items = drain(make(), stream.bytes())
 
@@ -870,10 +883,179 @@ def test_compressed_events_of_mariadb_are_read_like_plain_ones(make) -> None:
 def test_a_compressed_event_that_is_broken_names_its_position(make) -> None:
     stream = mapped(Stream(flavor="mariadb").hello().begin(number=5))
     position = stream.pos
-    stream.event(166, (5).to_bytes(6, "little") + b"\1\0\2\3\x82\0\5xx")
+    stream.event(166, (5).to_bytes(6, "little") + b"\1\0\2\3\x82\0\5xx").xid()
 
     with pytest.raises(DefiniteError, match=rf"{FILE}:{position} holds a compressed event that cannot be unpacked"):
         drain(make("mariadb"), stream.bytes())
+
+
+# --- what the log takes back -----------------------------------------------------------------------------------------
+
+
+def rolled_back(flavor: str, statements: list[str | int], *, end: str = "XID") -> Stream:
+    """A transaction of rows (by their ids) and statements, and one after it."""
+    stream = Stream(flavor=flavor).hello()
+    stream = stream.begin() if flavor == "mariadb" else stream.gtid(UUID, 1, rows_only=False).query("BEGIN")
+    for statement in statements:
+        if isinstance(statement, int):
+            mapped(stream).rows(WRITE_V1, 5, 2, row(statement))
+        else:
+            stream.query(statement)
+    stream = stream.xid() if end == "XID" else stream.query(end) if end else stream.rotate("binlog.000008")
+    return transaction(stream, [99], number=2)
+
+
+TAKEN_BACK: list[tuple[list[str | int], str, list[int]]] = [
+    ([1, 2], "XID", [1, 2]),
+    ([1, 2], "COMMIT", [1, 2]),
+    ([1, 2], "ROLLBACK", []),
+    ([1, 2], "", []),
+    ([1, "SAVEPOINT `a`", 2], "", []),
+    ([1, "SAVEPOINT `a`", 2, "ROLLBACK TO `a`", 3], "XID", [1, 3]),
+    ([1, "SAVEPOINT `a`", 2, "ROLLBACK TO `a`", 3], "ROLLBACK", []),
+    ([1, "SAVEPOINT `a`", 2, "ROLLBACK TO SAVEPOINT a", 3, "ROLLBACK TO `A`", 4], "XID", [1, 4]),
+    ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `b``x`", 3, "ROLLBACK TO `b``x`", 4, "ROLLBACK TO `a`", 5], "XID", [1, 5]),
+    ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `b`", 3, "ROLLBACK TO `b`", 4], "XID", [1, 2, 4]),
+    ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `a`", 3, "ROLLBACK TO `a`", 4], "XID", [1, 2, 4]),
+    ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `b`", 3, "RELEASE SAVEPOINT `b`", "ROLLBACK TO `a`", 4], "XID", [1, 4]),
+    (["SAVEPOINT `a`", 1, "ROLLBACK TO `a`", 2, "SAVEPOINT `c`", 3, "ROLLBACK TO `c`"], "XID", [2]),
+]
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+@pytest.mark.parametrize(("statements", "end", "wanted"), TAKEN_BACK)
+def test_rows_that_their_log_takes_back_are_never_given_out(
+    make, flavor: str, statements: list[str | int], end: str, wanted: list[int]
+) -> None:
+    data = rolled_back(flavor, statements, end=end).bytes()
+
+    for parts in ([], [len(data) // 2], list(range(1, len(data), 7))):
+        assert rows_of(drain(make(flavor), data, parts=parts)) == [*wanted, 99]
+    items = drain(make(flavor, records_max=1), data)
+    assert rows_of(items) == [*wanted, 99]
+    assert items[-1].position.gtids_delta == [(0, 11, 2)] if flavor == "mariadb" else [(UUID, "", 2, 2)]
+
+
+@pytest.mark.parametrize(("statements", "end", "wanted"), TAKEN_BACK)
+def test_reading_on_inside_a_transaction_that_takes_rows_back_gives_each_row_once(
+    make, statements: list[str | int], end: str, wanted: list[int]
+) -> None:
+    stream = rolled_back("mariadb", statements, end=end)
+    whole = drain(make("mariadb", records_max=1), stream.bytes())
+    stored = [item.position for item in whole]
+
+    for count, position in enumerate(stored, 1):
+        if position.file != FILE or not position.in_transaction:
+            continue
+        begin = next(i for i, (_, start, _) in enumerate(stream.starts, 1) if start == position.pos)  # packet 0 is in no file
+        data = Stream(flavor="mariadb").hello().bytes() + b"".join(stream.out[begin:])
+        rest = drain(make("mariadb"), data, pos=position.pos, skip_events=position.event)
+        assert rows_of(whole[:count]) + rows_of(rest) == [*wanted, 99]
+
+
+@pytest.mark.parametrize(("statements", "end", "wanted"), TAKEN_BACK)
+def test_of_a_transaction_that_is_too_long_to_wait_for_its_end_is_asked(
+    make, statements: list[str | int], end: str, wanted: list[int]
+) -> None:
+    data = rolled_back("mariadb", statements, end=end).bytes()
+    made, asked, items = make("mariadb", look_ahead_bytes_max=20), 0, []
+    made.start(FILE, 4, now_us=lambda: NOW)
+    for low in range(0, len(data), 100):
+        new = made.feed(data[low : low + 100])
+        while new or made.held:
+            items += new
+            for item in new:
+                if isinstance(item, LogEvent) and item.type_code == LOOK_AHEAD:
+                    assert not made.held
+                    asked += 1
+                    made.told(told_by(data, item))
+            new = made.feed(b"") if made.held else []
+    items += made.flush()
+
+    assert rows_of(items) == [*wanted, 99]
+    assert asked == 2
+
+
+def told_by(data: bytes, asked: LogEvent) -> list[tuple[int, int]]:
+    """What a second reading finds out, by what a decoder reports that looks for ends."""
+    undone = Undone(asked.position.pos)
+    for item in drain(decoder("mariadb", ends=True), data):
+        if not isinstance(item, LogEvent) or (item.file, item.start_pos) < (asked.file, asked.position.pos):
+            continue
+        if item.file != asked.file:
+            undone.cut()
+        elif item.type_code == QUERY and not undone.statement(item.body.rsplit(b"\0", 1)[1], item.start_pos):
+            continue
+        break
+    return undone.parts
+
+
+def test_rows_of_pass_through_tables_that_are_taken_back_are_not_passed_through(make) -> None:
+    stream = mapped(Stream(flavor="mariadb").hello().begin(), "watermark", database="dblog").rows(WRITE_V1, 5, 2, row(1)).query("ROLLBACK")
+
+    assert [i.type_code for i in drain(make("mariadb"), stream.bytes())] == [QUERY]
+
+
+def test_a_statement_in_a_transaction_that_is_rolled_back_is_reported(make) -> None:
+    stream = Stream(flavor="mariadb").hello().begin().query("DROP TABLE IF EXISTS `a`").query("ROLLBACK")
+
+    assert [i.body.rsplit(b"\0", 1)[1] for i in drain(make("mariadb"), stream.bytes())] == [b"DROP TABLE IF EXISTS `a`", b"ROLLBACK"]
+
+
+def test_a_savepoint_that_was_never_set_is_damage_and_no_row_is_given_out(make) -> None:
+    stream = mapped(Stream(flavor="mariadb").hello().begin()).rows(WRITE_V1, 5, 2, row(1)).query("ROLLBACK TO `a`").xid()
+
+    with pytest.raises(DamagedLogError, match="holds a ROLLBACK TO a savepoint that its transaction has not set"):
+        drain(make("mariadb"), stream.bytes())
+
+
+def test_an_end_whose_type_is_damaged_takes_no_rows_back(make) -> None:
+    stream = transaction(Stream(flavor="mariadb").hello(), [1])
+    data = bytearray(transaction(stream, [2], number=2).bytes())
+    end = next(start for kind, start, _ in stream.starts if kind == XID)
+    at = bytes(data).index(struct.pack("<IBI", 1_700_000_000, XID, 11))
+    assert end
+    data[at + 4] = 200
+    items: list[Any] = []
+    made = make("mariadb")
+    made.start(FILE, 4, now_us=lambda: NOW)
+
+    items += made.feed(bytes(data))
+    with pytest.raises(DamagedLogError, match="whose checksum is wrong"):
+        items += made.feed(b"")
+    assert rows_of(items) == [1]
+
+
+def test_a_connection_that_ends_before_the_transaction_gives_none_of_its_rows(make) -> None:
+    stream = mapped(Stream(flavor="mariadb").hello().begin(number=7)).rows(WRITE_V1, 5, 2, row(1))
+    begin = stream.starts[1][1]
+    items = drain(make("mariadb"), stream.packet(b"\xfe\0\0\0\0").bytes(), flush=False)
+
+    assert [i.type_code for i in items] == [EOF_PACKET]
+    assert (items[0].position.pos, items[0].position.event) == (begin, 1)
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_of_an_alter_in_two_phases_only_the_commit_is_reported(make, group: bool) -> None:
+    """MariaDB, binlog_alter_two_phase: START ALTER, then COMMIT ALTER or ROLLBACK ALTER, each with the statement's text."""
+    stream = Stream(flavor="mariadb").hello()
+    for number, extra in enumerate((2, 4, 2, 8, 0), 1):
+        body = struct.pack("<QIB", number, 0, 0x29 | 2 * group) + struct.pack("<Q", 1) * group + bytes([extra]) + struct.pack("<Q", 1)
+        stream.event(MARIADB_GTID, body).query(f"ALTER TABLE t ADD c{number} INT")
+    items = drain(make("mariadb"), stream.bytes())
+
+    assert [i.body.rsplit(b" ", 2)[1] for i in items if isinstance(i, LogEvent)] == [b"c2", b"c5"]
+    assert items[0].position.gtids_delta == [(0, 11, 2)]
+
+
+def test_a_transaction_that_a_crash_has_cut_leaves_nothing_in_the_position(make) -> None:
+    stream = mapped(Stream(flavor="mariadb").hello().begin(number=7)).rows(WRITE_V1, 5, 2, row(1)).rotate("binlog.000008")
+
+    position = drain(make("mariadb"), stream.bytes())[-1].position
+
+    assert (position.file, position.event, position.in_transaction) == ("binlog.000008", 0, False)
+    assert position.pos < 400
+    assert position.gtids_delta == []
 
 
 # --- restarts --------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ def reader_of(at: LogProgress, *items: Any) -> BinlogReader:
         reread=None,
         includes=lambda _: True,
         signal_tables=frozenset(),
+        endings=unused,
         ended=lambda *_: AssertionError(),
     )
 

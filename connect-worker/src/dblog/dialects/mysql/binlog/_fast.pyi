@@ -1,6 +1,6 @@
 """Types of the compiled hot path. See _fast.pyx for how, rowplan.py and binlog/decoder_reference.py for the reference implementations with the same results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import BinaryIO, Literal
 
@@ -38,7 +38,9 @@ class LogDecoder:
     can make whole, comes out as a LogEvent with its encoder, for the reader to read the rows again.
     ``spool`` makes a temporary file: compressed transactions of more than one packet lie there instead of in memory. ``transactions``: records have
     their order in their transaction, whose borders come with them; ``feed`` then stops behind every rows event without all columns, for ``count``.
-    ``event_bytes_max``: a longer event is damage, met before its bytes are kept.
+    ``event_bytes_max``: a longer event is damage, met before its bytes are kept. ``look_ahead_bytes_max``: so much of a transaction waits until its end is
+    known; of a longer one a LOOK_AHEAD event asks, and ``told`` answers. ``ends``: nothing is looked for; what ends a transaction or takes rows
+    back comes out as a LogEvent.
     """
 
     def __init__(
@@ -56,6 +58,8 @@ class LogDecoder:
         spool: Callable[[], BinaryIO] | None = None,
         transactions: bool = False,
         event_bytes_max: int = ...,
+        look_ahead_bytes_max: int = ...,
+        ends: bool = False,
     ) -> None: ...
     def start(
         self,
@@ -91,6 +95,9 @@ class LogDecoder:
 
     def leave_out(self) -> None:
         """Pass over the next rows event of a captured table: the one that raised BadRowsError."""
+
+    def told(self, undone: Sequence[tuple[int, int]]) -> None:
+        """Answer a LOOK_AHEAD event: the parts of the open transaction whose rows are taken back, as ``binlog/undone.py`` has them."""
 
     def count(self, encoder: RowEncoder, records: int) -> TransactionCounts | None:
         """That many records (without tombstones) were made of the event without all columns that came last; gives the counts behind it."""

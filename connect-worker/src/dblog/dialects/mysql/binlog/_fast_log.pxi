@@ -6,7 +6,9 @@
 # a caller may try again (a registry that was away) or give up. # I4 I5
 
 from dblog.dialects.mysql.binlog import unpacking
-from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, ROWS_PARKED, LogCounts, LogEvent, LogOffset, LogRows
+from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, LOOK_AHEAD, LOOK_AHEAD_BYTES_MAX, ROWS_PARKED
+from dblog.dialects.mysql.binlog.items import LogCounts, LogEvent, LogOffset, LogRows
+from dblog.dialects.mysql.binlog.undone import Undone
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
 from dblog.dialects.mysql.binlog.event_types import EventType
 
@@ -49,8 +51,13 @@ cdef enum:
     CHECKSUM = 4
     FLAG_IN_USE = 0x01
     FLAG_ARTIFICIAL = 0x20
-    STANDALONE = 1
+    STATEMENTS = 1          # flag of MySQL's GTID event: the transaction may hold more than rows, so its rows may be taken back
+    STANDALONE = 1          # flags of MariaDB's GTID event
+    GROUP_COMMIT_ID = 2
     PREPARED_XA = 64
+    COMPLETED_XA = 128
+    START_ALTER = 2         # its extra flags
+    ROLLBACK_ALTER = 8
     DUMMY_TABLE = 0xFFFFFF
     SLOTS = 256
     RANGES_MAX = 4096
@@ -143,6 +150,16 @@ cdef class LogDecoder:
     cdef bint packed
     cdef int64_t inflated
     cdef bint left_out
+    # the open transaction's end, which is looked for before its rows are handled
+    cdef bint looking
+    cdef bint asked           # the caller looks for it
+    cdef bint off             # the connection has ended before it
+    cdef Py_ssize_t look_at   # bytes behind its begin that were looked at
+    cdef Py_ssize_t look_ahead_bytes_max
+    cdef Buf waiting          # its bytes so far
+    cdef object undone        # Undone, None where nothing is taken back
+    cdef bint ends            # nothing is looked for: what ends a transaction, or takes rows back, is given out
+    cdef bint void_           # the statement that follows is the first half of an ALTER, or one that has failed
     cdef object gtid_included
     cdef bint gives_partial
     cdef bint excluded      # the open transaction's rows are not wanted
@@ -231,6 +248,8 @@ cdef class LogDecoder:
         spool=None,
         bint transactions=False,
         int64_t event_bytes_max=EVENT_BYTES_MAX,
+        int64_t look_ahead_bytes_max=LOOK_AHEAD_BYTES_MAX,
+        bint ends=False,
     ):
         if flavor not in ("mysql", "mariadb"):
             raise AssertionError(f"no flavor {flavor}")
@@ -245,6 +264,8 @@ cdef class LogDecoder:
         self.records_max = records_max
         self.bytes_max = bytes_max
         self.event_bytes_max = event_bytes_max
+        self.look_ahead_bytes_max = look_ahead_bytes_max
+        self.ends = ends
         self.pass_through = pass_through
         self.ranges = <Range*>malloc(RANGES_MAX * sizeof(Range))
         if self.ranges == NULL:
@@ -263,6 +284,7 @@ cdef class LogDecoder:
         free(self.carry.data)
         free(self.joined.data)
         free(self.inner.data)
+        free(self.waiting.data)
 
     def start(
         self,
@@ -298,6 +320,13 @@ cdef class LogDecoder:
         self.packed = 0
         self.inflated = 0
         self.left_out = 0
+        self.looking = 0
+        self.asked = 0
+        self.off = 0
+        self.look_at = 0
+        self.waiting.len = 0
+        self.undone = None
+        self.void_ = 0
         self.excluded = 0
         self.checksum = self.checksum_at_start
         self.epoch = epoch
@@ -343,6 +372,12 @@ cdef class LogDecoder:
         """The rows event that the last call could not handle is passed over."""
         self.left_out = 1
 
+    def told(self, undone):
+        """The parts of the open transaction that are taken back, which the last LOOK_AHEAD event has asked for."""
+        self.undone = Undone(self.transaction, undone) if undone else None
+        self.looking = 0
+        self.asked = 0
+
     def count(self, encoder not None, int64_t records):
         """That many records were made of the rows event that was handed out last; gives the counts behind it."""
         if self.counts is None:
@@ -361,7 +396,7 @@ cdef class LogDecoder:
         """What was met so far. Another thread may ask."""
         cdef int64_t arriving = self.carry.len if self.carry.len > ARRIVING_MIN else 0
         return LogCounts(
-            bytes=self.log_bytes + arriving + (self.joined.len if self.spooled is None else self.spooled_len),
+            bytes=self.log_bytes + arriving + self.waiting.len + (self.joined.len if self.spooled is None else self.spooled_len),
             created=self.created,
             updated=self.updated,
             deleted=self.deleted,
@@ -377,9 +412,9 @@ cdef class LogDecoder:
     @property
     def held(self):
         """Whether ``feed(b"")`` would go on: the last call stopped early and bytes are left."""
-        if not self.stopped:
+        if not self.stopped or self.asked:
             return False
-        return self.payload is not None or self.at < PyBytes_GET_SIZE(self.data) or self.carry.len >= 4 or bool(self.joined_whole)
+        return self.waiting.len > 0 or self.payload is not None or self.at < PyBytes_GET_SIZE(self.data) or self.carry.len >= 4 or bool(self.joined_whole)
 
     def feed(self, bytes data not None):
         """Take more bytes; give what is finished."""
@@ -387,10 +422,33 @@ cdef class LogDecoder:
         cdef const uint8_t* base
         cdef const uint8_t* payload
         cdef Py_ssize_t size, n, take
-        cdef bint carried
+        cdef bint carried, known
         self.now = self.now_us()
         self.stopped = 0
-        if self.at < PyBytes_GET_SIZE(self.data):
+        if self.waiting.len > 0:
+            self.put_aside(&self.waiting, <const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+            if self.looking:
+                try:
+                    known = self.look(self.waiting.data, self.waiting.len)
+                except BaseException:
+                    self.stopped = 1
+                    self.emit_batch(0)
+                    if not self.items:
+                        raise
+                    known = 0
+                if not known:
+                    if self.off:
+                        self.waiting.len = 0
+                    items = self.items
+                    self.items = []
+                    return items
+            self.data = PyBytes_FromStringAndSize(<char*>self.waiting.data, self.waiting.len)
+            self.at = 0
+            self.waiting.len = 0
+            if self.waiting.cap > (1 << 22):
+                free(self.waiting.data)
+                memset(&self.waiting, 0, sizeof(Buf))
+        elif self.at < PyBytes_GET_SIZE(self.data):
             if PyBytes_GET_SIZE(data):
                 self.data = self.data[self.at:] + data
                 self.at = 0
@@ -403,6 +461,10 @@ cdef class LogDecoder:
             while not self.stopped:
                 if self.payload is not None:
                     self.packed_event()
+                    continue
+                if self.looking:
+                    if not self.look(base + self.at, size - self.at):
+                        break
                     continue
                 if self.joined_whole and self.spooled is not None:
                     self.spooled_packet()
@@ -454,7 +516,12 @@ cdef class LogDecoder:
             self.emit_batch(0)
             if not self.items:
                 raise
-        if not self.stopped and self.at < size:
+        if self.off:
+            self.at = size
+        elif self.looking and self.at < size:
+            self.put_aside(&self.waiting, base + self.at, size - self.at)
+            self.at = size
+        elif not self.stopped and self.at < size:
             self.put_aside(&self.carry, base + self.at, size - self.at)
             self.at = size
         if self.at >= size:
@@ -481,6 +548,126 @@ cdef class LogDecoder:
             if b is &self.carry:
                 self.at += n
         return 0
+
+    # --- how the open transaction ends ---------------------------------------------------------------------------------
+
+    cdef int look_ahead(self) except -1:
+        """Handle nothing more before the end of the transaction is known."""
+        self.looking = not self.ends
+        self.look_at = 0
+        self.undone = None
+        return 0
+
+    cdef bint look(self, const uint8_t* p, Py_ssize_t n) except -1:
+        """Look for the transaction's end in its bytes that have arrived; whether its events may be handled."""
+        cdef Py_ssize_t size
+        while n - self.look_at >= 4:
+            size = <Py_ssize_t>little(p + self.look_at, 3)
+            if size == 0xFFFFFF:
+                self.ask()
+                return 0
+            if self.look_at + 4 + size > n:
+                break
+            if size == 0 or p[self.look_at + 4] != 0:
+                self.packet(p + self.look_at + 4, size)  # the connection ends here, and with it what is known of the transaction
+                self.off = 1
+                return 0
+            if self.ends_with(p, size):
+                self.looking = 0
+                return 1
+            self.look_at += 4 + size
+            if self.look_at > self.look_ahead_bytes_max:
+                self.ask()
+                return 0
+        if n > self.look_ahead_bytes_max:
+            self.ask()
+        return 0
+
+    cdef int ask(self) except -1:
+        self.put_packet(LOOK_AHEAD, b"", 0)
+        self.asked = 1
+        return 0
+
+    cdef bint ends_with(self, const uint8_t* base, Py_ssize_t n) except -1:
+        """Whether the transaction ends with the event at ``look_at``, whose packet has ``n`` bytes."""
+        cdef const uint8_t* p = base + self.look_at + 5
+        cdef Py_ssize_t size = n - 1
+        cdef int t
+        if size < HEADER:
+            self.kind = 0
+            raise self.damaged("an event shorter than its header")
+        t = p[4]
+        if t == XID or t == XA_PREPARE:
+            self.require_sound(p, size)
+            return 1
+        if t == TRANSACTION_PAYLOAD:
+            return 1
+        if (
+            t == GTID
+            or t == ANONYMOUS_GTID
+            or t == GTID_TAGGED
+            or t == MARIADB_GTID
+            or t == ROTATE
+            or t == FORMAT_DESCRIPTION
+            or t == STOP
+        ):
+            if self.looked_at_is_sound(base):
+                self.undone = Undone(self.transaction)
+                self.undone.cut()
+            return 1
+        if t == QUERY or (t == MARIADB_QUERY_COMPRESSED and self.mariadb):
+            return self.ends_with_query(p, size, t != QUERY)
+        return 0
+
+    cdef bint ends_with_query(self, const uint8_t* p, Py_ssize_t size, bint packed) except -1:
+        cdef Event e
+        cdef Py_ssize_t skip = 0, n
+        cdef const uint8_t* body = p + HEADER
+        self.require_sound(p, size)
+        n = size - HEADER - (CHECKSUM if self.checksum else 0)
+        if n >= 13:
+            skip = 13 + (body[11] | body[12] << 8) + body[8] + 1
+        if skip == 0 or skip > n:
+            raise self.damaged("a query event that is too short")
+        text = PyBytes_FromStringAndSize(<char*>body + skip, n - skip)
+        try:
+            if packed:
+                text = unpacking.inflated(text)
+            if not self.in_transaction and self.look_at == 0:
+                return not text[:40].upper().startswith((b"BEGIN", b"XA START", b"XA BEGIN"))
+            e.flags = <uint32_t>little(p + 17, 2)
+            self.put_position(&e, <int64_t>little(p + 13, 4), size)
+            undone = self.undone if self.undone is not None else Undone(self.transaction)
+            ended = undone.statement(text, e.start)
+        except ValueError as error:
+            raise self.damaged(str(error)) from error
+        self.undone = undone
+        return ended
+
+    cdef int require_sound(self, const uint8_t* p, Py_ssize_t size) except -1:
+        cdef Event e
+        self.kind = p[4]
+        if self.checksum:
+            e.type_code = p[4]
+            e.flags = <uint32_t>little(p + 17, 2)
+            if size < HEADER + CHECKSUM or not self.sound(p, size, &e):
+                raise self.damaged(f"an event of type {p[4]} whose checksum is wrong")
+        return 0
+
+    cdef bint looked_at_is_sound(self, const uint8_t* base) except -1:
+        """Whether no end can have been missed for a damaged event. One that is damaged is met again where it is handled."""
+        cdef Py_ssize_t at = 0, size
+        cdef Event e
+        if not self.checksum:
+            return 1
+        while at < self.look_at:
+            size = <Py_ssize_t>little(base + at, 3)
+            e.type_code = base[at + 9]
+            e.flags = <uint32_t>little(base + at + 22, 2)
+            if size - 1 < HEADER + CHECKSUM or not self.sound(base + at + 5, size - 1, &e):
+                return 0
+            at += 4 + size
+        return 1
 
     # --- packets and events --------------------------------------------------------------------------------------------
 
@@ -639,6 +826,10 @@ cdef class LogDecoder:
             self.finish(e)
             self.commits += 1
             self.last_rows(e)
+            if self.ends:
+                self.emit_batch(0)
+                self.put_event(e, None, 0)
+                self.stopped = 1
         elif (t == GTID or t == ANONYMOUS_GTID) and not self.mariadb:
             self.gtid_event(e)
         elif t == MARIADB_GTID and self.mariadb:
@@ -748,6 +939,7 @@ cdef class LogDecoder:
         self.event_count = 0
         self.packed = 0
         self.excluded = 0
+        self.undone = None
         self.transaction = self.event_end
         self.first_transaction = 0
         if self.by_id:
@@ -827,9 +1019,20 @@ cdef class LogDecoder:
         self.set_file(name)
         self.event_end = pos
         self.moved = 1
-        if not self.in_transaction:
-            self.opened = 0
-            self.transaction = pos
+        if self.in_transaction:  # cut by a crash of the server: no transaction goes on in another file
+            self.first_transaction = 0
+        self.in_transaction = 0
+        self.opened = 0
+        self.packed = 0
+        self.has_gtid = 0
+        self.has_thread = 0
+        self.query = None
+        self.counts = None
+        self.undone = None
+        self.excluded = 0
+        self.commit_us = 0
+        self.event_count = 0
+        self.transaction = pos
         e.start, e.next = pos, pos
         self.put_event(e, None, <int64_t>e.timestamp * 1000000)
         return 0
@@ -852,6 +1055,9 @@ cdef class LogDecoder:
             raise self.damaged("a query event that is too short")
         text = e.body + skip
         n = e.n - skip
+        if self.void_:  # the first half of an ALTER, or one that has failed
+            self.finish(e)
+            return 0
         if n == 5 and memcmp(text, b"BEGIN", 5) == 0:
             self.begin(e)
             self.thread = <int64_t>little(e.body, 4)
@@ -859,12 +1065,12 @@ cdef class LogDecoder:
             self.begin_counts(e)
             return 0
         word = (<bytes>PyBytes_FromStringAndSize(<char*>text, min(n, 40))).upper().strip()
-        if word == b"COMMIT":
+        if word == b"COMMIT" and not self.ends:
             self.finish(e)
             self.commits += 1
             self.last_rows(e)
             return 0
-        if self.in_transaction and (word.startswith(b"SAVEPOINT ") or word.startswith(b"RELEASE SAVEPOINT ")):
+        if self.in_transaction and (word.startswith(b"SAVEPOINT ") or word.startswith(b"RELEASE SAVEPOINT ")) and not self.ends:
             self.inside(e)
             return 0
         if self.sent_before() and word != b"ROLLBACK":
@@ -877,7 +1083,7 @@ cdef class LogDecoder:
         if word == b"ROLLBACK":
             self.finish(e)
             self.rollbacks += 1
-        elif word.startswith(b"XA COMMIT") or word.startswith(b"XA ROLLBACK"):
+        elif word == b"COMMIT" or word.startswith(b"XA COMMIT") or word.startswith(b"XA ROLLBACK"):
             self.finish(e)
         elif (word.startswith(b"XA START") or word.startswith(b"XA BEGIN")) and not self.in_transaction:
             self.begin(e)
@@ -909,6 +1115,8 @@ cdef class LogDecoder:
             self.set_mysql_gtid(e.body + 1, NULL, 0, <int64_t>little(e.body + 17, 8))
         else:
             self.has_gtid = 0
+        if e.body[0] & STATEMENTS:
+            self.look_ahead()
         return 0
 
     cdef int open_(self, Event* e, int64_t commit) except -1:
@@ -923,6 +1131,8 @@ cdef class LogDecoder:
         self.packed = 0
         self.excluded = 0
         self.counts = None
+        self.undone = None
+        self.void_ = 0
         return 0
 
     cdef int set_mysql_gtid(self, const uint8_t* sid, const char* tag, Py_ssize_t tag_len, int64_t number) except -1:
@@ -967,6 +1177,7 @@ cdef class LogDecoder:
         cdef uint64_t value, field, last_field, size
         cdef uint8_t sid[16]
         cdef int64_t number = -1, immediate = 0, original = 0
+        cdef uint64_t flags = 0
         cdef const char* tag = NULL
         cdef Py_ssize_t tag_len = 0
         cdef int i
@@ -993,7 +1204,9 @@ cdef class LogDecoder:
                 p += value
             elif field <= 11:
                 p = self.varlen(p, end, &value)
-                if field == 2:
+                if field == 0:
+                    flags = value
+                elif field == 2:
                     number = <int64_t>(value >> 1)
                 elif field == 6:
                     immediate = <int64_t>value
@@ -1010,6 +1223,8 @@ cdef class LogDecoder:
                 raise self.damaged("a GTID tag that is no tag")
         self.open_(e, original if original else immediate)
         self.set_mysql_gtid(sid, tag, tag_len, number)
+        if flags & STATEMENTS:
+            self.look_ahead()
         return 0
 
     cdef const uint8_t* varlen(self, const uint8_t* p, const uint8_t* end, uint64_t* value) except NULL:
@@ -1052,10 +1267,17 @@ cdef class LogDecoder:
         self.has_gtid = 1
         self.open_(e, 0)
         self.excluded = self.gtid_included is not None and not self.gtid_included(f"{domain}-{e.server_id}")
+        n = 13  # extra flags stand behind the fields that the first flags name
+        if flags & GROUP_COMMIT_ID:
+            n += 8
+        if flags & (PREPARED_XA | COMPLETED_XA) and n + 6 <= e.n:
+            n += 6 + e.body[n + 4] + e.body[n + 5]
+        self.void_ = n < e.n and e.body[n] & (START_ALTER | ROLLBACK_ALTER)
         if not flags & STANDALONE:
             self.in_transaction = 1
             self.event_count = 1
             self.begin_counts(e)
+            self.look_ahead()
         if flags & PREPARED_XA:
             self.emit_batch(0)
             self.put_event(e, self.gtid(), self.time_of(e))
@@ -1303,6 +1525,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         if self.excluded and table.kind != TABLE_PASSED and not silent:
             silent = 1
             self.other_sources += 1
+        if self.undone is not None and self.undone.covers(e.start):
+            self.inside(e)
+            return 0
         if table.kind == TABLE_PASSED and not silent:
             return self.pass_on(e, table)
         if table.kind != TABLE_IGNORED and not silent and self.left_out:

@@ -8,7 +8,7 @@ Protocol", Debezium's offset rules (BinlogOffsetContext). Used by tests as the o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Literal, TypeVar
@@ -22,6 +22,8 @@ from dblog.dialects.mysql.binlog.items import (
     EOF_PACKET,
     ERR_PACKET,
     EVENT_BYTES_MAX,
+    LOOK_AHEAD,
+    LOOK_AHEAD_BYTES_MAX,
     IgnoredForNow,
     LogCounts,
     LogEvent,
@@ -31,6 +33,7 @@ from dblog.dialects.mysql.binlog.items import (
 )
 from dblog.dialects.mysql.binlog.row_image import leaves_values_out
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
+from dblog.dialects.mysql.binlog.undone import Undone
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
 from dblog.model import TableId
 
@@ -68,8 +71,25 @@ _OF_NO_MEANING = frozenset(
         EventType.MARIADB_GTID_LIST,
     }
 )
+_OUTSIDE = frozenset(
+    {
+        EventType.GTID,
+        EventType.ANONYMOUS_GTID,
+        EventType.GTID_TAGGED,
+        EventType.MARIADB_GTID,
+        EventType.ROTATE,
+        EventType.FORMAT_DESCRIPTION,
+        EventType.STOP,
+    }
+)
+"""Events that stand in no transaction."""
 _HEARTBEATS = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _IN_USE, _ARTIFICIAL, _STANDALONE, _DUMMY_TABLE, _TAG_MAX = 0x01, 0x20, 1, 0xFFFFFF, 32
+_GROUP_COMMIT_ID, _COMPLETED_XA = 2, 128
+_START_ALTER, _ROLLBACK_ALTER = 2, 8
+"""Extra flags of MariaDB's GTID event."""
+_STATEMENTS = 1
+"""Flag of MySQL's GTID event: the transaction may hold more than rows, so its rows may be taken back."""
 _PREPARED_XA = 64
 """Flag of MariaDB's GTID event: an XA transaction, whose rows may be taken back and so come by themselves, behind this event."""
 _LAST_TAGGED_FIELD = 11
@@ -146,8 +166,12 @@ class ReferenceLogDecoder:
         spool: Callable[[], BinaryIO] | None = None,
         transactions: bool = False,
         event_bytes_max: int = EVENT_BYTES_MAX,
+        look_ahead_bytes_max: int = LOOK_AHEAD_BYTES_MAX,
+        ends: bool = False,
     ) -> None:
         self._event_bytes_max = event_bytes_max
+        self._look_ahead_bytes_max = look_ahead_bytes_max
+        self._ends = ends
         self._transactions = transactions
         self._mariadb = flavor == "mariadb"
         self._resolve = resolve
@@ -190,6 +214,9 @@ class ReferenceLogDecoder:
         self._packed = False
         self._inflated = 0
         self._leave_out = False
+        self._looking = self._asked = self._off = self._void = False
+        self._look_at = 0
+        self._undone: Undone | None = None
         self._checksum = self._checksum_at_start
         self._epoch = epoch
         self._now_us = now_us
@@ -219,6 +246,10 @@ class ReferenceLogDecoder:
     def leave_out(self) -> None:
         self._leave_out = True
 
+    def told(self, undone: Sequence[tuple[int, int]]) -> None:
+        self._undone = Undone(self._transaction, undone) if undone else None
+        self._looking = self._asked = False
+
     def count(self, encoder: RowEncoder, records: int) -> TransactionCounts | None:
         if self._counts is None:
             return None
@@ -230,7 +261,7 @@ class ReferenceLogDecoder:
 
     @property
     def held(self) -> bool:
-        return self._stopped and (self._payload is not None or bool(self._buffer))
+        return self._stopped and not self._asked and (self._payload is not None or bool(self._buffer))
 
     def feed(self, data: bytes) -> list[LogRows | LogEvent]:
         self._now = self._now_us()
@@ -240,6 +271,10 @@ class ReferenceLogDecoder:
             while not self._stopped:
                 if self._payload is not None:
                     self._packed_event(self._payload)
+                    continue
+                if self._looking:
+                    if not self._look():
+                        break
                     continue
                 packet = self._next_packet()
                 if packet is None:
@@ -252,6 +287,8 @@ class ReferenceLogDecoder:
             self._emit_batch()
             if not self._items:
                 raise
+        if self._off:
+            self._buffer = b""
         return self._taken()
 
     def flush(self) -> list[LogRows | LogEvent]:
@@ -278,6 +315,99 @@ class ReferenceLogDecoder:
             if length < _PACKET_MAX:
                 return b"".join(parts), at
         return None
+
+    # --- how the open transaction ends -------------------------------------------------------------------------------
+
+    def _look_ahead(self) -> None:
+        """Handle nothing more before the end of the transaction is known."""
+        self._looking = not self._ends
+        self._look_at = 0
+        self._undone = None
+
+    def _look(self) -> bool:
+        """Look for the transaction's end in what has arrived; return whether its events may be handled."""
+        data = self._buffer
+        while len(data) - self._look_at >= 4:  # noqa: PLR2004 - a packet's head
+            size = _int(data[self._look_at : self._look_at + 3])
+            if size == _PACKET_MAX:
+                self._ask()
+                return False
+            end = self._look_at + 4 + size
+            if end > len(data):
+                break
+            payload = data[self._look_at + 4 : end]
+            if payload[:1] != b"\0":
+                self._packet(payload)  # the connection ends here, and with it what is known of the transaction
+                self._off = True
+                return False
+            if self._ends_with(payload[1:]):
+                self._looking = False
+                return True
+            self._look_at = end
+            if self._look_at > self._look_ahead_bytes_max:
+                self._ask()
+                return False
+        if len(data) > self._look_ahead_bytes_max:
+            self._ask()
+        return False
+
+    def _ask(self) -> None:
+        self._put_packet(LOOK_AHEAD, b"")
+        self._asked = True
+
+    def _ends_with(self, raw: bytes) -> bool:
+        if len(raw) < _HEADER:
+            self._kind = 0
+            raise self._damaged("an event shorter than its header")
+        match raw[4]:
+            case EventType.XID | EventType.XA_PREPARE:
+                self._require_sound(raw)
+                return True
+            case EventType.TRANSACTION_PAYLOAD:
+                return True
+            case code if code in _OUTSIDE:
+                if self._looked_at_is_sound():
+                    self._undone = Undone(self._transaction)
+                    self._undone.cut()
+                return True
+            case EventType.QUERY:
+                return self._ends_with_query(raw, packed=False)
+            case EventType.MARIADB_QUERY_COMPRESSED if self._mariadb:
+                return self._ends_with_query(raw, packed=True)
+            case _:
+                return False
+
+    def _ends_with_query(self, raw: bytes, *, packed: bool) -> bool:
+        self._require_sound(raw)
+        body = raw[_HEADER : len(raw) - (_CHECKSUM if self._checksum else 0)]
+        skip = 13 + _int(body[11:13]) + body[8] + 1 if len(body) >= 13 else 0  # noqa: PLR2004 - the fixed part
+        if not 0 < skip <= len(body):
+            raise self._damaged("a query event that is too short")
+        text = self._sound_part(lambda: unpacking.inflated(body[skip:])) if packed else body[skip:]
+        if not self._in_transaction and not self._look_at:
+            return not text[:40].upper().startswith((b"BEGIN", b"XA START", b"XA BEGIN"))
+        log_pos, flags = _int(raw[13:17]), _int(raw[17:19])
+        _, start = self._place(log_pos, flags, len(raw))
+        undone = self._undone or Undone(self._transaction)
+        ended = self._sound_part(lambda: undone.statement(text, start))
+        self._undone = undone
+        return ended
+
+    def _require_sound(self, raw: bytes) -> None:
+        self._kind = raw[4]
+        if self._checksum and (len(raw) < _HEADER + _CHECKSUM or not _sound(raw, raw[4], _int(raw[17:19]))):
+            raise self._damaged(f"an event of type {raw[4]} whose checksum is wrong")
+
+    def _looked_at_is_sound(self) -> bool:
+        """Whether no end can have been missed for a damaged event. One that is damaged is met again where it is handled."""
+        at = 0
+        while self._checksum and at < self._look_at:
+            size = _int(self._buffer[at : at + 3])
+            raw = self._buffer[at + 5 : at + 4 + size]
+            if len(raw) < _HEADER + _CHECKSUM or not _sound(raw, raw[4], _int(raw[17:19])):
+                return False
+            at += 4 + size
+        return True
 
     # --- packets and events ------------------------------------------------------------------------------------------
 
@@ -330,13 +460,18 @@ class ReferenceLogDecoder:
             if not _sound(raw, type_code, flags):
                 raise self._damaged(f"an event of type {type_code} whose checksum is wrong")
         body = raw[_HEADER : size - _CHECKSUM] if checked or type_code == EventType.FORMAT_DESCRIPTION else raw[_HEADER:]
+        after, start = self._place(log_pos, flags, size)
+        return _Event(_int(raw[:4]), type_code, _int(raw[5:9]), flags, start, after, body)
+
+    def _place(self, log_pos: int, flags: int, size: int) -> tuple[int, int]:
+        """Return where an event ends and begins."""
         start = after = self._event_end
         if log_pos and not flags & _ARTIFICIAL:
             after = (self._event_end & ~0xFFFFFFFF) | log_pos
             if after + 0x80000000 < self._event_end:  # the header's field has 32 bits, a file may be longer
                 after += 1 << 32
             start = after - size
-        return _Event(_int(raw[:4]), type_code, _int(raw[5:9]), flags, start, after, body)
+        return after, start
 
     def _handle(self, e: _Event) -> None:
         match e.type_code:
@@ -353,6 +488,10 @@ class ReferenceLogDecoder:
                 self._finish(e)
                 self.counts.commits += 1
                 self._emit_if_full()
+                if self._ends:
+                    self._emit_batch()
+                    self._put_event(e, None, 0)
+                    self._stopped = True
             case EventType.GTID | EventType.ANONYMOUS_GTID if not self._mariadb:
                 self._gtid_event(e)
             case EventType.GTID_TAGGED if not self._mariadb:
@@ -462,6 +601,7 @@ class ReferenceLogDecoder:
         self._gtid = self._thread = self._query = None
         self._commit_us = self._event_count = 0
         self._in_transaction = self._opened = self._first_transaction = self._packed = False
+        self._undone = None
         self._transaction = self._event_end
 
     def _note_finished(self, gtid: _Gtid) -> None:
@@ -499,9 +639,12 @@ class ReferenceLogDecoder:
             self._emit_batch()
         self._file, self._event_end = name, pos
         self._moved = True
-        if not self._in_transaction:
-            self._opened = False
-            self._transaction = pos
+        if self._in_transaction:  # cut by a crash of the server: no transaction goes on in another file
+            self._first_transaction = False
+        self._in_transaction = self._opened = self._packed = False
+        self._gtid = self._thread = self._query = self._counts = self._undone = None
+        self._commit_us = self._event_count = 0
+        self._transaction = pos
         e.start = e.next = pos
         self._put_event(e, None, e.timestamp * 1_000_000)
 
@@ -512,18 +655,21 @@ class ReferenceLogDecoder:
         if skip > len(e.body):
             raise self._damaged("a query event that is too short")
         text = e.body[skip:]
+        if self._void:  # the first half of an ALTER, or one that has failed
+            self._finish(e)
+            return
         if text == b"BEGIN":
             self._begin(e)
             self._thread = None if self._mariadb else _int(e.body[:4])
             self._begin_counts(e)
             return
         word = text[:40].upper().strip()
-        if word == b"COMMIT":
+        if word == b"COMMIT" and not self._ends:
             self._finish(e)
             self.counts.commits += 1
             self._emit_if_full()
             return
-        if self._in_transaction and word.startswith((b"SAVEPOINT ", b"RELEASE SAVEPOINT ")):
+        if self._in_transaction and word.startswith((b"SAVEPOINT ", b"RELEASE SAVEPOINT ")) and not self._ends:
             self._inside(e)
             return
         if self._sent_before() and word != b"ROLLBACK":
@@ -537,7 +683,7 @@ class ReferenceLogDecoder:
             self._begin(e)
         elif word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
             self._finish(e)
-        elif self._in_transaction and word != b"ROLLBACK":
+        elif self._in_transaction and word not in (b"ROLLBACK", b"COMMIT"):
             self._inside(e)
         else:
             self._finish(e)
@@ -555,7 +701,8 @@ class ReferenceLogDecoder:
         self._opened = True
         self._in_transaction = self._packed = False
         self._event_count = 0
-        self._counts = None
+        self._counts = self._undone = None
+        self._void = False
 
     def _gtid_event(self, e: _Event) -> None:
         if len(e.body) < 25:  # noqa: PLR2004 - flags, uuid, number
@@ -567,6 +714,8 @@ class ReferenceLogDecoder:
                 commit = _int(e.body[49:56]) if len(e.body) >= 56 else 0  # noqa: PLR2004
         number = _signed(_int(e.body[17:25]))
         self._open(e, commit, _mysql_gtid(e.body[1:17], "", number) if e.type_code == EventType.GTID else None)
+        if e.body[0] & _STATEMENTS:
+            self._look_ahead()
 
     def _tagged_gtid_event(self, e: _Event) -> None:
         reader = _Varlen(e.body, lambda: self._damaged("a tagged GTID event that is too short"))
@@ -576,7 +725,7 @@ class ReferenceLogDecoder:
             raise self._damaged("a tagged GTID event that is too short")
         reader.end = size
         sid: bytes | None = None
-        tag, number, immediate, original = b"", -1, 0, 0
+        tag, number, immediate, original, flags = b"", -1, 0, 0, 0
         while reader.at < reader.end:
             field = reader.integer()
             if field == 1:
@@ -588,7 +737,9 @@ class ReferenceLogDecoder:
                 tag = reader.take(length)
             elif field <= _LAST_TAGGED_FIELD:
                 value = reader.integer()
-                if field == 2:  # noqa: PLR2004 - the number, zigzag
+                if field == 0:
+                    flags = value
+                elif field == 2:  # noqa: PLR2004 - the number, zigzag
                     number = value >> 1
                 elif field == 6:  # noqa: PLR2004 - immediate commit time
                     immediate = value
@@ -603,6 +754,8 @@ class ReferenceLogDecoder:
         if not tag.isascii():
             raise self._damaged("a GTID tag that is no tag")
         self._open(e, original or immediate, _mysql_gtid(sid, tag.decode("ascii"), number))
+        if flags & _STATEMENTS:
+            self._look_ahead()
 
     def _mariadb_gtid_event(self, e: _Event) -> None:
         if len(e.body) < 13:  # noqa: PLR2004 - number, domain, flags
@@ -611,10 +764,12 @@ class ReferenceLogDecoder:
         if e.body[12] & _PREPARED_XA:
             self._emit_batch()
         self._open(e, 0, _Gtid(f"{domain}-{e.server_id}-{number}", domain, _signed(number), e.server_id))
+        self._void = bool(_mariadb_extra_flags(e.body) & (_START_ALTER | _ROLLBACK_ALTER))
         if not e.body[12] & _STANDALONE:
             self._in_transaction = True
             self._event_count = 1
             self._begin_counts(e)
+            self._look_ahead()
         if e.body[12] & _PREPARED_XA:
             self._emit_batch()
             self._put_event(e, self._gtid_text(), self._time_of(e))
@@ -755,6 +910,9 @@ class ReferenceLogDecoder:
         skip = 0
         if self._first_transaction and self._in_transaction and self._event_count == self._skip_events:
             skip = self._skip_rows
+        if self._undone is not None and self._undone.covers(e.start):
+            self._inside(e)
+            return
         if table.passed and not silent:
             self._pass_on(e, table)
             return
@@ -974,6 +1132,16 @@ def _int(raw: bytes) -> int:
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _mariadb_extra_flags(body: bytes) -> int:
+    """The flags behind the fields that the first flags name."""
+    flags, at = body[12], 13
+    if flags & _GROUP_COMMIT_ID:
+        at += 8
+    if flags & (_PREPARED_XA | _COMPLETED_XA) and at + 6 <= len(body):
+        at += 6 + sum(body[at + 4 : at + 6])
+    return body[at] if at < len(body) else 0
 
 
 def _mysql_gtid(sid: bytes, tag: str, number: int) -> _Gtid:

@@ -19,6 +19,8 @@ __all__ = [
     "ERR_PACKET",
     "EVENT_BYTES_MAX",
     "IGNORED_FOR_NOW",
+    "LOOK_AHEAD",
+    "LOOK_AHEAD_BYTES_MAX",
     "ROWS_PARKED",
     "IgnoredForNow",
     "LogCounts",
@@ -32,6 +34,9 @@ EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
 """An event of the log, plain or unpacked: a server sends none that is longer than the greatest max_allowed_packet and its own room for headers
 (MAX_LOG_EVENT_HEADER in sql/log_event.h)."""
 
+
+LOOK_AHEAD_BYTES_MAX = 1 << 24
+"""So much of a transaction waits in memory until its end is known; the end of a longer one is looked for on a connection of its own. # I6"""
 
 MysqlGtids = list[tuple[str, str, int, int]]
 """(uuid, tag or "", first, last) of finished transactions, in log order, joined where they follow each other."""
@@ -68,7 +73,8 @@ class LogOffset:
 class LogEvent:
     """An event that the reader must decide on: DDL, pass-through rows, rotation, an incident, a type nobody knows.
 
-    ``type_code`` -1 is an ERR packet and -2 an EOF packet, with the packet as ``body``. ``body`` is without header and checksum. ``table``
+    ``type_code`` -1 is an ERR packet and -2 an EOF packet, with the packet as ``body``; -3 asks for the end of the transaction that begins at ``position``
+    (``LogDecoder.told``). ``body`` is without header and checksum. ``table``
     is the table map's body in front of pass-through rows, ``flags`` are the header's. ``position`` is the offset after the event.
     """
 
@@ -95,3 +101,4 @@ class LogEvent:
 
 ERR_PACKET = -1
 EOF_PACKET = -2
+LOOK_AHEAD = -3

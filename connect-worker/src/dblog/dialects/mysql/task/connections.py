@@ -134,6 +134,10 @@ class Connections:
         """A log decoder that has not been started."""
         return self.dialect.decoder(resolve, {self.watermark_table, *self.signal_tables}, self.settings, transactions=transactions)
 
+    def ends_decoder(self) -> LogDecoder:
+        """A decoder of no table that reports what ends transactions."""
+        return self.dialect.decoder(lambda _map, _position: None, (), self.settings, ends=True)
+
     def open_log(self, at: LogProgress) -> LogConnection:
         """The task's own log connection."""
         lock = None if writes_watermarks(self.settings) else f"dblog-{uuid.uuid4().hex}"

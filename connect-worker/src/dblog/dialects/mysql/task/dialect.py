@@ -58,8 +58,12 @@ class BinlogDialect:
         settings: Settings,
         *,
         transactions: bool = False,
+        ends: bool = False,
     ) -> LogDecoder:
-        """A log decoder that has not been started; rows of ``own`` (watermarks, signals) pass through. ``transactions``: it counts and shows them."""
+        """A log decoder that has not been started; rows of ``own`` (watermarks, signals) pass through. ``transactions``: it counts and shows them.
+
+        ``ends``: it reports what ends transactions, for ``task/endings.py``.
+        """
         return LogDecoder(
             flavor=self.name,
             resolve=resolve,
@@ -70,6 +74,7 @@ class BinlogDialect:
             gives_partial=rereads(settings),
             gtid_included=gtid_filter(settings) if settings.boolean("gtid.source.filter.dml.events") else None,
             transactions=transactions,
+            ends=ends,
         )
 
     def charsets(self, session: Session) -> Charsets:

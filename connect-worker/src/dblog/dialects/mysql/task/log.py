@@ -22,7 +22,7 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.binlog import events
-from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset, RowsParked
+from dblog.dialects.mysql.binlog.items import LOOK_AHEAD, IgnoredForNow, LogEvent, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.binlog.signal_rows import signal_rows
@@ -30,6 +30,7 @@ from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.catalog.information_schema import read_table
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import rereads
+from dblog.dialects.mysql.task.endings import Endings
 from dblog.dialects.mysql.task.lookahead import LogBytes
 from dblog.dialects.mysql.task.prepared import Ended, Prepared
 from dblog.dialects.mysql.task.reread import Reread, counted
@@ -55,6 +56,12 @@ class BinlogLog:
         self._context = context
         self._prepared: Prepared | None = None
         self._reread = None if not rereads(connections.settings) else self._new_reread()
+        self._endings = Endings(
+            open_log=connections.open_second_log,
+            new_decoder=connections.ends_decoder,
+            end_of_log=self._ended,
+            stopped=context.stopped.is_set,
+        )
 
     def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> BinlogReader:
         """Read on from ``at``."""
@@ -87,8 +94,12 @@ class BinlogLog:
             reread=self._reread,
             includes=self._context.includes,
             signal_tables=self._connections.signal_tables,
-            ended=lambda code, body, where: end_of_log(code, body, self._connections.session.settings, where),
+            endings=self._endings,
+            ended=self._ended,
         )
+
+    def _ended(self, code: int, body: bytes, where: str) -> Exception:
+        return end_of_log(code, body, self._connections.session.settings, where)
 
     def _encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | RowsParked | None:
         return self._resolve(table_map, schema_position(epoch=epoch, at=position), position)
@@ -143,6 +154,7 @@ class BinlogReader:
         reread: Reread | None,
         includes: Callable[[TableId], bool],
         signal_tables: frozenset[TableId],
+        endings: Endings,
         ended: Callable[[int, bytes, str], Exception],
     ) -> None:
         self._signal_tables = signal_tables
@@ -153,6 +165,7 @@ class BinlogReader:
         self._prepared = prepared
         self._reread = reread
         self._includes = includes
+        self._endings = endings
         self._ended = ended
         self._received = b""
         self._resumes = True
@@ -279,6 +292,8 @@ class BinlogReader:
             case events.EventType.XA_PREPARE:
                 yield from self._xa_ended(self._prepared.prepare(event.body), where)
                 yield self._held()
+            case code if code == LOOK_AHEAD:
+                self._decoder.told(self._endings.undone(event.position))
             case code if code < 0:
                 raise self._ended(code, event.body, where)
             case code if code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from dblog.core.changes import Change, DropDatabase, TruncateTable, Unknown, tables_of
 from dblog.core.timeline import Position
 from dblog.dialects.mysql.binlog import events
-from dblog.dialects.mysql.binlog.items import LogEvent, LogOffset
+from dblog.dialects.mysql.binlog.items import LOOK_AHEAD, LogEvent, LogOffset
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, sequence_of
 from dblog.errors import TransientError
 from dblog.model import TableId
@@ -77,7 +77,9 @@ class LookAhead:
                     items += decoder.feed(b"")
                 items += decoder.flush()
                 for item in items:
-                    if isinstance(item, LogEvent) and self._is_touch(item, table, position):
+                    if isinstance(item, LogEvent) and item.type_code == LOOK_AHEAD:
+                        decoder.told(())  # rows, which nobody looks at here
+                    elif isinstance(item, LogEvent) and self._is_touch(item, table, position):
                         return True
                     if sequence_of(epoch=self._epoch, file=item.position.file, pos=item.position.pos) >= end:
                         return False

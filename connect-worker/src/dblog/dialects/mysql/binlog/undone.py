@@ -1,0 +1,102 @@
+"""Which rows of a transaction its own log takes back, found before one of them is given out.
+
+A server may log rows that do not stay: MariaDB writes a transaction that ends in ROLLBACK, or that
+goes back to a savepoint, as it was where it cannot cut its cache (a temporary table was made or
+dropped in it, or a table without transactions was written). Nothing at the transaction's begin
+shows it. So the decoders look for the end before they handle the first row. Rules:
+
+- ROLLBACK takes back every row of the transaction, ROLLBACK TO those since the savepoint was set.
+- Rows of tables without transactions are not among them: the server logs these before it, as a
+  transaction of their own.
+- Statements stay: DROP TABLE in a transaction that ends in ROLLBACK has dropped the table.
+- A transaction without an end, cut by another file, took place nowhere: the server crashed while
+  it wrote it.
+
+Rule sources: MariaDB sql/log.cc (``binlog_rollback``, ``binlog_savepoint_rollback``), sql/slave.cc
+("Rolling back unfinished transaction").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+UNDONE_MAX = 100_000
+"""Savepoints that a transaction may have open, and parts that it may take back. # I6"""
+_END = 1 << 62
+"""A position behind every other."""
+
+
+class Undone:
+    """The parts of one transaction that are taken back; ``begin`` is where it begins in its file."""
+
+    def __init__(self, begin: int, parts: Sequence[tuple[int, int]] = ()) -> None:
+        self._begin = begin
+        self._savepoints: dict[str, int] = {}
+        self.parts = list(parts)
+        """(from, to) of positions where events begin, disjoint and rising."""
+        self._at = 0
+
+    def statement(self, text: bytes, start: int) -> bool:
+        """Take the transaction's next statement, which begins at ``start``; return whether it ends the transaction.
+
+        ValueError for a savepoint that was not set, and for too many of them.
+        """
+        word = text[:40].upper().strip()
+        if word == b"COMMIT" or word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
+            return True
+        if word == b"ROLLBACK":
+            self.parts = [(self._begin, start)]
+            return True
+        if word.startswith(b"SAVEPOINT "):
+            self._set(_name(text.strip()[10:]), start)
+        elif word.startswith(b"ROLLBACK TO "):
+            name = text.strip()[12:]
+            self._back_to(_name(name[10:] if name[:10].upper() == b"SAVEPOINT " else name), start)
+        elif word.startswith(b"RELEASE SAVEPOINT "):
+            self._release(_name(text.strip()[18:]))
+        return False
+
+    def cut(self) -> None:
+        """The transaction has no end."""
+        self.parts = [(self._begin, _END)]
+
+    def covers(self, start: int) -> bool:
+        """Return whether the rows event that begins at ``start`` is taken back. Asked with positions that do not fall."""
+        parts, at = self.parts, self._at
+        while at < len(parts) and parts[at][1] <= start:
+            at += 1
+        self._at = at
+        return at < len(parts) and parts[at][0] <= start
+
+    def _set(self, name: str, start: int) -> None:
+        self._savepoints.pop(name, None)  # one of the same name is replaced
+        if len(self._savepoints) >= UNDONE_MAX:
+            message = f"more than {UNDONE_MAX} savepoints in one transaction"
+            raise ValueError(message)
+        self._savepoints[name] = start
+
+    def _back_to(self, name: str, end: int) -> None:
+        if name not in self._savepoints:
+            message = "a ROLLBACK TO a savepoint that its transaction has not set"
+            raise ValueError(message)
+        begin = self._savepoints[name]
+        while next(reversed(self._savepoints)) != name:
+            self._savepoints.popitem()
+        while self.parts and self.parts[-1][1] >= begin:
+            begin = min(begin, self.parts.pop()[0])
+        if len(self.parts) >= UNDONE_MAX:
+            message = f"more than {UNDONE_MAX} parts that one transaction takes back"
+            raise ValueError(message)
+        self.parts.append((begin, end))
+
+    def _release(self, name: str) -> None:
+        while name in self._savepoints:
+            self._savepoints.popitem()
+
+
+def _name(text: bytes) -> str:
+    """A savepoint's name as the server compares it: without regard to case."""
+    text = text.strip()
+    if text[:1] == b"`" and text[-1:] == b"`":
+        text = text[1:-1].replace(b"``", b"`")
+    return text.decode("utf-8", "replace").casefold()

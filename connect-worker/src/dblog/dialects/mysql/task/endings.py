@@ -1,0 +1,90 @@
+"""How does a transaction end that is too long to wait for in memory? Asked before its first row is given out.
+
+A second log connection reads it from its begin, rows undecoded, and notes which parts of it are
+taken back (``binlog/undone.py``). Only transactions of more than LOOK_AHEAD_BYTES_MAX are read
+twice, and only where the server may take rows back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dblog.dialects.mysql.binlog import events
+from dblog.dialects.mysql.binlog.event_types import EventType
+from dblog.dialects.mysql.binlog.items import LogEvent, LogOffset
+from dblog.dialects.mysql.binlog.undone import Undone
+from dblog.dialects.mysql.task.lookahead import SILENCE_MAX_S, LogBytes
+from dblog.errors import DefiniteError, TransientError
+
+_ENDS = frozenset({EventType.XID, EventType.XA_PREPARE})
+
+
+class Endings:
+    """``open_log`` connects at file and position with a server id of its own; ``new_decoder`` decodes no table and reports what ends transactions."""
+
+    def __init__(
+        self,
+        *,
+        open_log: Callable[[str, int], LogBytes],
+        new_decoder: Callable[[], Any],
+        end_of_log: Callable[[int, bytes, str], Exception],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._open_log = open_log
+        self._new_decoder = new_decoder
+        self._end_of_log = end_of_log
+        self._stopped = stopped
+        self._last: tuple[tuple[str, int], Sequence[tuple[int, int]]] | None = None
+
+    def undone(self, begin: LogOffset) -> Sequence[tuple[int, int]]:
+        """Return the parts of the transaction that begins at ``begin.pos`` whose rows are taken back.
+
+        The last answer is kept: the server may end the task's log connection while it waits for this one, and the next
+        connection asks again.
+        """
+        at = begin.file, begin.pos
+        if self._last is None or self._last[0] != at:
+            self._last = at, self._read(*at)
+        return self._last[1]
+
+    def _read(self, file: str, pos: int) -> Sequence[tuple[int, int]]:
+        connection = self._open_log(file, pos)
+        try:
+            decoder = self._new_decoder()
+            decoder.start(file, pos, now_us=lambda: 0)
+            undone = Undone(pos)
+            heard_s = time.monotonic()
+            while True:
+                data = connection.recv(0.2)
+                items = decoder.feed(data) if data else []
+                while True:
+                    if any(isinstance(item, LogEvent) and self._ends(item, undone, file, pos) for item in items):
+                        return undone.parts
+                    if not decoder.held:
+                        break
+                    items = decoder.feed(b"")
+                if data:
+                    heard_s = time.monotonic()
+                if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
+                    message = f"the transaction that begins at {file}:{pos} did not come to its end"
+                    raise TransientError(message)
+        finally:
+            connection.close()
+
+    def _ends(self, event: LogEvent, undone: Undone, file: str, pos: int) -> bool:
+        if event.type_code < 0:
+            raise self._end_of_log(event.type_code, event.body, f"{file}:{pos}")
+        if event.file != file:
+            undone.cut()
+            return True
+        if event.type_code in _ENDS:
+            return True
+        if event.type_code != EventType.QUERY:
+            return False
+        try:
+            return undone.statement(events.read_query(event.body).text, event.start_pos)
+        except ValueError as error:
+            message = f"the log at {file}:{event.start_pos} holds {error}; check it with mysqlbinlog, and reset the connector's offsets"
+            raise DefiniteError(message) from error
