@@ -255,13 +255,14 @@ def test_a_prepared_transaction_that_is_rolled_back_stops_the_task_unless_config
     follower.until_equal("t")
 
     xa(follower, unique(), "ROLLBACK", "INSERT INTO t VALUES (2)")
-    with pytest.raises(DefiniteError, match=rf"XA ROLLBACK at .* touches {follower.database}\.t: .*dump the tables again"):
+    with pytest.raises(DefiniteError, match=rf"XA ROLLBACK at .* touches {follower.database}\.t: .*dblog dumps start .* --mode repair"):
         follower.until(lambda: False)
 
     follower.config["event.processing.failure.handling.mode"] = "warn"
     follower.restart()
     follower.sql("INSERT INTO t VALUES (3)")
     follower.until(lambda: len(follower.rows["t"]) == 3)
+    assert any("XA ROLLBACK" in text and "--mode repair" in text for text in follower.warnings.texts())
 
 
 def test_a_dump_is_right_although_a_prepared_transaction_was_open_when_it_began(source: Database, followers: list[Follower]) -> None:

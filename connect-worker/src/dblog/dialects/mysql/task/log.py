@@ -40,10 +40,13 @@ from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
 from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
 HELD = "an XA transaction that changed it is prepared (XA RECOVER names it); it is dumped once that has ended by XA COMMIT or XA ROLLBACK"
+TAKEN_BACK = "XA ROLLBACK of rows that were sent"
+"""Key of the standing warning, with the place."""
 
 
 class BinlogLog:
@@ -95,6 +98,7 @@ class BinlogLog:
             includes=self._context.includes,
             signal_tables=self._connections.signal_tables,
             endings=self._endings,
+            warnings=self._connections.warnings,
             ended=self._ended,
         )
 
@@ -155,6 +159,7 @@ class BinlogReader:
         includes: Callable[[TableId], bool],
         signal_tables: frozenset[TableId],
         endings: Endings,
+        warnings: StandingWarnings,
         ended: Callable[[int, bytes, str], Exception],
     ) -> None:
         self._signal_tables = signal_tables
@@ -166,6 +171,7 @@ class BinlogReader:
         self._reread = reread
         self._includes = includes
         self._endings = endings
+        self._warnings = warnings
         self._ended = ended
         self._received = b""
         self._resumes = True
@@ -385,6 +391,7 @@ class BinlogReader:
                 self.forget_tables()  # so that each table map of the transaction is looked up
         except DefiniteError as e:
             yield Unusable(error=e)
+            self._warnings.raise_warning(f"{TAKEN_BACK} {where}", str(e))  # it goes on
             ended = Ended()
         if ended is None:
             return False

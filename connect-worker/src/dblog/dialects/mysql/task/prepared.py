@@ -155,7 +155,8 @@ class Prepared:
             what = "of a transaction that was prepared before the connector began to read" if known is None else _named(known.tables)
             message = (
                 f"the log holds an XA ROLLBACK at {where} {what}: rows that it had prepared are in the topics already, and are not in "
-                "the database; dump the tables again (reset the connector's offsets), or set event.processing.failure.handling.mode=warn to go on"
+                "the database; set event.processing.failure.handling.mode=warn to go on, then dump the tables again with the mode repair, which takes such "
+                "rows away: dblog dumps start CONNECTOR TABLE --mode repair"
             )
             raise DefiniteError(message)
         return Ended()
