@@ -129,16 +129,26 @@ class BatchWriter:
         """Every Delta table that the job writes, by its name (``Settings.paths``)."""
         return self._settings.paths(list(self._control.state.table_ids))
 
+    def checked(self) -> dict[str, int]:
+        """Return up to which version the commits of each table of the lake were checked, by its name."""
+        return {self._settings.table_name(topic): version for topic, (_, version) in list(self._control.state.history_checked.items())}
+
     def check_histories(self) -> None:
         """Record up to which version every table's commits were checked. What is wrong with a table is reported when it is written."""
-        notes: list[Note] = []
-        for topic in list(self._control.state.table_ids):
-            with suppress(DefiniteError):
-                checked = self._applier.check_history(topic, self._control.log_ends(topic))
-                if checked is not None:
-                    notes.append(HistoryChecked(topic, *checked))
+        topics = list(self._control.state.table_ids)
+        with ThreadPoolExecutor(max_workers=self._settings["merge.threads"], thread_name_prefix="dblog-history") as pool:
+            notes: list[Note] = [note for note in pool.map(self._history_checked, topics) if note is not None]
         if notes:
             self._control.record(notes, "recorded", at_once=True)
+
+    def _history_checked(self, topic: str) -> HistoryChecked | None:
+        """Return the note about a table's commits, None where there is nothing new in them."""
+        known = self._control.log_ends(topic)
+        with suppress(DefiniteError):
+            checked = self._applier.check_history(topic, known)
+            if checked is not None and checked != (known.table_id, known.version):
+                return HistoryChecked(topic, *checked)
+        return None
 
     def close(self, *, wait_s: float = _STOP_WAIT_S) -> None:
         """Record what is not written yet, and end the threads; a merge that runs is broken off after ``wait_s``. What has landed stays for the next start."""

@@ -355,13 +355,13 @@ def committed_ms(session: SparkSession, path: str, version: int) -> int | None:
     return int(store.getFileStatus(commit).getModificationTime()) if store.exists(commit) else None
 
 
-def look_at(session: SparkSession, target: Target, known: int | None) -> tuple[int, bool]:
-    """The table's newest version, and whether somebody restored an older one since ``known``, so that ``target`` may be out of date; DefiniteError
+def look_at(session: SparkSession, name: str, path: str, known: int | None) -> tuple[int, bool]:
+    """The table's newest version, and whether somebody restored an older one since ``known``, so that what is known of it may be out of date; DefiniteError
     if rows of the sink went with it (``delta/restored.py``).
 
     ``known`` None: nobody ever looked. Reads the first lines of each commit since then.
     """
-    log, snapshot = newest(session, target.path)
+    log, snapshot = newest(session, path)
     now = int(snapshot.version())
     checked = snapshot.metadata().configuration().get(_LOOKED)
     known = known if known is None or not checked.isDefined() else max(known, int(checked.get()))
@@ -374,8 +374,8 @@ def look_at(session: SparkSession, target: Target, known: int | None) -> tuple[i
         commit = _commit_of(session, log, version)
         if not commit.getFileSystem(hadoop).exists(commit):
             msg = (
-                f"{target.name}: the log of {target.path} has no version {version} any more, so whether somebody restored an older version is unknown; if "
-                f"nobody did: ALTER TABLE delta.`{target.path}` SET TBLPROPERTIES ('{_LOOKED}' = '{now}'), and start the sink again or resume the "
+                f"{name}: the log of {path} has no version {version} any more, so whether somebody restored an older version is unknown; if "
+                f"nobody did: ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{_LOOKED}' = '{now}'), and start the sink again or resume the "
                 "table; else move it away and dump it again"
             )
             raise DefiniteError(msg)
@@ -390,12 +390,12 @@ def look_at(session: SparkSession, target: Target, known: int | None) -> tuple[i
     if found is None:
         return now, first is not None
     undo = (
-        f"undo that (RESTORE TABLE delta.`{target.path}` TO VERSION AS OF {found.whole}) and start the sink again or resume the table, or move the table away"
+        f"undo that (RESTORE TABLE delta.`{path}` TO VERSION AS OF {found.whole}) and start the sink again or resume the table, or move the table away"
         if found.whole is not None
         else "the sink has written since, so undoing it would lose that: move the table away"
     )
     msg = (
-        f"{target.name}: version {found.version} of {target.path} is a RESTORE, which took rows away that the sink had written; it would never write them "
+        f"{name}: version {found.version} of {path} is a RESTORE, which took rows away that the sink had written; it would never write them "
         f"again, for the Delta log still shows them as written; {undo} and dump it again"
     )
     raise DefiniteError(msg)

@@ -352,10 +352,12 @@ class Applier:
             return targets.recorded_in(session, spec.path)[0] == topic and written(session, spec.path, txn) == txn.version
 
     def check_history(self, topic: str, known: LogEnds) -> tuple[str, int] | None:
-        """Check the commits to the topic's table now; its id and up to which version, None where there is no table. DefiniteError after a RESTORE."""
+        """Check the commits to the topic's table now, without opening it; return its id and up to which version, None where there is no table of the sink.
+
+        DefiniteError after a RESTORE.
+        """
         with self._pool.borrow() as session:
-            opened = self.found(topic, session)
-            return None if opened is None else self.tables.check(topic, opened.target, known, session)
+            return self.tables.check_unopened(self._spec(topic), known, session)
 
     # -- parts ----------------------------------------------------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ class OpenTables:
         table_id, version = self._checked.get(topic, (known.table_id, known.version))
         if version is None and replayed:
             return False
-        checked, restored = targets.look_at(session, target, version if table_id == target.id else None)
+        checked, restored = targets.look_at(session, target.name, target.path, version if table_id == target.id else None)
         self._checked[topic] = (target.id, checked)
         if restored:
             self.forget(topic)
@@ -179,6 +179,18 @@ class OpenTables:
         """Check the commits now; the table's id and the version. Raises what ``restored`` raises."""
         self.restored(topic, target, known, session)
         return self._checked[topic]
+
+    def check_unopened(self, spec: TableSpec, known: LogEnds, session: SparkSession) -> tuple[str, int] | None:
+        """Check the commits of a table that need not be open: its log alone is read, no rows and no statistics. None where the table is not the sink's.
+
+        Of a table of which nothing was checked before there is nothing to compare with: it is checked when it is opened.
+        """
+        found = targets.identity(session, spec.path)
+        if found is None or found != known.table_id:
+            return None
+        checked, _ = targets.look_at(session, spec.name, spec.path, self._checked.get(spec.topic, (found, known.version))[1])
+        self._checked[spec.topic] = (found, checked)
+        return found, checked
 
     # -- upkeep ---------------------------------------------------------------------------------------------------------------------------
 
