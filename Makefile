@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -51,6 +51,7 @@ help:
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
 	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, ARGS="--shrink 0"'
 	@echo '  make chaos-sink [RUNS=10]          kinds of topics, strangers who write to the tables and kills by seed, against a model; SEED= as you like'
+	@echo '  make sink-month [DAYS=30 EVERY=5]  a month of commits to a control table and to a hot table: what a look at their Delta logs lists, by count'
 	@echo '  make sim [SEEDS=100000 SEED=]      schedules of core and readers by seed, without threads or time, against the invariants; SEED= shows one'
 	@echo '  make sim-mutations [MUTATION=text] protections of core and readers taken away one by one: each must make a schedule fail'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
@@ -156,6 +157,10 @@ sink-campaign: setup
 # Half a minute a seed; the tests run a few of them: see tests/sink/chaos.py.
 chaos-sink: setup
 	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/chaos.py --runs $(RUNS) $(if $(SEED),--seed $(SEED))
+
+# A quarter of an hour; the tests run two days with a commit a minute: see tests/sink/long_run.py.
+sink-month: setup
+	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/long_run.py --days $(or $(DAYS),30) --every $(or $(EVERY),5)
 
 # Minutes, not part of the tests, which run one short seed on each server: see tests/chaos/README.md.
 SECONDS_OF_CHAOS := $(if $(filter-out environment default undefined,$(origin SECONDS)),$(SECONDS),30)

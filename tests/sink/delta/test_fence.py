@@ -9,11 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dblog_sink.delta import target as targets
 from dblog_sink.delta.fence import Fence
+from dblog_sink.delta.file_skipping import newest
+from dblog_sink.delta.log_cleanup import has_next
 from dblog_sink.delta.merge import Txn, append
 from dblog_sink.delta.transaction import begun
 from dblog_sink.delta.upsert import inserted
 from dblog_sink.state.crash_points import nothing
+from dblog_sink.state.new_table import new_table
 from delta.tables import DeltaTable
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
@@ -255,3 +259,47 @@ def test_a_running_job_stops_when_another_sink_has_taken_over_and_merges_nothing
     assert "another sink has taken the state" in job.lines("failed")[-1]["reason"]
     assert job.rows(items) == [(1, "a")]
     assert heir.lost is None
+
+
+def test_a_look_without_a_listing_finds_a_commit_of_another_driver_and_a_table_that_was_taken_away(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    new_table(spark, str(path)).addColumn("n", "INT").execute()
+    log, snapshot = newest(spark, str(path))
+    version = int(snapshot.version())
+    commits = [path / "_delta_log" / f"{version + n:020}.json" for n in range(3)]
+    assert not has_next(spark, log, version)
+
+    commits[1].write_bytes(commits[0].read_bytes())
+    assert has_next(spark, log, version)
+
+    # A sink that slept for so long that all it knew was cleaned away from the beginning of the log on.
+    commits[2].write_bytes(commits[0].read_bytes())
+    for one in commits[:2]:
+        one.unlink()
+    assert has_next(spark, log, version)
+
+
+def test_a_start_that_claims_its_tables_looks_at_their_commits_without_opening_them(
+    sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink.batch(*first(items))
+    sink.restarted()
+    heir = fence(sink, alone=False)
+    heir.claim(sink.writer.paths().values(), threads=2)
+
+    def opened(*_: object, **__: object) -> None:
+        msg = "a table was opened"
+        raise AssertionError(msg)
+
+    monkeypatch.setattr(targets, "open_target", opened)
+    sink.writer.check_histories()
+
+    assert sink.writer.checked() == {"shop.items": versions(sink)["shop/items"]}
+    before = versions(sink)
+    sink.writer.check_histories()
+    assert versions(sink) == before, "nothing new, and nothing to record"
+    DeltaTable.forPath(sink.spark, sink.path(items)).restoreToVersion(0)
+    sink.writer.check_histories()
+    assert sink.writer.checked()["shop.items"] < versions(sink)["shop/items"], "what is wrong with a table is reported when it is written"

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from dblog_sink.config.log_retention import FILES_H, LOG_LONGER_H, OWN_LOG_H, is_own_hot
 from dblog_sink.config.options import Option, address, number, one_of, pattern, text, truth, whole
 from dblog_sink.config.policy import Policy
 from dblog_sink.config.tables import PREFIX, TABLE_OPTIONS, TableRule, TableSpec, rules, spec
@@ -391,6 +392,15 @@ class Settings:
         """How long the tables' old versions can be read: an hour more than a snapshot, which is read a while after its versions are known."""
         keep_h: float = self.values["vacuum.keep.h"]
         return max(keep_h, self.values["manifest.keep.h"] + 1.0) if self.snapshots else keep_h
+
+    @property
+    def log_h(self) -> float:
+        """Hours that the log of a table is kept whose old versions somebody may read."""
+        return max(self.table_keep_h + LOG_LONGER_H, FILES_H)
+
+    def log_h_of(self, name: str) -> float:
+        """Return the hours that the log of a table is kept, by its name in ``paths``."""
+        return OWN_LOG_H if is_own_hot(name) else self.log_h
 
     def table(self, topic: str) -> TableSpec | None:
         """The settings of the table whose records the topic holds; None if its name does not match topics.name."""

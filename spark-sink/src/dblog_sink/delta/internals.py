@@ -29,6 +29,8 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
         "unsafeVolatileSnapshot()",
         "update(boolean,Option,Option)",
         "createDataFrame(SnapshotDescriptor,Seq,boolean,Option)",
+        "deltaRetentionMillis(Metadata)",
+        "cleanUpExpiredLogs(Snapshot,Option,Option,Value)",
     ),
     f"{_DELTA}.Snapshot": ("version()", "timestamp()", "transactions()", "metadata()", "filesForScan(Seq,boolean)"),
     f"{_DELTA}.OptimisticTransaction": ("metadata()", "snapshot()", "deltaLog()", "commit(Seq,Operation)"),

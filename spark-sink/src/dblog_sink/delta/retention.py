@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 
+from dblog_sink.config.log_retention import LOG_LONGER_H as LOG_LONGER_H  # noqa: PLC0414  part of this module's rule
+
 REST_MAX_H = 24.0
 """A version that is older is committed again before a snapshot names it, and a snapshot that is older is published again."""
-LOG_LONGER_H = 24
-"""The log is kept a while longer than the files that it names."""
 
 
 def rests(age_h: float) -> bool:

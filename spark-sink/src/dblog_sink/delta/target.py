@@ -215,8 +215,10 @@ def recorded_in(session: SparkSession, path: str) -> tuple[str | None, str | Non
     return properties.get(TOPIC), properties.get(_RECORDS)
 
 
-def create(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], columns: Columns, kind: str, newest: int) -> Target:
-    """A new, empty table in the mode that is configured, or that its key allows."""
+def create(
+    session: SparkSession, *, spec: TableSpec, keys: Sequence[str], columns: Columns, kind: str, newest: int, log_h: float
+) -> Target:
+    """A new, empty table in the mode that is configured, or that its key allows. ``log_h``: hours of log that it keeps."""
     mode = _MODES[spec.mode] if spec.mode != "auto" else (MIRROR if keys else APPEND)
     if mode != APPEND and not keys:
         msg = (
@@ -240,7 +242,7 @@ def create(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], colum
         name=spec.name, path=spec.path, mode=mode, key_names=key_names, columns=columns, rows=0, kind=kind, newest=newest, soft=soft
     )
     builder = (
-        new_table(session, spec.path)
+        new_table(session, spec.path, log_h=log_h)
         .addColumns(t.StructType([t.StructField(column, one) for column, one in fields]))
         .property(_MODE, mode)
         .property(TOPIC, spec.topic)

@@ -79,7 +79,10 @@ def built(
         reached=reached,
     )
     quarantine = Quarantine(
-        f"{settings.state_path}/quarantine", rows_max=settings["quarantine.rows.max"], fraction_max=settings["quarantine.fraction.max"]
+        f"{settings.state_path}/quarantine",
+        rows_max=settings["quarantine.rows.max"],
+        fraction_max=settings["quarantine.fraction.max"],
+        log_h=settings.log_h,
     )
     applier = Applier(
         settings=settings,
@@ -175,7 +178,7 @@ def _publisher(
         own,
         parts,
         by_batches=by_batches,
-        manifest=Manifest(own, settings.state_path, keep_h=settings["manifest.keep.h"]),
+        manifest=Manifest(own, settings.state_path, keep_h=settings["manifest.keep.h"], log_h=settings.log_h),
         offsets=offsets,
         dumps_incomplete=arrivals.dumps_incomplete,
         dumped_since=arrivals.dumped_since,

@@ -19,11 +19,13 @@ from pyspark.sql.streaming import StreamingQuery
 from dblog_sink import __version__
 from dblog_sink.batches.failures import pause_s
 from dblog_sink.config.job_options import Settings
+from dblog_sink.config.log_retention import LOG_LONGER_H, is_own_hot
 from dblog_sink.delta import target as targets
 from dblog_sink.delta.fence import Fence
 from dblog_sink.delta.session import another
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.job.build import built
+from dblog_sink.job.log_cleanup import LogCleanup, follow_own_logs
 from dblog_sink.job.losses import CheckpointOffsets
 from dblog_sink.job.messages import error_class, one_line, with_trace
 from dblog_sink.job.obey import CommandFolder
@@ -99,11 +101,14 @@ class Runner:
         self._writer, self._scheduler = pipeline.writer, pipeline.scheduler
         if fence is not None and fence.claims:  # the claim is a commit in every known table, also in those that rest
             self._writer.check_histories()
+        follow_own_logs(another(session), settings)
         self._vacuum = self._vacuum_of(session)
         self._commands = CommandFolder(session, settings, pipeline, self._vacuum, self._lost)
 
     def _vacuum_of(self, session: SparkSession) -> Vacuum:
-        manifest = Manifest(another(session), self._settings.state_path, keep_h=self._settings["manifest.keep.h"])
+        manifest = Manifest(
+            another(session), self._settings.state_path, keep_h=self._settings["manifest.keep.h"], log_h=self._settings.log_h
+        )
         return Vacuum(
             another(session),
             paths=self._writer.paths,
@@ -114,8 +119,20 @@ class Runner:
             keep_h=partial(files_keep_h, another(session), self._settings, manifest),
             share_max=self._settings["vacuum.share.max"],
             expire=manifest.expire if self._settings.snapshots else lambda: None,
-            check=lambda: None if self._fence is None else self._fence.check(),
+            logs=LogCleanup(
+                another(session),
+                keep_h=partial(logs_keep_h, another(session), self._settings, manifest),
+                checked=self._writer.checked,
+                control=self._parts.control,
+                check=self._check,
+                stopping=self._stopping.is_set,
+            ),
+            check=self._check,
         )
+
+    def _check(self) -> None:
+        if self._fence is not None:
+            self._fence.check()
 
     def _compact(self, topic: str) -> None:
         with self._parts.book.alone(topic):
@@ -361,6 +378,13 @@ def files_keep_h(session: SparkSession, settings: Settings, manifest: Manifest, 
     oldest = manifest.oldest(path)
     next_ms = None if oldest is None else targets.committed_ms(session, path, oldest + 1)
     return keep_h if next_ms is None else max(keep_h, time.time() / 3600.0 - next_ms / 3_600_000.0 + 1.0)
+
+
+def logs_keep_h(session: SparkSession, settings: Settings, manifest: Manifest, name: str, path: str) -> float:
+    """Return how long the log of a table is kept: as configured, and a day longer than the files that a snapshot in the manifest needs."""
+    if is_own_hot(name):
+        return settings.log_h_of(name)
+    return max(settings.log_h, files_keep_h(session, settings, manifest, path) + LOG_LONGER_H)
 
 
 def _newest_report(query: StreamingQuery) -> Mapping[str, Any] | None:

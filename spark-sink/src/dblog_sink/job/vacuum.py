@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
+from dblog_sink.job.log_cleanup import LogCleanup
 from dblog_sink.observe.progress import Progress
 from dblog_sink.schema.types import quote
 from dblog_sink.state.control_table import ControlTable
@@ -39,7 +40,8 @@ class Vacuum:
     """The thread. ``paths`` gives the Delta tables there are, by name; ``compact`` compacts a topic's table. ``interval_h`` 0: only what is asked for.
 
     ``keep_h``: how long files are kept, by a table's path; ``expire`` drops snapshots that name versions, before any files are deleted;
-    ``check`` raises where another sink may be at work; ``look_every_s``: the least rest after a table or a look.
+    ``check`` raises where another sink may be at work; ``logs`` cleans the tables' Delta logs; ``look_every_s``: the least rest after a
+    table or a look.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Vacuum:
         keep_h: Callable[[str], float],
         share_max: float,
         expire: Callable[[], None] = lambda: None,
+        logs: LogCleanup | None = None,
         check: Callable[[], None] = lambda: None,
         now_s: Callable[[], float] = time.time,
         look_every_s: float = LOOK_EVERY_S,
@@ -67,6 +70,7 @@ class Vacuum:
         self._keep_h = keep_h
         self._share_max = share_max
         self._expire = expire
+        self._logs = logs
         self._check = check
         self._now_s = now_s
         self._look_every_s = look_every_s
@@ -101,6 +105,8 @@ class Vacuum:
             for one in (name, f"_dblog/tombstones/{name}"):
                 if one in paths:
                     self._clean(one, paths[one])
+        if self._logs is not None:
+            self._logs.look(paths, waits=lambda: bool(self._asked))
         if self._interval_s <= 0:
             return self._look_every_s
         if fresh := [name for name in paths if name not in self._control.state.vacuumed_s]:

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.config.job_options import Settings, listed
+from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
 from dblog_sink.delta.merge import Txn
 from dblog_sink.kafka.source import reads
 from dblog_sink.observe.progress import Progress
@@ -490,6 +491,7 @@ class Arrivals:
         rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_SCHEMA))).alias("one")).select("one.*")
         rows = rows.withColumn("at", F.current_timestamp())
         writer = (rows if columns is None else rows.select(*columns)).coalesce(1).write.format("delta").mode("append")
+        writer = writer.options(**log_properties(OWN_LOG_H))
         if txn is not None:
             writer = writer.option("txnAppId", txn.app_id).option("txnVersion", txn.version)
         writer.save(self.path)

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.config.job_options import Settings
+from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
 from dblog_sink.delta.merge import Txn
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import Marker, ReadTo
@@ -71,6 +72,7 @@ class Verifications:
         self.path, self._verdicts_path = fingerprints_path(settings.state_path), verdicts_path(settings.state_path)
         self._progress = progress
         self._now_s = now_s
+        self._log_h = settings.log_h
         self._wait_s: float = settings["chunks.wait.s"]
         # Longer ago a delete may be forgotten that explains why a row is not there.
         self._keep_s = min(settings["chunks.keep.h"], settings["tombstones.keep.h"]) * 3600.0
@@ -90,6 +92,7 @@ class Verifications:
         joined = F.broadcast(rows.alias("facts")).join(markers.dropDuplicates(list(_MARKER)).alias("marks"), same, "inner")
         columns = [F.col(f"facts.{name}") for name, _ in _FACTS] + [F.col(f"marks.{name}") for name in MARKS]
         writer = joined.select(*columns, F.current_timestamp().alias("at")).write.format("delta").mode("append")
+        writer = writer.options(**log_properties(OWN_LOG_H))
         writer.option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(self.path)
         self._commits += 1
         now_s = self._now_s()
@@ -123,7 +126,8 @@ class Verifications:
         with self._turn:
             text = json.dumps([entry | verdict.facts | {"keys": list(verdict.keys), "last": last}])
             rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_VERDICT))).alias("one")).select("one.*")
-            rows.withColumn("at", F.current_timestamp()).coalesce(1).write.format("delta").mode("append").save(self._verdicts_path)
+            writer = rows.withColumn("at", F.current_timestamp()).coalesce(1).write.format("delta").mode("append")
+            writer.options(**log_properties(self._log_h)).save(self._verdicts_path)
             if self.whole.get(dump.key) == dump:
                 del self.whole[dump.key]
             if last:

@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
+from dblog_sink.config.log_retention import LOG_LONGER_H
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.lsn_positions import lsn_text
 from dblog_sink.state.new_table import new_table
@@ -306,10 +307,12 @@ def _at_time(time: datetime) -> Column:
 class Manifest:
     """The manifest of the job that writes it."""
 
-    def __init__(self, session: SparkSession, state_path: str, *, keep_h: float) -> None:
+    def __init__(self, session: SparkSession, state_path: str, *, keep_h: float, log_h: float | None = None) -> None:
+        """``log_h``: hours of log that the table keeps if this makes it; None: as long as snapshots, and a day more."""
         self._session = session
         self.path = path_of(state_path)
         self._keep_h = keep_h
+        self._log_h = keep_h + LOG_LONGER_H if log_h is None else log_h
         self.exists = DeltaTable.isDeltaTable(session, self.path)
 
     def last(self) -> tuple[int, str, dict[str, Entry]] | None:
@@ -377,7 +380,7 @@ class Manifest:
         if self.exists:
             return
         (
-            new_table(self._session, self.path)
+            new_table(self._session, self.path, log_h=self._log_h)
             .addColumns(_SCHEMA)
             .property("delta.checkpointInterval", "50")
             .property("delta.dataSkippingStatsColumns", "snapshot,seq1,seq2,source_ts,published_at,lsn")

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
+from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.decode import LogEnds
 from dblog_sink.records.source_epochs import recreated
@@ -121,7 +122,7 @@ class ControlTable:
         text = json.dumps([encoded(note) for note in notes], separators=(",", ":"))
         self._order += 1
         row = self._session.range(1).select(F.lit(self._order).alias("n"), F.current_timestamp().alias("at"), F.lit(text).alias("notes"))
-        row.coalesce(1).write.format("delta").mode(mode).save(self._path)
+        row.coalesce(1).write.format("delta").mode(mode).options(**log_properties(OWN_LOG_H)).save(self._path)
         self.exists = True
         return len(text)
 

@@ -15,14 +15,19 @@ from typing import Any
 from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.sql import SparkSession
 
+from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
+
 _LOG = "_delta_log"
 _COMMITTED = re.compile(r"\d{20}\..*|_last_checkpoint")
 
 
-def new_table(session: SparkSession, path: str) -> DeltaTableBuilder:
-    """The builder of the table at ``path``, which is made if there is none."""
+def new_table(session: SparkSession, path: str, *, log_h: float = OWN_LOG_H) -> DeltaTableBuilder:
+    """Return the builder of the table at ``path``, which is made if there is none. ``log_h``: hours of log that it keeps."""
     _drop_unfinished(session, path)
-    return DeltaTable.createIfNotExists(session).location(path)
+    builder = DeltaTable.createIfNotExists(session).location(path)
+    for name, value in log_properties(log_h).items():
+        builder = builder.property(name, value)
+    return builder
 
 
 def _drop_unfinished(session: SparkSession, path: str) -> None:

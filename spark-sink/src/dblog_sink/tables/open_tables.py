@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from dblog_sink.config.job_options import Settings
+from dblog_sink.config.log_retention import OWN_LOG_H
 from dblog_sink.config.tables import TableSpec
+from dblog_sink.delta import log_cleanup
 from dblog_sink.delta import target as targets
 from dblog_sink.delta import tombstones as tombstones_of
 from dblog_sink.delta.merge import is_conflict
@@ -104,7 +106,9 @@ class OpenTables:
                 key_fields=key_fields,
                 partial=_partial(known),
             )
-            target = targets.create(session, spec=spec, keys=keys, columns=plan.columns, kind=known.kind or spec.records, newest=newest)
+            kind = known.kind or spec.records
+            log_h = self._settings.log_h
+            target = targets.create(session, spec=spec, keys=keys, columns=plan.columns, kind=kind, newest=newest, log_h=log_h)
             self._reached("altered")
             lost = spec.topic in self._state.compacted_at
             if lost:
@@ -227,6 +231,13 @@ class OpenTables:
         target.commits = 0
         self._record([Compacted(topic, version)], False)
 
+    def _follow_log(self, spec: TableSpec, opened: OpenTable, session: SparkSession) -> None:
+        """Bring the retention of the tables' logs to the configuration, where they were made by an earlier version, or it has changed."""
+        log_cleanup.follow(session, spec.path, self._settings.log_h)
+        for positions in (opened.tombstones, opened.confirmed):
+            if positions is not None and positions.exists:
+                log_cleanup.follow(session, positions.path, OWN_LOG_H)
+
     def _keep(self, spec: TableSpec, target: Target, session: SparkSession) -> OpenTable:
         opened = OpenTable(target, None)
         if target.mode != targets.APPEND:
@@ -238,6 +249,7 @@ class OpenTables:
                     positions.evolved(session, spec.name, target.keys)
         self._open[spec.topic] = opened
         if not self._reading:
+            self._follow_log(spec, opened, session)
             version, _ = targets.version_of(session, target.path)
             target.commits = version - self._state.compacted_at.get(spec.topic, version + 1)
             if target.commits < 0:  # it is met for the first time, or was made again

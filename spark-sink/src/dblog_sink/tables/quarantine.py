@@ -36,10 +36,12 @@ none.
 class Quarantine:
     """The quarantine table of one pipeline. Appends of several tables take turns: the first one creates the table."""
 
-    def __init__(self, path: str, *, rows_max: int, fraction_max: float) -> None:
+    def __init__(self, path: str, *, rows_max: int, fraction_max: float, log_h: float | None = None) -> None:
+        """``log_h``: hours of log that the table keeps; None for a reader, which makes none."""
         self.path = path
         self._rows_max = rows_max
         self._fraction_max = fraction_max
+        self._log_h = log_h
         self._turn = threading.Lock()
 
     def keep(self, records: DataFrame, *, topic: str, txn: Txn, replayed: bool) -> None:
@@ -61,7 +63,7 @@ class Quarantine:
             if not replayed and DeltaTable.isDeltaTable(session, self.path):
                 stored = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
                 rows = rows.join(stored.select(*record), record, "left_anti").select(*COLUMNS)
-            append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"))
+            append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"), log_h=self._log_h)
 
     def oldest_ms(self, session: SparkSession, topic: str) -> int | None:
         """The time of the topic's oldest record here that may make a row, in milliseconds: Kafka's time, which a replay that keeps it again does not change.

@@ -1,0 +1,55 @@
+"""How long the Delta log of each of the job's tables is kept, as the tables' own properties. Pure.
+
+Delta keeps a log for 30 days. Most log stores list the whole log at each look, so a table that is committed to every few seconds gets slower day by day: after
+30 days its log has a million names. So a table whose old versions somebody may read keeps the log as long as its files, and a day more; the sink's own hot
+tables, of which only the newest version is ever read, keep hours.
+
+Delta would clean a log inside the commit that writes a checkpoint, all of a day at once, while the batch waits (MetadataCleanup). So that is off for these
+tables, and the job cleans them beside the writes (``job/log_cleanup.py``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+OWN_LOG_H = 6.0
+"""Hours of log of the sink's own hot tables: much longer than any transaction on them takes."""
+LOG_LONGER_H = 24
+"""The log is kept a while longer than the files that it names, at least until the next VACUUM has read it."""
+LOG_RETENTION, LOG_CLEANUP = "delta.logRetentionDuration", "delta.enableExpiredLogCleanup"
+SET_H = "dblog.log.kept.h"
+"""Property: the hours that the sink set. A table that keeps another time got it from its owner, or for snapshots."""
+FILE_RETENTION = "delta.deletedFileRetentionDuration"
+FILES_H = 168
+"""Delta's default of the hours that removed files are known. It refuses a log that is kept for less, so a shorter one shortens both."""
+_OWN_HOT = re.compile(r"_dblog/(landing|control|chunks|fingerprints|tombstones/.*|confirmed/.*)")
+
+
+def is_own_hot(name: str) -> bool:
+    """Return whether a table of ``Settings.paths`` is one of the sink's own of which nobody reads an old version."""
+    return _OWN_HOT.fullmatch(name) is not None
+
+
+def log_properties(log_h: float) -> Mapping[str, str]:
+    """Return the properties of a new table whose log is kept for these hours and cleaned by the job."""
+    hours = math.ceil(log_h)
+    return {**_retention(hours), LOG_CLEANUP: "false"}
+
+
+def log_changes(given: Mapping[str, str], log_h: float, *, kept_h: float, files_kept_h: float) -> Mapping[str, str]:
+    """Return the properties to set so that an existing table keeps its log for ``log_h``; none where it does.
+
+    ``given``: the table's properties; ``kept_h`` and ``files_kept_h``: hours that it keeps its log and its files now, as Delta reads the properties. A shorter
+    time is raised. A longer one is lowered only if it is Delta's default, or the one that the sink set: else it is the owner's, or snapshots need it.
+    """
+    hours = math.ceil(log_h if log_h < FILES_H and FILE_RETENTION not in given else max(log_h, files_kept_h))
+    ours = LOG_RETENTION not in given or given.get(SET_H) == str(round(kept_h))
+    wanted = {} if kept_h == hours or (kept_h > hours and not ours) else _retention(hours)
+    return wanted if LOG_CLEANUP in given else {**wanted, LOG_CLEANUP: "false"}
+
+
+def _retention(hours: int) -> dict[str, str]:
+    files = {FILE_RETENTION: f"interval {hours} hours"} if hours < FILES_H else {}
+    return {LOG_RETENTION: f"interval {hours} hours", SET_H: str(hours), **files}
