@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
@@ -35,6 +34,7 @@ from dblog_sink.delta.session import fit
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.kafka import source, trace_headers
 from dblog_sink.reconcile.arrivals import Arrivals
+from dblog_sink.records.small_frame import small_frame
 from dblog_sink.schema.wire_format import with_schema_ids
 from dblog_sink.state.notes import EXPIRED, ColumnsRenamed, CountedFromStart, HighWaterMark, HistoryChecked, KnownLate, Note
 from dblog_sink.tables.modes.work import Applied
@@ -328,7 +328,7 @@ class BatchWriter:
             for topic in asked:
                 if any(one == topic and mark.topic_id != self._ids[topic] for (one, _), mark in marks.items()):
                     self._control.topic_recreated(topic)
-        below = []
+        below: list[tuple[str, int, int]] = []
         for stats in profiled:
             for partition, first in stats.first.items():
                 mark = marks.get((stats.topic, partition))
@@ -338,10 +338,12 @@ class BatchWriter:
                     and first <= mark.offset
                     and self._has_same_target(stats.topic)
                 ):
-                    below.append((F.col("topic") == stats.topic) & (F.col("partition") == partition) & (F.col("offset") <= mark.offset))
+                    below.append((stats.topic, partition, mark.offset))
         if not below:
             return raw, profiled, 0
-        fresh = raw.where(~reduce(lambda a, b: a | b, below))
+        marked = small_frame(raw.sparkSession, ("topic", "partition", "marked"), below).alias("marked")
+        same = [F.col(f"given.{name}") == F.col(f"marked.{name}") for name in ("topic", "partition")]
+        fresh = raw.alias("given").join(F.broadcast(marked), [*same, F.col("given.offset") <= F.col("marked.marked")], "left_anti")
         left = self._wanted(fresh)
         resent = sum(stats.records for stats in profiled) - sum(stats.records for stats in left)
         log.info("%d records were applied before, by another checkpoint: left out", resent)

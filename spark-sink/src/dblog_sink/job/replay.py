@@ -20,6 +20,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from dblog_sink.batches.landing import looked_up
 from dblog_sink.batches.table_book import TableBook
 from dblog_sink.delta.merge import Txn
 from dblog_sink.job.commands import Command
@@ -103,9 +104,10 @@ def replay(
 
 def _former(source_logs: Mapping[str, Mapping[int, PartitionLogs]]) -> Column:
     """Whether a record is older than its topic, which was recreated and whose records come from more than one log."""
-    found = F.lit(False)
-    for topic, partitions in source_logs.items():
-        recreated_ms = max((logs.recreated_ms for logs in partitions.values()), default=0)
-        if recreated_ms and any(logs.epoch for logs in partitions.values()):
-            found |= (F.col("topic") == topic) & (F.unix_millis(F.least("timestamp", "at")) < recreated_ms)
-    return found
+    recreated_ms = {
+        topic: max(logs.recreated_ms for logs in partitions.values())
+        for topic, partitions in source_logs.items()
+        if any(logs.epoch for logs in partitions.values()) and any(logs.recreated_ms for logs in partitions.values())
+    }
+    # A map, and not a condition for each topic: of thousands Catalyst makes no plan.
+    return F.coalesce(F.unix_millis(F.least("timestamp", "at")) < looked_up(recreated_ms).cast("long"), F.lit(False))

@@ -23,6 +23,7 @@ from pyspark.sql import types as t
 
 from dblog_sink.records import lsn_positions
 from dblog_sink.records.lsn_positions import quoted_part
+from dblog_sink.records.small_frame import small_frame
 from dblog_sink.records.unavailable import is_unavailable
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.types import Columns, quote
@@ -39,6 +40,8 @@ PARTIAL = "_dblog_partial"
 """The record is a dumped row of some columns only (mode ``columns``): it has no values for the others, and none to be looked for in quarantine."""
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
 """Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
+_END = "_dblog_log_end"
+"""The log end of a record's partition, joined to it."""
 NULL = "n"
 """The operation of a null value that stands for a delete which may not be there any more; its time is Kafka's."""
 OPS = ("c", "r", "u", "d", "t")
@@ -100,9 +103,11 @@ def decoded(raw: DataFrame, decoding: Decoding) -> DataFrame:
     """
     values = {schema_id: f"v{n}" for n, schema_id in enumerate(decoding.envelopes)}
     keys = {schema_id: f"k{n}" for n, schema_id in enumerate(decoding.key_schemas)}
-    structs = raw.select(
+    ends = _has_ends(decoding)
+    structs = (_with_log_ends(raw, decoding) if ends else raw).select(
         "partition",
         "offset",
+        *([_END] if ends else []),
         *(["timestamp"] if decoding.nulls else []),
         "key_schema_id",
         "value_schema_id",
@@ -115,6 +120,18 @@ def decoded(raw: DataFrame, decoding: Decoding) -> DataFrame:
     if _with_before(decoding):
         structs = structs.withColumn("image", F.explode(F.expr(_images(values, decoding))))
     return structs.selectExpr(*_projection(decoding, values, keys))
+
+
+def _has_ends(decoding: Decoding) -> bool:
+    return bool(decoding.log_ends) and not decoding.topic_order
+
+
+def _with_log_ends(raw: DataFrame, decoding: Decoding) -> DataFrame:
+    """Give each record the log end of its partition, NULL where there is none."""
+    rows = [(partition, *end) for partition, end in sorted((decoding.log_ends or {}).items())]
+    ends = small_frame(raw.sparkSession, ("partition", "seq1", "seq2", "inserted"), rows)
+    ends = ends.select(F.col("partition").cast("int"), F.struct("seq1", "seq2", "inserted").alias(_END))
+    return raw.join(F.broadcast(ends), "partition", "left")
 
 
 def _with_before(decoding: Decoding) -> bool:
@@ -338,21 +355,19 @@ def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *,
     shared by the rows of a compressed transaction: only a record before the log end was. One derived from an LSN proves nothing, for a restart may
     lower it, nor does a dump row's position.
     """
-    if not decoding.log_ends or decoding.topic_order:
+    if not _has_ends(decoding):
         return "false"
     seq1, seq2 = position
-    behind = " ".join(
-        f"WHEN {partition} THEN {seq1} < {end[0]}L OR ({seq1} = {end[0]}L AND ({seq2} < {end[1]}L OR ({seq2} = {end[1]}L AND {{own}}{_up_to(op, end)})))"
-        for partition, end in sorted(decoding.log_ends.items())
-    )
+    up_to = f"({_END}.inserted <> 0 OR {op} <> 'c')"
+    found = f"{seq1} < {_END}.seq1 OR ({seq1} = {_END}.seq1 AND ({seq2} < {_END}.seq2 OR ({seq2} = {_END}.seq2 AND {{own}} AND {up_to})))"
     branches = []
     for schema_id, v, envelope in envelopes:
         if not envelope.derived and not envelope.may_be_numbered:
             branches.append((schema_id, "false"))
             continue
         own = _own(v, envelope)
-        found = f"CASE partition {behind.format(own=own)} ELSE false END"
-        branches.append((schema_id, found if envelope.derived else f"({own} AND {found})"))
+        behind = f"({_END} IS NOT NULL AND ({found.format(own=own)}))"
+        branches.append((schema_id, behind if envelope.derived else f"({own} AND {behind})"))
     return f"coalesce({op} IN ('c', 'u', 'd', 't') AND {by_schema_id('value_schema_id', branches, t.BooleanType())}, false)"
 
 
@@ -361,10 +376,6 @@ def _own(v: str, envelope: Envelope) -> str:
     if not envelope.may_be_numbered:
         return "false"
     return lsn_positions.is_numbered(v) if envelope.by_lsn else f"{v}.source.sequence IS NOT NULL"
-
-
-def _up_to(op: str, end: LogEnd) -> str:
-    return "" if end[2] else f" AND {op} <> 'c'"
 
 
 def bad_reason(

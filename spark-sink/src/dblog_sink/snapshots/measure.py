@@ -237,11 +237,10 @@ class Transactions:
         short = expected.join(seen, [TX, "topic"], "left")
         short = short.withColumn("missing", F.col("n") - F.coalesce("seen", F.lit(0))).where("missing > 0")
         # rule.waiver, for what may be many.
-        some = [F.col("topic") == topic for topic in facts.parked]
-        some += [
-            (F.col("topic") == topic) & at_or_before(F.col("end"), facts.read_to[topic])
-            for topic in facts.late.keys() & facts.read_to.keys()
-        ]
+        some = [F.col("topic").isin(sorted(facts.parked))] if facts.parked else []
+        if late := {topic: facts.read_to[topic] for topic in facts.late.keys() & facts.read_to.keys()}:
+            read = [looked_up({topic: offset[n] for topic, offset in late.items()}).cast("long") for n in (0, 1)]
+            some.append(F.coalesce(at_or_before(F.col("end"), read), F.lit(False)))
         self._short, self._waived = short, reduce(lambda a, b: a | b, some) if some else None
         pairs = F.map_from_entries(F.collect_list(F.struct("topic", "missing"))).alias("missing")
         missing = (short if self._waived is None else short.where(~self._waived)).groupBy(TX).agg(pairs)
