@@ -515,7 +515,7 @@ def test_rows_that_never_came_are_missing_until_a_dump_that_began_behind_them_is
     ranged(book, "b", 11, 3, 9, rows=1)
     judged(book)
     assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ARRIVED}
-    assert book.unsettled() == {(TOPIC, (1, 11))}
+    assert book.unsettled() == ({(TOPIC, (1, 11))}, {})
 
     ranged(book, "again a", 20, None, 3, of=WHOLE, dump="d1")
     ranged(book, "again c", 21, 6, 9, of=WHOLE, dump="d1")
@@ -527,18 +527,18 @@ def test_rows_that_never_came_are_missing_until_a_dump_that_began_behind_them_is
 
     assert book.dumps_incomplete((1, 21)) == {TOPIC: NOT_ARRIVED}
     assert book.dumps_incomplete((1, 22)) == {}
-    assert book.unsettled() == set()
+    assert book.unsettled() == (set(), {})
 
 
-def test_the_chunks_of_a_first_dump_are_kept_until_it_covers_its_table_and_those_of_others_are_not() -> None:
+def test_what_came_since_a_first_dump_began_is_kept_until_it_covers_its_table() -> None:
     book = Book()
     ranged(book, "a", 10, None, 3)
     ranged(book, "x", 12, None, 3, of=WHOLE, dump="d1")
-    assert book.unsettled() == {(TOPIC, (1, 10))}
+    assert book.unsettled() == (set(), {TOPIC: (1, 10)})
 
     ranged(book, "b", 11, 3, 9)
 
-    assert book.unsettled() == set()
+    assert book.unsettled() == (set(), {})
 
 
 def test_a_dump_that_an_earlier_version_of_the_sink_met_the_beginning_of_counts_by_its_end() -> None:

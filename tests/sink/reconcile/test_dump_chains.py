@@ -27,6 +27,7 @@ from dblog_sink.reconcile.dump_chains import (
     Link,
     is_alone,
 )
+from dblog_sink.reconcile.folding import FOLD_ABOVE
 from dblog_sink.records.source_epochs import EPOCH_SHIFT
 
 TOPIC = "p.shop.t"
@@ -61,9 +62,12 @@ def reasons(found: Sequence[Dump | Kept]) -> list[str]:
     return [one.why for one in found if isinstance(one, Kept)]
 
 
-def chained(*links: Link, faults: dict[str, str] | None = None) -> Chains:
-    chains = Chains()
+def chained(*links: Link, faults: dict[str, str] | None = None, folding: bool = False) -> Chains:
+    """``folding``: whatever can be folded is, with each chunk that comes."""
+    chains = Chains(fold_above=0, unfolded=0) if folding else Chains()
     for one in links:
+        for chain in chains.open.values():
+            chain.left_over = 0
         chains.link(one)
         chains.judge(one.marker.topic, one.marker.chunk_id, (faults or {}).get(one.marker.chunk_id, ""))
     return chains
@@ -162,6 +166,9 @@ def test_after_every_short_story_a_whole_dump_has_shown_every_row_of_the_source_
                 for low in outcomes[0]:
                     found_whole += 1
                     assert all(newest.get(key, 0) >= low for key in world.rows), (story, lost, what)
+                for order in (met, met[::-1]):
+                    for low in whole(decided(chained(*order, faults=faults, folding=True))):
+                        assert low in outcomes[0], (story, lost, what, "folded")
                 if what == "nothing" and world.over:
                     assert outcomes[0] == [max(made.low[1] for made, _ in world.chunks if made.begins)], (story, "nothing was lost")
     assert found_whole > 1000
@@ -351,6 +358,66 @@ def test_the_oldest_dumps_of_too_many_chunks_are_let_go() -> None:
     assert reasons(chains.forget(3)) == [TOO_LONG]
     assert list(chains.open) == [(TOPIC, "d2")]
     assert chains.forget(1) == []
+
+
+def test_a_dump_of_half_a_million_chunks_is_whole_and_takes_no_more_memory_than_one_of_some_thousands() -> None:
+    count, links_most = 500_000, 0
+    chains, comparing_chains = Chains(), Chains(mode=VERIFY)
+    for n in range(count):
+        bounds = [None if n == 0 else f"[{n}]", f"[{n + 1}]"]
+        one = link(f"r/{n}", n, *bounds, final=n == count - 1, end=n % 900)
+        chains.link(one)
+        chains.judge(TOPIC, f"r/{n}", "")
+        comparing_chains.link(one)
+        if n % 10_000 == 0:
+            links_most = max(links_most, *(len(chain.links) for both in (chains, comparing_chains) for chain in both.open.values()))
+            assert chains.forget(200_000) == comparing_chains.forget(200_000) == []
+
+    assert links_most <= FOLD_ABOVE + 1
+    assert whole(decided(chains)) == [0]
+    (dump,) = decided(comparing_chains)
+    assert isinstance(dump, Dump)
+    assert (dump.low, dump.upto) == ((EPOCH, 0), (EPOCH, count - 1))
+
+
+def test_a_chunk_that_is_missing_in_the_middle_of_many_is_found_missing_and_makes_them_whole_when_it_comes() -> None:
+    count, gap = 3_000, 1_500
+    chains = Chains(fold_above=100, unfolded=20)
+    for n in range(count):
+        if n != gap:
+            chains.link(link(f"r/{n}", n, None if n == 0 else f"[{n}]", f"[{n + 1}]", final=n == count - 1))
+            chains.judge(TOPIC, f"r/{n}", "")
+    assert len(chains.open[TOPIC, "d1"].links) < 200
+    assert reasons(decided(chains)) == [MISSING_CHUNK]
+
+    chains.link(link("late", gap, f"[{gap}]", f"[{gap + 1}]"))
+    chains.judge(TOPIC, "late", "")
+
+    assert whole(decided(chains)) == [0]
+
+
+def test_a_chunk_whose_rows_are_missing_is_never_folded_away() -> None:
+    chains = Chains(fold_above=100, unfolded=20)
+    for n in range(1_000):
+        chains.link(link(f"r/{n}", n, None if n == 0 else f"[{n}]", f"[{n + 1}]", final=n == 999))
+        chains.judge(TOPIC, f"r/{n}", "rows are missing" if n == 500 else "")
+
+    assert reasons(decided(chains)) == ["rows are missing"]
+
+
+def test_what_several_readers_of_one_table_read_is_folded_for_each_of_them() -> None:
+    readers, each = 4, 500
+    chains = Chains(fold_above=100, unfolded=20)
+    at = 0
+    for n in range(each):
+        for reader in range(readers):
+            start = reader * each + n
+            chains.link(link(f"r/{start}", at, None if start == 0 else f"[{start}]", f"[{start + 1}]", final=start == readers * each - 1))
+            chains.judge(TOPIC, f"r/{start}", "")
+            at += 1
+
+    assert len(chains.open[TOPIC, "d1"].links) < 200
+    assert whole(decided(chains)) == [0]
 
 
 # -- dumps that compare -----------------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from itertools import combinations, pairwise, permutations, product
 
 import pytest
 from dblog_sink.reconcile.dump_coverage import Coverage, Covered, Range, reaches_end
+from dblog_sink.reconcile.folding import FOLD_ABOVE
 
 OF = ("p.shop.t", "shop.t", "d1")
 KEYS = 4
@@ -139,3 +140,43 @@ def test_the_oldest_dumps_of_too_many_chunks_are_let_go_and_cover_nothing(proven
 
     assert [one.of for one in of.decide()] == [other]
     assert all(isinstance(one, Covered) for one in of.found.values())
+
+
+def test_a_dump_of_half_a_million_chunks_covers_its_table_and_is_proven_and_takes_the_memory_of_some_thousands() -> None:
+    count, of, most = 500_000, Coverage(), 0
+    for n in range(count):
+        bounds = [None if n == 0 else f"[{n}]", f"[{n + 1}]"]
+        one = Range(
+            chunk_id=f"r/{n}", low=(1, n), after=bounds[0], upto=bounds[1], begins=n == 0, final=n == count - 1, opened_ms=n, ts_ms=n + 5
+        )
+        of.add(OF, one)
+        of.prove(OF[0], f"r/{n}")
+        if n % 10_000 == 0:
+            of.forget(200_000)
+            most = max(most, sum(len(list(ranges)) for _, ranges in of.uncovered(OF[2])))
+
+    found = of.decide()
+
+    assert most <= FOLD_ABOVE + 1
+    assert [(one.proven, one.low, one.upto, one.began_ms, one.ended_ms) for one in found] == [
+        (proven, (1, 0), (1, count - 1), 0, count + 4) for proven in (False, True)
+    ]
+
+
+def test_of_every_small_dump_that_is_folded_as_it_comes_nothing_is_covered_or_proven_too_early() -> None:
+    for ranges in dumps():
+        ids = [one.chunk_id for one in ranges]
+        for chosen in product((False, True), repeat=len(ids)):
+            plain = {
+                one.proven: one.upto
+                for one in coverage(*ranges, proven=[one for one, is_proven in zip(ids, chosen, strict=True) if is_proven]).decide()
+            }
+            folded = Coverage(fold_above=0, unfolded=0)
+            for one, is_proven in zip(ranges, chosen, strict=True):
+                folded.add(OF, one)
+                if is_proven:
+                    folded.prove(OF[0], one.chunk_id)
+
+            for one in folded.decide():
+                assert one.proven in plain, ranges
+                assert one.upto >= plain[one.proven], ranges

@@ -55,6 +55,7 @@ from dblog_sink.reconcile.dump_chains import IN_QUARANTINE, REPAIR, VERIFY, WHOL
 from dblog_sink.reconcile.dump_coverage import Covered, Position, Range, TableDump
 from dblog_sink.reconcile.verifications import Verifications
 from dblog_sink.records.lsn_positions import is_numbered, quoted_part
+from dblog_sink.records.small_frame import small_frame
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.types import quote
 from dblog_sink.schema.wire_format import maybe_dumped
@@ -67,7 +68,7 @@ from dblog_sink.tables.verify import MARKS
 log = logging.getLogger(__name__)
 
 _GROUPS_MAX = 200_000
-"""Chunks that wait for rows or for a marker: some hundred bytes each."""
+"""Chunks that wait for rows or for a marker, and gaps of dumps: some hundred bytes each."""
 _COMPACT_EVERY = 50
 _ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _OWED, _COVERED, _LOST, GHOSTS = (
     "arrived",
@@ -524,7 +525,7 @@ class Arrivals:
         at = F.unix_timestamp("at").cast("double").alias("at_s")
         kinds = F.col("kind")
         links = (kinds == _MARKER) & F.col("dump").isNotNull() & (F.coalesce("mode", F.lit(REPAIR)) == REPAIR)
-        rows = table.where(kinds.isin(_FINAL, _LOST, GHOSTS) | links).select("*", at).collect()
+        rows = table.where(kinds.isin(_FINAL, _LOST, GHOSTS)).select("*", at).collect()
         ended: dict[ChainKey, list[Row]] = {}
         for row in sorted(rows, key=lambda row: row["at_s"]):
             match row["kind"]:
@@ -540,26 +541,27 @@ class Arrivals:
             done = [(row["seq1"], row["seq2"]) for row in found if row["exact"]]
             if done:
                 chains.done[key] = max(done)
-        for row in sorted((row for row in rows if row["kind"] == _MARKER), key=lambda row: (row["seq1"], row["seq2"])):
+        # One after the other, each with its verdict: of a dump of many chunks most are folded as they come.
+        for row in self._judged_links(table.where(links).select("*", at)).toLocalIterator():
             given = row.asDict()
             chains.link(_link(_marker(row["topic"], (row["seq1"], row["seq2"]), given, row["at_s"]), given))
-        if not chains.open:
-            return chains
+            if (judged := row["judged"]) is not None:
+                missing = max(0, judged["missing"] - (row["late"] or 0))
+                result = COMPLETE if judged["result"] == SHORT and not missing else judged["result"]
+                chains.judge(row["topic"], row["chunk_id"], _fault(result, missing, judged["unreadable"], judged["why"]))
         for key, chain in chains.open.items():
             chain.reported = ended[key][-1]["why"] if key in ended else ""
-        own = table.where(links).select("topic", "chunk_id")
-        judged = table.where(kinds.isin(_JUDGED, _LATE)).join(own, ["topic", "chunk_id"], "left_semi")
-        late: dict[tuple[str, str], int] = {}
-        verdicts = judged.select("kind", "topic", "chunk_id", "rows", "missing", "unreadable", "result", "why").collect()
-        for row in verdicts:
-            if row["kind"] == _LATE:
-                late[row["topic"], row["chunk_id"]] = late.get((row["topic"], row["chunk_id"]), 0) + row["rows"]
-        for row in verdicts:
-            if row["kind"] == _JUDGED:
-                missing = max(0, row["missing"] - late.get((row["topic"], row["chunk_id"]), 0))
-                result = COMPLETE if row["result"] == SHORT and not missing else row["result"]
-                chains.judge(row["topic"], row["chunk_id"], _fault(result, missing, row["unreadable"], row["why"]))
         return chains
+
+    def _judged_links(self, links: DataFrame) -> DataFrame:
+        """Return markers in the order of their positions, with ``judged``, their last verdict, NULL for none, and ``late``, how many rows came after it."""
+        table = self._session.read.format("delta").load(self.path).where(F.col("kind").isin(_JUDGED, _LATE))
+        verdict = F.struct("at", "missing", "unreadable", "result", "why")
+        of_chunk = table.groupBy("topic", "chunk_id").agg(
+            F.max_by(F.when(F.col("kind") == _JUDGED, verdict), F.when(F.col("kind") == _JUDGED, F.col("at"))).alias("judged"),
+            F.sum(F.when(F.col("kind") == _LATE, F.col("rows"))).alias("late"),
+        )
+        return links.join(of_chunk, ["topic", "chunk_id"], "left").orderBy("seq1", "seq2")
 
     def _read(self) -> Book:
         """The book as the table has it, without chunks that are judged."""
@@ -593,9 +595,8 @@ class Arrivals:
             ),
         )
         used: dict[str, int] = {}
-        ranges: list[tuple[TableDump, Range]] = []
-        proven: list[tuple[str, str]] = []
-        for row in grouped.toLocalIterator():
+        # In order, so that what is many is folded as it comes.
+        for row in grouped.orderBy("seq1", "seq2").toLocalIterator():
             topic = row["topic"]
             for one in row["judged"]:
                 used[topic] = used.get(topic, 0) + one["unreadable"]
@@ -619,19 +620,19 @@ class Arrivals:
                 book.end(topic, position, dump)
             for one in row["covered"]:
                 book.coverage.take(_covered(topic, position, one.asDict()))
-            ranges += [_range(topic, position, one.asDict()) for one in row["markers"] if _is_range(one.asDict())]
+            for one in row["markers"]:
+                if _is_range(one.asDict()):
+                    book.coverage.add(*_range(topic, position, one.asDict()))
             if row["floor"]:
                 book.floors[topic] = max(position, book.floors.get(topic, position))
             group = _group(topic, position, row)
             # A record in quarantine has arrived, but not in its table.
             whole = [one for one in row["judged"] if one["result"] in (COMPLETE, SHORT) and not one["unreadable"]]
-            proven += [(topic, one["chunk_id"]) for one in whole if one["chunk_id"] not in group.missing_rows]
+            for one in whole:
+                if one["chunk_id"] not in group.missing_rows:
+                    book.coverage.prove(topic, one["chunk_id"])
             if group.arrived or group.markers or group.missing_rows:
                 book.groups[topic, position] = group
-        for of, one in sorted(ranges, key=lambda given: given[1].low):
-            book.coverage.add(of, one)
-        for chunk in proven:
-            book.coverage.prove(*chunk)
         for topic, rows in used.items():
             book.unreadable[topic] = max(0, book.unreadable.get(topic, 0) - rows)
         return book
@@ -647,11 +648,19 @@ class Arrivals:
         newest = F.max("at").over(Window.partitionBy(*position))
         age_of = F.when(F.col("seq1").isNull(), F.col("at")).otherwise(F.col("newest"))
         young = age_of >= F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s))
-        unsettled = [dict(zip(position, (topic, *at), strict=True)) for topic, at in sorted(self.book.unsettled())]
+        missing, since = self.book.unsettled()
+        unsettled = [dict(zip(position, (topic, *at), strict=True)) for topic, at in sorted(missing)]
         kind = t.ArrayType(t.StructType([field for field in _SCHEMA.fields if field.name in position]))
         kept = self._session.range(1).select(F.explode(F.from_json(F.lit(json.dumps(unsettled)), kind)).alias("one")).select("one.*")
         rows = table.withColumn("newest", newest).join(kept.withColumn("unsettled", F.lit(True)), position, "left")
-        rows = rows.where(F.col("kind").isin(*_FOREVER) | young | F.col("unsettled"))
+        owed = F.lit(False)
+        if since:
+            floors = small_frame(self._session, ("topic", "floor1", "floor2"), [(topic, *low) for topic, low in sorted(since.items())])
+            rows = rows.join(F.broadcast(floors), "topic", "left")
+            owed = F.coalesce(
+                F.struct("seq1", "seq2") >= F.struct(F.col("floor1").alias("seq1"), F.col("floor2").alias("seq2")), F.lit(False)
+            )
+        rows = rows.where(F.col("kind").isin(*_FOREVER) | young | F.col("unsettled") | owed)
         rows.select(*table.columns).write.format("delta").mode("overwrite").save(self.path)
         sequence = self.book.sequence
         self.book = self._read()

@@ -161,9 +161,9 @@ class Book:
         }
         return {topic: times for topic, times in found.items() if times is not None}
 
-    def unsettled(self) -> set[ChunkKey]:
-        """Where rows are missing that no later dump has brought, and where the source's own dumps are that do not cover their tables yet: what is forgotten
-        of them would count as if it had come.
+    def unsettled(self) -> tuple[set[ChunkKey], dict[str, Position]]:
+        """Return where rows are missing that no later dump has brought, and by topic from which position on the source's own dumps do not cover their tables
+        yet: what is forgotten of them would count as if it had come.
         """
         covered = self.coverage.by_topic()
         missing = {
@@ -171,7 +171,11 @@ class Book:
             for key, group in self.groups.items()
             if group.missing_rows and not self._dumped_again(*key, group, covered.get(key[0], ()), _NEVER)
         }
-        return missing | {(of[0], one.low) for of, ranges in self.coverage.uncovered(OWN) for one in ranges}
+        since: dict[str, Position] = {}
+        for of, ranges in self.coverage.uncovered(OWN):
+            low = min(one.low for one in ranges)
+            since[of[0]] = min(low, since.get(of[0], low))
+        return missing, since
 
     def begin(self, topic: str, position: Position, dump: str, ms: int, *, ranged: bool = False) -> None:
         """The first chunk of a dump of the topic's table was reported. ``ranged``: the ranges of its chunks are kept, and were when it came first."""

@@ -9,6 +9,8 @@ table again is another attempt, which begins behind all chunks of the one before
 
 Whatever is doubtful keeps the rows: a ghost that stays is found by the next dump, a row that is deleted by mistake is gone.
 
+Of a dump of many chunks, runs of complete neighbours are kept as one link (``folding.py``).
+
 A dump that only compares (mode ``verify``) sends no rows, so its chunks are complete as they come; and what it shows of some rows of a table is shown,
 whether it covers all of them or not.
 """
@@ -17,10 +19,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dblog_sink.reconcile.chunk_ledger import Marker, ReadTo, is_past
 from dblog_sink.reconcile.dump_coverage import Position
+from dblog_sink.reconcile.folding import FOLD_ABOVE, UNFOLDED, UNFOLDED_OF_MANY, runs
 from dblog_sink.records.source_epochs import EPOCH_SHIFT
 
 REPAIR, VERIFY = "repair", "verify"
@@ -48,6 +51,22 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """What a link must know besides that stands for a run of complete chunks, whose first one it is by position."""
+
+    latest: Position
+    """The low watermark of the latest of them."""
+    met_first_s: float
+    met_last_s: float
+    opened_ms: int
+    """The least time at which a window of them opened."""
+    ahead_s: float
+    """How far the worker's clock was ahead at most."""
+    settles: Marker | None
+    """Reached when all of them are that are waited for: those of which rows were not sent, or that compare. None: none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One chunk of a dump. ``high``: the first number of the high watermark's position; ``ts_ms``: when the window closed."""
 
@@ -67,11 +86,41 @@ class Link:
     ts_ms: int
     low_ts_ms: int | None = None
     """When the worker met the low watermark; None: an older one, which does not tell."""
+    folded: Folded | None = None
+    """Of a link that stands for a run of chunks."""
 
     @property
     def low(self) -> Position:
         """The low watermark."""
         return self.marker.position
+
+    @property
+    def latest(self) -> Position:
+        """The low watermark of its latest chunk."""
+        return self.low if self.folded is None else self.folded.latest
+
+    @property
+    def met_s(self) -> tuple[float, float]:
+        """When the first and the last of its markers came."""
+        return (self.marker.met_s, self.marker.met_s) if self.folded is None else (self.folded.met_first_s, self.folded.met_last_s)
+
+    @property
+    def opened_ms(self) -> int:
+        """When its first window opened, as far as the worker tells."""
+        if self.folded is not None:
+            return self.folded.opened_ms
+        return self.ts_ms if self.low_ts_ms is None else self.low_ts_ms
+
+    @property
+    def ahead_s(self) -> float:
+        """How far the worker's clock was ahead at least, by the times of its markers."""
+        return self.ts_ms / 1000 - self.marker.met_s if self.folded is None else self.folded.ahead_s
+
+    def settles(self, mode: str) -> Marker | None:
+        """Return the marker that every partition must be read past before the dump is whole; None: there is none."""
+        if self.folded is not None:
+            return self.folded.settles
+        return self.marker if self.dropped or mode == VERIFY else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +163,8 @@ class Chain:
     """A final chunk was met."""
     reported: str = ""
     """Why it was not whole when that was last reported."""
+    left_over: int = 0
+    """Links that the last folding left: it is tried again when there are twice as many."""
 
 
 @dataclass(slots=True)
@@ -128,6 +179,8 @@ class Chains:
     """By topic, when records of it were last found to be lost."""
     sources: dict[str, set[str]] = field(default_factory=dict)
     """By topic, the tables of the source whose markers name it."""
+    fold_above: int = FOLD_ABOVE
+    unfolded: int = UNFOLDED
 
     def name(self, topic: str, source: str) -> None:
         """Rows of a source table go to this topic."""
@@ -148,6 +201,8 @@ class Chains:
         chain.has_end |= link.final
         if self.mode == VERIFY:
             chain.verdicts[link.marker.chunk_id] = ""
+        if len(chain.links) > max(self.fold_above, 2 * chain.left_over):
+            self._fold(chain, self.unfolded)
 
     def judge(self, topic: str, chunk_id: str, fault: str) -> None:
         """A chunk was judged; ``fault`` is empty if all of it came."""
@@ -165,9 +220,9 @@ class Chains:
         found: list[Dump | Kept] = []
         for key, chain in list(self.open.items()):
             outcome = self._outcome(chain, read_to, now_s=now_s, wait_s=wait_s, uncounted=uncounted) if chain.has_end else None
-            newest_s = max(link.marker.met_s for link in chain.links.values())
+            newest_s = max(link.met_s[1] for link in chain.links.values())
             if isinstance(outcome, Dump):
-                began_s = min(link.marker.met_s for link in chain.links.values() if link.low >= outcome.low)
+                began_s = min(link.met_s[0] for link in chain.links.values() if link.low >= outcome.low)
                 if now_s - began_s > keep_s:
                     outcome = Kept(outcome, TOO_OLD)
                 else:
@@ -186,16 +241,41 @@ class Chains:
         return found
 
     def forget(self, links_max: int) -> list[Kept]:
-        """Drop the oldest dumps of too many chunks. # I6"""
+        """Drop the oldest dumps of too many gaps. # I6"""
         found = []
+        if sum(len(chain.links) for chain in self.open.values()) > links_max:
+            for chain in self.open.values():
+                self._fold(chain, min(self.unfolded, UNFOLDED_OF_MANY))
         while sum(len(chain.links) for chain in self.open.values()) > links_max:
             chain = self.open.pop(next(iter(self.open)))
             found.append(Kept(_dump_of(chain.links.values(), self.mode), TOO_LONG))
         return found
 
+    def _fold(self, chain: Chain, unfolded: int) -> None:
+        """Keep each run of complete neighbours as one link, but for the newest chunks. Attempts are not mixed."""
+        in_order = sorted(chain.links.values(), key=lambda link: link.low)
+        newest = {link.marker.chunk_id for link in in_order[max(0, len(in_order) - unfolded) :]}
+        for attempt in _attempts(in_order):
+            alike = [
+                link
+                for link in attempt
+                if link.marker.chunk_id not in newest
+                and chain.verdicts.get(link.marker.chunk_id) == ""
+                and _traits(link) == _traits(attempt[0])
+                and link.low[0] >> EPOCH_SHIFT == link.high >> EPOCH_SHIFT
+            ]
+            for run in runs(alike):
+                for link in run:
+                    del chain.links[link.marker.chunk_id]
+                    del chain.verdicts[link.marker.chunk_id]
+                one = _one_of(run, self.mode)
+                chain.links[one.marker.chunk_id] = one
+                chain.verdicts[one.marker.chunk_id] = ""
+        chain.left_over = len(chain.links)
+
     def _abandoned(self, key: ChainKey, chain: Chain, old: bool) -> str | None:  # noqa: FBT001  a fact
         """Why a dump that has not ended is not waited for any more."""
-        last = max(link.low for link in chain.links.values())
+        last = max(link.latest for link in chain.links.values())
         others = [link for (topic, dump), other in self.open.items() if topic == key[0] and dump != key[1] for link in other.links.values()]
         began = [began for (topic, _), began in self.done.items() if topic == key[0]] + [link.low for link in others if link.begins]
         if not chain.has_end and any(low > last for low in began):
@@ -250,8 +330,8 @@ def _opened_s(attempt: list[Link], window_s: float) -> float:
     came before it was written, and behind only what makes the dump seem older. Those of older workers tell when windows closed, and ``window_s`` is taken for
     how long one is open.
     """
-    ahead_s = max(0.0, *(link.ts_ms / 1000 - link.marker.met_s for link in attempt))
-    opened_ms = min(link.ts_ms if link.low_ts_ms is None else link.low_ts_ms for link in attempt)
+    ahead_s = max(0.0, *(link.ahead_s for link in attempt))
+    opened_ms = min(link.opened_ms for link in attempt)
     return opened_ms / 1000 - ahead_s - window_s
 
 
@@ -272,7 +352,7 @@ def _chained(
     if _reaches_end(complete):
         # The changes that replaced rows of its chunks are counted by nobody: they have come when all partitions are read past what there was. So are all
         # changes in front of a chunk that only compares.
-        replaced = (link.marker for link in complete if link.dropped or mode == VERIFY)
+        replaced = (marker for link in complete if (marker := link.settles(mode)) is not None)
         settled = all(is_past(marker, read_to, now_s=now_s, wait_s=wait_s) for marker in replaced)
         return _dump_of(attempt, mode) if settled else None
     if any(link.marker.chunk_id not in verdicts for link in attempt):
@@ -280,9 +360,40 @@ def _chained(
     faults = [fault for link in attempt if (fault := verdicts[link.marker.chunk_id])]
     if faults:
         return Kept(_dump_of(attempt, mode), faults[0])
-    if now_s - max(link.marker.met_s for link in attempt) < wait_s:
+    if now_s - max(link.met_s[1] for link in attempt) < wait_s:
         return None
     return Kept(_dump_of(attempt, mode), MISSING_CHUNK)
+
+
+def _traits(link: Link) -> tuple[object, ...]:
+    """What all chunks of a run must have in common."""
+    return link.scope, link.server, link.source, link.low[0] >> EPOCH_SHIFT
+
+
+def _one_of(run: list[Link], mode: str) -> Link:
+    """Return the link that stands for a run of complete chunks."""
+    first = min(run, key=lambda link: link.low)
+    waited = [marker for link in run if (marker := link.settles(mode)) is not None]
+    folded = Folded(
+        latest=max(link.latest for link in run),
+        met_first_s=min(link.met_s[0] for link in run),
+        met_last_s=max(link.met_s[1] for link in run),
+        opened_ms=min(link.opened_ms for link in run),
+        ahead_s=max(link.ahead_s for link in run),
+        settles=_latest_of(waited) if waited else None,
+    )
+    begin, end = run[0], run[-1]
+    return replace(first, after=begin.after, upto=end.upto, begins=begin.begins, final=end.final, folded=folded)
+
+
+def _latest_of(markers: list[Marker]) -> Marker:
+    """Return a marker that every partition is read past only when that is so of all of these."""
+    ends: dict[int, int] = {}
+    for marker in markers:
+        for partition, end in marker.ends.items():
+            ends[partition] = max(end, ends.get(partition, end))
+    exact = all(marker.exact for marker in markers)
+    return replace(markers[0], ends=ends, exact=exact, met_s=max(marker.met_s for marker in markers))
 
 
 def _reaches_end(links: list[Link]) -> bool:
@@ -305,7 +416,7 @@ def _reaches_end(links: list[Link]) -> bool:
 
 def _dump_of(links: Iterable[Link], mode: str) -> Dump:
     in_order = sorted(links, key=lambda link: link.low)
-    first, last = in_order[0], in_order[-1]
+    first = in_order[0]
     marker = first.marker
     scope = next((link.scope for link in in_order if link.scope != WHOLE_TABLE), WHOLE_TABLE)
     return Dump(
@@ -314,7 +425,7 @@ def _dump_of(links: Iterable[Link], mode: str) -> Dump:
         table=marker.table,
         low=marker.position,
         ts_ms=first.ts_ms if first.low_ts_ms is None else first.low_ts_ms,
-        upto=last.low,
+        upto=max(link.latest for link in in_order),
         scope=scope,
         mode=mode,
     )

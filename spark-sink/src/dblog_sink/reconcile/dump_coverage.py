@@ -11,8 +11,10 @@ The two are facts, and stay when the chunks are forgotten. A dump that began bef
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+
+from dblog_sink.reconcile.folding import FOLD_ABOVE, UNFOLDED, UNFOLDED_OF_MANY, runs
 
 Position = tuple[int, int]
 TableDump = tuple[str, str, str]
@@ -33,6 +35,13 @@ class Range:
     ts_ms: int
     repairs: bool = True
     """It leaves out no row of its range."""
+    latest_low: Position | None = None
+    """Of a run of chunks that is kept as one, the low watermark of the latest of them (``folding.py``)."""
+
+    @property
+    def latest(self) -> Position:
+        """The low watermark of its latest chunk."""
+        return self.low if self.latest_low is None else self.latest_low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +70,8 @@ class _Open:
     """Chunks all rows of which are in their table."""
     has_end: bool = False
     """A final chunk was met."""
+    left_over: int = 0
+    """Ranges that the last folding left."""
 
 
 @dataclass(slots=True)
@@ -74,6 +85,8 @@ class Coverage:
     """By topic and id, the dump that a chunk is of."""
     _changed: set[TableDump] = field(default_factory=set)
     _proven_low: dict[TableDump, Position] = field(default_factory=dict)
+    fold_above: int = FOLD_ABOVE
+    unfolded: int = UNFOLDED
 
     def take(self, covered: Covered) -> None:
         """A fact, as it was found before."""
@@ -97,8 +110,11 @@ class Coverage:
         """All rows of a chunk are in their table."""
         of = self._chunks.get((topic, chunk_id))
         if of is not None:
-            self._open[of].proven.add(chunk_id)
+            dump = self._open[of]
+            dump.proven.add(chunk_id)
             self._changed.add(of)
+            if len(dump.ranges) > max(self.fold_above, 2 * dump.left_over):
+                self._fold(of, dump, self.unfolded)
 
     def decide(self) -> list[Covered]:
         """What is covered, or proven, since the last call."""
@@ -118,7 +134,10 @@ class Coverage:
         return new
 
     def forget(self, ranges_max: int) -> None:
-        """Drop the oldest dumps of too many chunks: they cover nothing. # I6"""
+        """Drop the oldest dumps of too many gaps: they cover nothing. # I6"""
+        if len(self._chunks) > ranges_max:
+            for of, dump in self._open.items():
+                self._fold(of, dump, min(self.unfolded, UNFOLDED_OF_MANY))
         while len(self._chunks) > ranges_max:
             self._drop(next(iter(self._open)))
 
@@ -146,6 +165,21 @@ class Coverage:
             if one.chunk_id in dump.proven:
                 self.prove(of[0], one.chunk_id)
 
+    def _fold(self, of: TableDump, dump: _Open, unfolded: int) -> None:
+        """Keep each run of proven neighbours as one range, but for the newest chunks. Attempts are not mixed."""
+        in_order = sorted(dump.ranges.values(), key=lambda one: one.low)
+        proven = dump.proven - {one.chunk_id for one in in_order[max(0, len(in_order) - unfolded) :]}
+        for attempt in attempts(in_order):
+            for run in runs([one for one in attempt if one.repairs and one.chunk_id in proven]):
+                for one in run:
+                    del dump.ranges[one.chunk_id], self._chunks[of[0], one.chunk_id]
+                    dump.proven.discard(one.chunk_id)
+                whole = _one_of(run)
+                dump.ranges[whole.chunk_id] = whole
+                dump.proven.add(whole.chunk_id)
+                self._chunks[of[0], whole.chunk_id] = of
+        dump.left_over = len(dump.ranges)
+
     def _drop(self, of: TableDump) -> None:
         for chunk_id in self._open.pop(of).ranges:
             self._chunks.pop((of[0], chunk_id), None)
@@ -167,7 +201,7 @@ def reaches_end(ranges: Iterable[Range]) -> Position | None:
     ahead: list[tuple[Position, int, Range]] = []
     for number, one in enumerate(ranges):
         if one.begins:
-            heappush(ahead, (one.low, -1 - number, one))
+            heappush(ahead, (one.latest, -1 - number, one))
         else:
             behind.setdefault(one.after, []).append(one)
     met: set[str | None] = set()
@@ -180,8 +214,23 @@ def reaches_end(ranges: Iterable[Range]) -> Position | None:
             met.add(one.upto)
             for other in behind.get(one.upto, ()):
                 pushed += 1
-                heappush(ahead, (max(latest, other.low), pushed, other))
+                heappush(ahead, (max(latest, other.latest), pushed, other))
     return None
+
+
+def _one_of(run: list[Range]) -> Range:
+    """Return the range that stands for a run of chunks."""
+    first, begin, end = min(run, key=lambda one: one.low), run[0], run[-1]
+    return replace(
+        first,
+        after=begin.after,
+        upto=end.upto,
+        begins=begin.begins,
+        final=end.final,
+        opened_ms=min(one.opened_ms for one in run),
+        ts_ms=max(one.ts_ms for one in run),
+        latest_low=max(one.latest for one in run),
+    )
 
 
 def _covered(of: TableDump, attempt: list[Range], upto: Position, *, proven: bool) -> Covered:

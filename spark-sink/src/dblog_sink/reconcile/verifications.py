@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 WAITS = "waits"
 """Reported, and no verdict."""
 _LINKS_MAX = 200_000
-"""Chunks of dumps that have not ended: some hundred bytes each."""
+"""Gaps, and chunks that are not folded, of dumps that have not ended: some hundred bytes each."""
 _COMPACT_EVERY = 20
 
 _FACTS: tuple[tuple[str, t.DataType], ...] = tuple(
@@ -189,7 +189,7 @@ class Verifications:
         self._follow_columns()
         at = F.unix_timestamp("at").cast("double").alias("at_s")
         kept = self._session.read.format("delta").load(self.path).select(*(name for name, _ in _FACTS), at)
-        for row in sorted(kept.toLocalIterator(), key=lambda row: (row["seq1"], row["seq2"])):
+        for row in kept.orderBy("seq1", "seq2").toLocalIterator():
             chains.name(row["topic"], row["source"])
             chains.link(_link(row.asDict(), row["at_s"]))
         for key, why in reported.items():
