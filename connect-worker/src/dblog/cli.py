@@ -184,6 +184,9 @@ def apply_connectors(
     url: Annotated[str, typer.Option(help="REST address of a worker; the group's leader is found.")] = "http://localhost:8083",
     owner: Annotated[str, typer.Option(help="Whose connectors they are (dblog.owner). No others are touched.")] = "apply",
     prune: Annotated[bool, typer.Option("--prune", help="Delete own connectors that no file wants.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Apply no configuration that leaves something in doubt; each warning is a problem then.")
+    ] = False,
     prune_all: Annotated[bool, typer.Option("--prune-all", help="With --prune: delete all of them too when no file is there.")] = False,
     every: Annotated[float | None, typer.Option(min=1, help="Seconds between two rounds, until SIGTERM. Without it: one round.")] = None,
     once: Annotated[bool, typer.Option("--once", help="One round; the default.")] = False,
@@ -211,7 +214,7 @@ def apply_connectors(
         raise typer.Exit(2)
     configure_logs(format="json", level="INFO")
     settings = program.Settings(
-        task=Task(path=path, owner=owner, prune=prune, prune_all=prune_all, dry_run=dry_run),
+        task=Task(path=path, owner=owner, prune=prune, prune_all=prune_all, dry_run=dry_run, strict=strict),
         url=url,
         policy=Policy(
             restarts_max=None if max_restarts < 0 else max_restarts, retriable_only=restart == "retriable", enabled=restart != "none"
@@ -253,15 +256,21 @@ def examine(
     from dblog.doctor import examined, read_connector  # noqa: PLC0415
 
     configure_logs(format="plain", level="ERROR")
-    failed = False
+    failed, warnings = False, []
     try:
         for is_error, text in examined(read_connector(connector), worker, _check_database):
             failed |= is_error
-            typer.echo(f"{'error' if is_error else 'note'}: {text}")
+            if is_error:
+                typer.echo(f"error: {text}")
+            else:
+                warnings.append(text)
     except DblogError as e:
         typer.echo(str(e), err=True)
         raise typer.Exit(2) from None
-    typer.echo("the connector cannot run so" if failed else "the connector can run")
+    many = f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}"
+    typer.echo(f"the connector {'cannot run so' if failed else 'can run'}{f', with {many}:' if warnings else ''}")
+    for text in warnings:
+        typer.echo(f"warning: {text}")
     raise typer.Exit(int(failed))
 
 

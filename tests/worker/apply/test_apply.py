@@ -55,7 +55,12 @@ def wanted(tmp_path):
 
 def want(folder, name, state=None, **config):
     """A file with that connector; ``dummy_behaviour`` becomes ``dummy.behaviour``."""
-    content = {"config": {**connector_config(), **{key.replace("_", "."): text for key, text in config.items()}}}
+    content = {
+        "config": {
+            **connector_config(topic_prefix=f"{folder.parent.name}-{name}"),
+            **{key.replace("_", "."): text for key, text in config.items()},
+        }
+    }
     (folder / f"{name}.json").write_text(json.dumps({**content, **({"state": state} if state else {})}))
 
 
@@ -90,12 +95,13 @@ def test_files_become_connectors_and_a_second_round_changes_nothing(group, wante
     # At the address of a standby: the leader is found.
     status, lines = apply(group, wanted, "--owner", "one", url=standby.url)
 
-    assert (status, changes(lines)) == (0, [("create", "made"), ("create", "made-paused")])
+    assert (status, changes(lines)) == (0, [("create", "made"), ("create", "made-paused")]), lines
     leader.wait_for("made", "RUNNING", "RUNNING")
     leader.wait_for("made-paused", "PAUSED")
     assert leader.client.get("/connectors/made/config").json()["dblog.owner"] == "one"
     assert "no such key" not in leader.log.read_text()
-    assert apply(group, wanted, "--owner", "one") == (0, [])
+    status, lines = apply(group, wanted, "--owner", "one")
+    assert (status, {line["event"] for line in lines}) == (0, {"connector leaves something in doubt"}), "a password is written out in them"
 
 
 def test_drift_is_mended_and_named_by_its_keys(group, wanted):
@@ -394,3 +400,29 @@ def test_check_says_what_holds(group):
     assert done.stdout.splitlines()[-1] == "configurations are validated"
     refused = subprocess.run(command("check", "--url", leader.url), capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, "wants a login" in refused.stderr) == (1, True)
+
+
+def test_what_a_configuration_leaves_in_doubt_is_logged_and_with_strict_it_is_not_applied(group, wanted):
+    leader, _, _ = group
+    want(wanted, "doubtful", **{"table.inclde.list": 'a."b"'})
+    text = "table.inclde.list: no such key; it is ignored. Is table.include.list meant?"
+
+    def doubts(lines):
+        return [
+            line["reason"] for line in lines if line["event"] == "connector leaves something in doubt" and line["connector"] == "doubtful"
+        ]
+
+    status, lines = apply(group, wanted, "--strict")
+    assert (status, changes(lines)) == (1, [])
+    assert text in doubts(lines)
+    assert any(line["event"] == "connector is not as wanted" and text in line["reason"] for line in lines)
+    assert leader.status("doubtful") is None
+
+    status, lines = apply(group, wanted)
+    assert (status, changes(lines)) == (0, [("create", "doubtful")])
+    assert text in doubts(lines)
+    leader.wait_for("doubtful", "RUNNING", "RUNNING")
+
+    status, lines = apply(group, wanted)
+    assert (status, changes(lines)) == (0, [])
+    assert text in doubts(lines), "a warning that stands is named in the first round of each run"

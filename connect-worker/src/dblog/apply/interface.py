@@ -25,6 +25,10 @@ LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
 _STANDBY = re.compile(r"\bstandby: (https?://\S+) runs\b")
 
 
+_WARNING = re.compile(r'299 dblog "((?:[^"\\]|\\.)*)"')
+"""One of a worker's Warning header."""
+
+
 class RefusedError(DblogError):
     """The worker understood, and refuses; the text is the worker's."""
 
@@ -67,6 +71,7 @@ class Interface:
         self._url = self._base = url.rstrip("/")
         self._client = httpx.Client(auth=login, timeout=TIMEOUT_S, verify=trusting(authorities), trust_env=False, follow_redirects=False)
         self._has_login = login is not None
+        self._warning = ""
 
     def __enter__(self) -> Self:
         return self
@@ -125,6 +130,11 @@ class Interface:
                 found.setdefault(str(value.get("name")), []).extend(map(str, value["errors"]))
         return found
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the last answer has warned of."""
+        return tuple(re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(self._warning))
+
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         response = self._send(method, path, body)
         if response.status_code == HTTPStatus.CONFLICT and self._follow(_message(response)):
@@ -132,6 +142,7 @@ class Interface:
         if response.status_code == HTTPStatus.UNAUTHORIZED:
             wrong = "refuses this login" if self._has_login else "wants a login"
             raise DefiniteError(f"the worker at {self._base} {wrong}; give one with --login, or user:password in {LOGIN_VARIABLE}")
+        self._warning = response.headers.get("warning", "")
         if not response.is_success:
             raise RefusedError(response.status_code, _message(response))
         if not response.content:

@@ -143,10 +143,14 @@ def _unforeseen(error: Exception) -> str:
 def _log_changes(known: Report, report: Report) -> None:
     """A line for each problem or leftover that is new or has another reason, and one when the last problem has gone: what stays fills no log."""
     if not report.reached:
-        report.left = known.left  # nothing is known of them
+        report.left, report.warnings = known.left, known.warnings  # nothing is known of them
     for problem in report.problems:
         if problem not in known.problems:
             _log.error("connector is not as wanted", connector=problem.connector, field=problem.key, reason=problem.text)
+    for name, texts in report.warnings.items():
+        for text in texts:
+            if text not in known.warnings.get(name, ()):
+                _log.warning("connector leaves something in doubt", connector=name, reason=text)
     for name, reason in report.left.items():
         if known.left.get(name) != reason:
             _log.warning("connector is left over", connector=name, reason=reason)

@@ -35,6 +35,8 @@ class Task:
     prune: bool = False
     prune_all: bool = False
     dry_run: bool = False
+    strict: bool = False
+    """Apply no configuration that leaves something in doubt."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class Report:
     left: dict[str, str] = field(default_factory=dict)
     """Owned, wanted by no file, and not deleted; with the reason."""
     problems: list[Problem] = field(default_factory=list)
+    warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What is in doubt, by connector."""
     reached: bool = False
     """Whether the worker has answered."""
 
@@ -72,10 +76,11 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
     present = {name: Present(name, dict(info["info"]["config"]), _state(statuses, name)) for name, info in infos.items()}
     ours = [name for name, one in present.items() if one.config.get(OWNER) == task.owner]
     report.owned = len(ours)
+    report.warnings = {name: tuple(map(str, found)) for name in ours if (found := _status(statuses, name).get("warnings"))}
     complete = not files.problems
     for action in decide(files.wanted, present, owner=task.owner, prune=task.prune, prune_all=task.prune_all, complete=complete):
         try:
-            _carry_out(action, interface, report, dry_run=task.dry_run)
+            _carry_out(action, interface, report, dry_run=task.dry_run, strict=task.strict)
         except (TransientError, RefusedError) as e:
             report.problems.append(Problem(action.name, str(e)))
         advanced()
@@ -88,7 +93,7 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
     return report
 
 
-def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run: bool) -> None:
+def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run: bool, strict: bool) -> None:
     kind = type(action).__name__.lower()
     said: dict[str, object] = {}
     match action:
@@ -106,6 +111,8 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
         case Create(name, config) | Update(name, config) if wrong := interface.validate(config):
             report.problems += [Problem(name, text, key) for key, texts in wrong.items() for text in texts]
             return
+        case Create(name, _) | Update(name, _) if _is_refused(name, interface.warnings, report, strict=strict):
+            return
         case Create(_, config, state):
             do = functools.partial(interface.create, config, state)
         case Update(_, config, keys):
@@ -118,6 +125,15 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
         do()
     report.done.append((kind, action.name))
     _log.info("connector would be changed" if dry_run else "connector changed", action=kind, connector=action.name, **said)
+
+
+def _is_refused(name: str, warnings: tuple[str, ...], report: Report, *, strict: bool) -> bool:
+    """Note what the check of a configuration has left in doubt; return whether it is not applied for that."""
+    if warnings:
+        report.warnings[name] = warnings
+    if strict:
+        report.problems += [Problem(name, f"not applied, for it leaves something in doubt (--strict): {text}") for text in warnings]
+    return strict and bool(warnings)
 
 
 def _restart(name: str, interface: Interface, restarts: Restarts, report: Report) -> None:
