@@ -87,6 +87,23 @@ def stopped_once_at(sink: Sink, *steps: str) -> list[str]:
     return met
 
 
+def test_the_connectors_own_dump_after_a_gap_of_the_log_removes_rows_that_were_deleted_in_it(
+    counting: Sink, registry: RegistryServer
+) -> None:
+    sink, items = counting, table(registry, "items")
+    first = chunk_marker(
+        items.topic, chunk_id="a/1", low=(1, 50 << 23), read=3, dump="initial", mode="rows", ts_ms=LOW_MS, begins=True, final=True
+    )
+    sink.batch(*dumped(items, 1, 2, 3, low=50), Record(topic=MARKERS, key=None, value=in_avro(registry, first)))
+    looked(sink, items)
+    assert keys(sink, items) == [1, 2, 3]
+
+    sink.batch(*repaired(items, 1, 2, low=200, dump="initial"))
+    looked(sink, items)
+
+    assert keys(sink, items) == [1, 2]
+
+
 @pytest.mark.parametrize("names", [("items",), pytest.param(("items", "versions", "bad"), marks=pytest.mark.long)], ids=" ".join)
 def test_rows_that_were_damaged_deleted_and_invented_are_the_sources_after_a_whole_repair_dump(
     counting: Sink, registry: RegistryServer, names: tuple[str, ...]

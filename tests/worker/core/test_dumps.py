@@ -9,6 +9,7 @@ import json
 import sys
 import tracemalloc
 import zlib
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -69,6 +70,13 @@ def bounds(dump: Dump) -> list[tuple[Key | None, Key]]:
     table = dump.table(A)
     assert table is not None
     return [(one.after, one.upto) for one in table.ranges]
+
+
+def test_a_dump_after_a_gap_of_the_log_is_known_as_one_behind_a_restart() -> None:
+    dump = dump_of("r1", [TableDump(table=TableId("d", "t"))])
+
+    assert dump_from_text(dump_to_text(replace(dump, repairs=True))).repairs
+    assert not dump_from_text(dump_to_text(dump)).repairs
 
 
 def test_ranges_of_one_table_move_each_for_itself_and_the_last_one_that_is_read_ends_it() -> None:

@@ -179,6 +179,8 @@ class Dump:
     """Where names of its tables are kept, of a dump of many."""
     arrivals: int = 0
     """Rises whenever tables may have come into ``left``."""
+    repairs: bool = False
+    """The log has a gap before this dump. Its chunks are those of a repair, so that rows that were deleted in the gap leave the lake."""
 
     @property
     def tables(self) -> tuple[TableDump, ...]:
@@ -408,6 +410,8 @@ def dump_to_text(dump: Dump) -> str:
         "finished_bytes": dump.bytes - sum(t.bytes for t in kept),
         "joins": dump.joins,
     }
+    if dump.repairs:
+        value["repairs"] = True
     if dump.listed is not None and len(kept) > NAMED_TABLES_MAX:
         stretches, kept = _stretches(dump, kept)
         value |= {"format": FORMAT_LISTED, "list": dump.listed.id, "fresh": stretches}
@@ -509,7 +513,7 @@ def dump_from_text(text: str, lists: Mapping[str, Sequence[TableId]] | None = No
             finished_bytes=value.get("finished_bytes", 0),
             joins=value["joins"],
         )
-        return replace(dump, listed=listed)
+        return replace(dump, listed=listed, repairs=value.get("repairs") is True)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as e:
         message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump again"
         raise DefiniteError(message) from e

@@ -94,6 +94,8 @@ class Particulars:
 
     encoder_for: Callable[[Table, Extent], RowEncoder | None] = lambda _table, _extent: None
     """The encoder of rows that do not have their table's own. DefiniteError where the table cannot be dumped so."""
+    can_be_repaired: Callable[[Table], bool] = lambda _: False
+    """Whether a dump of the table may take away what it does not bring."""
     own_condition: Callable[[TableId], str | None] = lambda _: None
     """Which rows the configuration wants of the connector's first dump; None: all."""
     check_keys: Callable[[Table, Sequence[Key]], None] = lambda _table, _keys: None
@@ -375,8 +377,11 @@ class ChunkReader:
         one = self._interleaver.request_of(table)
         if one is not None:
             return Extent.of(one, table)
-        progress = self._interleaver.table_dump(table)
-        return Extent.own(self._particulars.own_condition(table) if progress is not None and progress.chosen else None)
+        _, dump = self._interleaver.dump_of(table)
+        progress = None if dump is None else dump.table(table)
+        where = self._particulars.own_condition(table) if progress is not None and progress.chosen else None
+        version = self._table_of(table) if dump is not None and dump.repairs else None
+        return Extent.own(where, repairs=version is not None and self._particulars.can_be_repaired(version))
 
     def _report_table(self, table: TableId) -> None:
         """The table has been read to its end, or its dump has failed, which is in the log already."""

@@ -33,9 +33,11 @@ class Extent:
     """Rest ahead of each chunk."""
 
     @classmethod
-    def own(cls, where: str | None) -> Extent:
-        """Of the connector's own dump."""
-        return cls(where=where, scope=Scope.TABLE if where is None else Scope.PREDICATE)
+    def own(cls, where: str | None, *, repairs: bool = False) -> Extent:
+        """Return what the connector's own dump reads. ``repairs``: rows that it does not bring are to leave the lake; those of a condition never do."""
+        if where is not None:
+            return cls(where=where, scope=Scope.PREDICATE)
+        return cls(mode=Mode.REPAIR if repairs else Mode.ROWS)
 
     @classmethod
     def of(cls, one: RequestedDump, table: TableId) -> Extent:

@@ -7,7 +7,9 @@ the table with the same sentence.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+
+import structlog
 
 from dblog.codecs.fingerprint import verified_schemas
 from dblog.codecs.plan import TablePlan, distinguishes_rows
@@ -18,12 +20,15 @@ from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.records import Records
 
+log = structlog.get_logger(__name__)
+
 
 class Modes:
     """One connector's. Any thread may ask; the registry is asked here."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
+        self._repairable: dict[TableId, tuple[Table, bool]] = {}
 
     def encoder(self, table: Table, mode: Mode, columns: Collection[str] | None) -> RowEncoder | None:
         """The encoder of a dump's rows, where it is not the table's own. DefiniteError where the table cannot be dumped in this mode."""
@@ -41,6 +46,21 @@ class Modes:
             message = f"the mode {mode} cannot be used with this value.converter: {fault}"
             raise DefiniteError(message)
         return self._records.partial_encoder(table, columns)
+
+    def can_be_repaired(self, table: Table, captured: Callable[[], Iterable[TableId]]) -> bool:
+        """Whether a dump of this version may be one of mode ``repair``; asked for each chunk, and found out once for each version."""
+        known = self._repairable.get(table.id)
+        if known is None or known[0] is not table:
+            try:
+                _require_key(table, self._records.schemas(table), Mode.REPAIR)
+                self.require_own_topics([table.id], Mode.REPAIR, captured())
+            except DefiniteError as e:
+                log.info("the dump of a table removes no rows that the source does not have", table=str(table.id), reason=str(e))
+                known = (table, False)
+            else:
+                known = (table, True)
+            self._repairable[table.id] = known
+        return known[1]
 
     def require_own_topics(self, tables: Iterable[TableId], mode: Mode, captured: Iterable[TableId]) -> None:
         """DefiniteError where rows of another captured table go to the topic of one of these: the sink takes them all for rows of one table, and would

@@ -187,6 +187,7 @@ class Running:
             clock=clock,
             particulars=Particulars(
                 encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
+                can_be_repaired=lambda table: modes.can_be_repaired(table, self.schemas.captured),
                 own_condition=server.own_condition,
                 check_keys=server.check_keys,
                 check_surrogate=lambda table, column: server.check_surrogate([table], column),

@@ -201,7 +201,7 @@ class _Start:
                 found = self._begin(plan, epoch_above=epoch_above)
         else:
             found = self._begin(plan, epoch_above=epoch_above)
-        dump = self._listed(self._dump(plan, found), offset)
+        dump = self._listed(self._dump(plan, found, follows_another=offset is not None), offset)
         known, all_requests = self._requests(offset, requests, found.timeline)
         windows = None if offset is None else offset.get(WINDOWS)
         return Beginning(
@@ -235,7 +235,8 @@ class _Start:
     def _warn_of_loss(self, what: str, mode: str, error: PositionLostError) -> None:
         log.warning("what was stored is lost, dumping again", lost=what, mode=mode, reason=str(error))
         text = (
-            f"{what}, so all tables are dumped again (snapshot.mode={mode}); rows that were deleted in between stay at consumers: {error}"
+            f"{what}, so all tables are dumped again (snapshot.mode={mode}). The sink removes rows that were deleted in between once a table's dump has "
+            f"arrived whole, if it reads the topic of chunk markers; other consumers keep them: {error}"
         )
         self._warnings.raise_warning(LOST, text)
 
@@ -274,8 +275,8 @@ class _Start:
             self._checked.append(text)
         self._warnings.raise_warning(key_of_check(text), text)
 
-    def _dump(self, plan: StartPlan, found: _Recovered) -> Dump | None:
-        """The dump that goes on, or begins."""
+    def _dump(self, plan: StartPlan, found: _Recovered, *, follows_another: bool) -> Dump | None:
+        """Return the dump that goes on, or begins. ``follows_another``: an earlier run has sent rows, and no log has what was deleted since. # I3"""
         rule, run = self._options.dump, self._options.run
         dump = None if plan.dump is None else plan.dump.only(self._options.selection.includes)
         if plan.new_dump:
@@ -289,6 +290,8 @@ class _Start:
                 dump = (dump or dump_of(run, ())).with_new(added)
         if plan.unfinished and not plan.new_dump:
             dump = (dump or dump_of(run, ())).with_progress(self._taken_over(plan.unfinished, found.timeline))
+        if dump is not None and plan.new_dump and follows_another:
+            dump = replace(dump, repairs=True)
         if dump is not None and plan.dumps_new_tables:
             dump = replace(dump, joins=max([dump.joins, *(number for number, _ in found.joined.values())]))
         return dump
