@@ -118,6 +118,8 @@ class Table:
     """Those of ``attached`` that had no row when that was asked."""
     file: int | None = field(default=None, compare=False)
     """What the server keeps the rows in: another number once it has written all of them anew. None where that is not known, or there is more than one."""
+    large_values: int | None = field(default=None, compare=False)
+    """The number of the server's table for its large values: another one with other files, except where TRUNCATE made these (PostgreSQL's TOAST)."""
     published_by: tuple[str, ...] = field(default=(), compare=False)
     """The entries of the catalog that have the log show the table's rows under its name, each as text with the transactions that wrote it (PostgreSQL's
     publications). Empty where there are none, or they are not known."""

@@ -89,6 +89,12 @@ CASES = {
 }
 
 
+CASES |= {
+    "unlogged for a while": (T, {}, UNLOGGED, "t"),
+    "values converted to the type of before": (T, {}, ("ALTER TABLE t ALTER v TYPE TEXT USING upper(v)",), "t"),
+}
+
+
 def case(follower_of: Begun, name: str, **config: str) -> tuple[PostgresFollower, tuple[str, ...], str]:
     made, own, statements, table = CASES[name]
     return follower_of(*made, **own, **config), statements, table
@@ -229,3 +235,23 @@ def test_a_table_that_a_start_puts_back_into_the_publication_is_dumped_once(begu
 
     assert not logged(lines, DUMPED_AGAIN)
     assert not logged(lines, "changes of a table may be in no log for a while")
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+@pytest.mark.parametrize(
+    "statement", ["VACUUM FULL t", "CLUSTER t USING t_pkey", "BEGIN; TRUNCATE t; INSERT INTO t VALUES (5, 'e'); COMMIT", "REINDEX TABLE t"]
+)
+def test_rows_that_are_written_anew_as_they_are_cost_no_dump(begun: Begun, statement: str, away: bool) -> None:
+    follower = begun(*T, **OFTEN, **{"skipped.operations": "none"})
+    if away:
+        follower.task.stop()
+
+    with capture_logs() as lines:
+        follower.sql(statement)
+        if away:
+            follower.restart()
+        wait_for_look(follower)
+        follower.until_caught_up()
+        follower.until_caught_up()
+
+    assert not logged(lines, DUMPED_AGAIN)

@@ -538,8 +538,8 @@ def _is_same(one: State, other: State) -> bool:
     return one == other
 
 
-def _traces(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return table.published_by, table.columns_written_by
+def _traces(table: Table) -> tuple[tuple[str, ...], tuple[str, ...], int | None]:
+    return table.published_by, table.columns_written_by, table.large_values
 
 
 def _number(noted: object) -> int:

@@ -151,6 +151,14 @@ def probe(table: Table) -> str:
     return f"SELECT {wanted if table.key else f'{wanted}, ctid'} FROM {rows_of(table)} LIMIT 0"
 
 
+_LOOKED_AT_PAGES = 64
+
+
+def written_by(table: Table, transaction: str) -> str:
+    """A statement that gives a row if one of the table's first rows was written by this transaction."""
+    return f"SELECT 1 FROM {rows_of(table)} WHERE ctid < '({_LOOKED_AT_PAGES},0)'::pg_catalog.tid AND xmin::text = {quote_text(transaction)} LIMIT 1"
+
+
 def grant_select(table: TableId, user: str) -> str:
     """Reading one table."""
     return grant_selects([table], user)

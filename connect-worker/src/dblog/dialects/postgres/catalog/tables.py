@@ -26,12 +26,13 @@ _ROOTS = "(c.relkind = 'p' OR c.relkind = 'r') AND NOT c.relispartition"
 
 
 def tables_sql(*, by_root: bool) -> str:
-    """(number, schema, name, replica identity, comment, whether it is partitioned, its file or 0) of every table whose rows are logged. ``by_root``: rows of
-    partitions come under the name of the partitioned table (publish_via_partition_root), else under their own.
+    """(number, schema, name, replica identity, comment, whether it is partitioned, its file or 0, its TOAST table or 0) of every table that is logged.
+
+    ``by_root``: rows of partitions come under the name of the partitioned table (publish_via_partition_root), else under their own.
     """
     return (
         "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class'), c.relkind = 'p', "
-        "c.relfilenode::bigint "
+        "c.relfilenode::bigint, c.reltoastrelid::bigint "
         "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
         f"WHERE {_ROOTS if by_root else _LEAVES} AND c.relpersistence = 'p' "
         "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
@@ -143,6 +144,15 @@ UNFILLED_SQL = (
 )
 """Those of these tables, by number, that have no row, nor their partitions. For the size of one that somebody has locked a query waits: it counts as filled."""
 
+WRITER_SQL = (
+    "SELECT a.xmin::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.reltoastrelid AND a.attnum = -1 "
+    "WHERE c.oid = %s::oid AND (NOT c.relhasindex OR EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid "
+    "WHERE i.indrelid = c.oid AND x.xmin::text = a.xmin::text))"
+)
+"""The transaction that gave a table its files, where it made its TOAST table and wrote its indexes anew: VACUUM FULL, CLUSTER and each ALTER TABLE that
+writes all rows do. pg_repack makes these in several transactions, TRUNCATE leaves the TOAST table.
+"""
+
 MARKS_SQL = (
     "WITH RECURSIVE tree (root, number, mark) AS (SELECT i.inhparent, i.inhrelid, i.xmin::text::bigint FROM pg_catalog.pg_inherits i "
     "JOIN pg_catalog.pg_class c ON c.oid = i.inhparent AND c.relkind = 'p' UNION ALL SELECT tree.root, i.inhrelid, i.xmin::text::bigint "
@@ -232,7 +242,7 @@ def tables_of(
             )
         )
     out = {}
-    for number, schema, name, _, comment, partitioned, file in tables:
+    for number, schema, name, _, comment, partitioned, file, large_values in tables:
         found, of_it = tuple(its_columns.get(number, ())), tuple(its_indexes.get(number, ()))
         require_readable_names(TableId(schema, name), (column.name for column in found))
         key, primary = key_of(found, of_it)
@@ -247,6 +257,7 @@ def tables_of(
             partitioned=partitioned,
             attached=tuple(its_attached.get(number, ())),
             file=file or None,
+            large_values=large_values or None,
             published_by=() if entries is None else entries.of(number),
             columns_written_by=tuple(sorted(columns_written.get(number, ()))),
         )

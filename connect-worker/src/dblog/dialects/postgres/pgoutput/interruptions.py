@@ -22,6 +22,12 @@ def interruption(before: Table, now: Table) -> str | None:
     return None
 
 
+def has_other_files(before: Table, now: Table) -> bool:
+    """Return whether all rows were written anew between the two looks, by something else than TRUNCATE."""
+    pairs = ((before.file, now.file), (before.large_values, now.large_values))
+    return all(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
 def kept_entries(before: Table, now: Table) -> Table:
     """Return ``now``; where the publication lacks the table at this moment, with the entries of before, so that what it gets next shows as another one."""
     return now if now.published_by or not before.published_by else replace(now, published_by=before.published_by)

@@ -14,7 +14,7 @@ from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Position, Timeline
 from dblog.dialects.postgres.catalog.tables import is_deferrable, key_of
 from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten, type_of
-from dblog.dialects.postgres.pgoutput.interruptions import interruption, kept_entries
+from dblog.dialects.postgres.pgoutput.interruptions import has_other_files, interruption, kept_entries
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
@@ -104,7 +104,7 @@ class PostgresSchemas:
                 self._connections.doubts.add(self.numbers.get(number, table.id))  # it has got another's name, or lost its own
             elif known is None:
                 continue
-            elif known != table or interruption(known, table):
+            elif known != table or interruption(known, table) or has_other_files(known, table):
                 self._connections.doubts.add(table.id)  # by a statement that the log still has, or has no row behind
             else:
                 self._timeline.refresh(kept_entries(known, table))
@@ -283,10 +283,10 @@ class PostgresSchemas:
                 continue
             in_place.add(now.id)
             now = kept_entries(before, now)
-            if (why := interruption(before, now)) is not None:
+            if (why := interruption(before, now) or self._rewritten(before, now)) is not None:
                 interrupted[now.id] = why
             if now != before or why is not None:
-                changed.append(RelationChanged(before, self._with_unfilled(before, now)))
+                changed.append(RelationChanged(before, self._with_unfilled(before, now), why=why))
             else:
                 self._timeline.refresh(now)
         made = [
@@ -319,6 +319,14 @@ class PostgresSchemas:
         self.joining.update(table.id for table in filled)
         self.returning.update(interrupted)
         return FoundOut(tuple(gone), filled, tuple(changed), empty) if gone or made or changed else None
+
+    def _rewritten(self, before: Table, now: Table) -> str | None:
+        """Why rows may be others than the log has shown, though the table has the same columns."""
+        if now != before or not has_other_files(before, now) or not self._connections.live_session().was_rewritten(now):
+            return None
+        return (
+            "all of its rows were written as new ones, as where it was unlogged for a while, or a statement has given a column other values"
+        )
 
     def _with_unfilled(self, before: Table, now: Table) -> Table:
         """As it is now, with those of its partitions that have been attached since ``before`` and have no row."""

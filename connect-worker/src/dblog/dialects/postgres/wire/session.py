@@ -10,7 +10,7 @@ from typing import Any
 
 from dblog.dialects.postgres.catalog import index_orders, publishing
 from dblog.dialects.postgres.catalog import tables as catalog
-from dblog.dialects.postgres.catalog.sql import quote_table
+from dblog.dialects.postgres.catalog.sql import quote_table, written_by
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire
@@ -219,6 +219,16 @@ class Session:
     def table_numbers(self) -> dict[int, TableId]:
         """The names of all tables whose rows are logged, by their numbers."""
         return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
+
+    def was_rewritten(self, table: Table) -> bool:
+        """Return whether the statement that gave the table its files wrote its rows as new ones: ALTER TABLE does (SET LOGGED, or another type), VACUUM FULL
+        and CLUSTER take them as they are. False where the account may not ask.
+        """
+        rows = self.query(catalog.WRITER_SQL, (table.number,), doing=f"asking who wrote {table.id}")
+        try:
+            return bool(rows) and bool(self.query(written_by(table, rows[0][0]), doing=f"asking who wrote {table.id}"))
+        except (DefiniteError, TableChangedError):
+            return False
 
     def unreadable_columns(self, table: Table, read: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return those columns of the table that the account may not read, of these (None: of all); None where it may read no column of it."""
