@@ -88,6 +88,26 @@ def writers(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> list[Row]:
     return sorted((row for row in rows if row["readable"]), key=lambda row: (row["partition"], row["first"]))
 
 
+def sequenced(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> dict[int, list[tuple[int, int]]]:
+    """By partition, the first offset of each epoch among the records that have ``source.sequence``, and the epoch."""
+    of_dblog = {schema_id: one for schema_id, one in envelopes.items() if one.derived and "sequence" in one.source_fields}
+    values = {schema_id: f"_v{n}" for n, schema_id in enumerate(of_dblog)}
+    structs = raw.select(
+        "partition", "offset", "value_schema_id", *(_struct(schema_id, e).alias(values[schema_id]) for schema_id, e in of_dblog.items())
+    )
+    branches = [
+        (schema_id, f"IF({v}.op IS NOT NULL, {lsn_positions.quoted_part(f'{v}.source.sequence', 1)}, NULL)")
+        for schema_id, v in values.items()
+    ]
+    epoch = F.shiftright(F.expr(by_schema_id("value_schema_id", branches, t.LongType())), EPOCH_SHIFT).alias("epoch")
+    # Grouped, not filtered: a filter would be pushed through, and decode twice.
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in structs.groupBy("partition", epoch).agg(F.min("offset").alias("first")).collect():
+        if row["epoch"] is not None:
+            found.setdefault(row["partition"], []).append((row["first"], row["epoch"]))
+    return found
+
+
 def logged_records(found: DataFrame) -> Iterator[tuple[int, LoggedRecord]]:
     """The records of ``unsequenced`` one by one, in the order of each partition; for few of them."""
     rows = found.where("s.file IS NOT NULL").select("partition", "offset", "s.*").collect()

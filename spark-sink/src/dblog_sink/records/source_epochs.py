@@ -14,10 +14,12 @@ Time alone is no proof, so the table is parked: a connector that reads replicas 
 missed meanwhile. Rows of Debezium's first snapshot (server id 0) are judged by their time. Rows of an incremental snapshot are judged by their server alone:
 they are read again after a restart, and their position is that of the log then. What the former log's server sends late keeps the former epoch.
 
-PostgreSQL's LSNs mean the same whoever writes, and go on when a standby takes over. But dblog's numbers have an epoch, from the clock at its first start, and
-Debezium's records have none: if Debezium goes on where dblog has written, its records would look older. So what follows a record of dblog in its
-partition and does not carry D7's numbers is of the next epoch (``hand_over``), behind everything that dblog has sent: a change that dblog had sent already
-comes again there, and a transaction that it had sent in part comes whole. When dblog goes on, its own epoch rises (schemas/README.md).
+dblog's numbers have an epoch, from the clock at its first start, and Debezium's records have none, of no database: if Debezium goes on where dblog has
+written, its records would look older. So what follows a record of dblog in its partition and does not carry D7's numbers is of the next epoch
+(``hand_over``), after everything that dblog has sent: a change that dblog had sent already comes again there, and a transaction that it had sent in part
+comes whole. When dblog goes on, its own epoch rises (schemas/README.md). What Debezium had sent before dblog and sends again after it keeps its epoch where
+that is certain; where it is not, it counts as later, and all that followed it is sent again as well. LSNs of PostgreSQL need nothing else, for they mean
+the same whoever writes, and go on when a standby takes over.
 
 Pure. The outcome is recorded by Kafka offset (``PartitionLogs.epoch_runs``) before anything is written, so a repeated batch, a merge and a replay find the
 same epochs.
@@ -80,6 +82,8 @@ class Log:
     servers: list[int] = field(default_factory=list)
     gtid: str | None = None
     """The transaction of its last record."""
+    handed_over_at: int = -1
+    """The Kafka offset from which on it is Debezium's, after records of dblog; -1: no record of dblog comes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,7 @@ def _take_record(known: PartitionLogs, one: LoggedRecord, epoch: int) -> LogSwit
     elif seen and not one.dumped and (by_gtid or one.server not in now.servers):
         same_transaction = one.position >= now.last and one.gtid is not None and one.gtid == now.gtid
         if not same_transaction:
-            log = next((log for log in known.logs[:-1] if one.ts_ms <= log.ts_ms), now)
+            log = next((log for log in _former_logs(known, one, by_gtid=by_gtid) if one.ts_ms <= log.ts_ms), now)
     # Rows of a snapshot have the server's position at the time, and reading goes on where it was: theirs is no position of a change.
     if log is known.logs[-1] and not one.dumped:
         log.last = max(log.last, one.position)
@@ -198,18 +202,34 @@ def _take_record(known: PartitionLogs, one: LoggedRecord, epoch: int) -> LogSwit
     return switch
 
 
+def _former_logs(known: PartitionLogs, one: LoggedRecord, *, by_gtid: bool) -> Iterable[Log]:
+    """The logs that a record which is sent late may be of. Without a GTID, one from before dblog's records is known by its position: the same server may
+    be read after them, and a transaction that was open meanwhile has an old time.
+    """
+    since = _since_hand_over(known)
+    return [log for n, log in enumerate(known.logs[:-1]) if by_gtid or n >= since or one.position <= log.last]
+
+
+def _since_hand_over(known: PartitionLogs) -> int:
+    """The index of the first log since dblog's last records."""
+    return max((n for n, log in enumerate(known.logs) if log.handed_over_at >= 0), default=0)
+
+
 def _take_snapshot_row(known: PartitionLogs, one: LoggedRecord) -> LogSwitch | None:
     """A row of an incremental snapshot, which has the server id of the event that was read before it."""
     if not known.logs or not one.server or one.server in known.logs[-1].servers:
         return None
     now = known.logs[-1]
+    if now.handed_over_at >= 0 and not now.servers:
+        return None  # nothing was read yet since dblog's records: it is later than they are
     if one.position < now.last and not any(one.server in log.servers for log in known.logs):
         # No change was met in it, and reading may begin again before this position: whatever comes goes on in it.
         begun = Log(max(log.epoch for log in known.logs) + 1, (0, 0), servers=[one.server])
         known.logs.append(begun)
         known.epoch_runs.append((one.offset, begun.epoch))
         return LogSwitch(one.offset, begun.epoch, now.last, one.position, proven=True)
-    former = next((log for log in known.logs[:-1] if one.server in log.servers and now.last < one.position <= log.last), None)
+    formers = known.logs[_since_hand_over(known) : -1]
+    former = next((log for log in formers if one.server in log.servers and now.last < one.position <= log.last), None)
     if former is not None and former.epoch != (known.epoch_runs[-1][1] if known.epoch_runs else 0):
         known.epoch_runs.append((one.offset, former.epoch))
     return None
@@ -225,7 +245,36 @@ def hand_over(known: PartitionLogs, *, epoch: int, offset: int) -> bool:
     if epoch + 1 <= known.epoch:
         return False
     _begin(known, epoch + 1, offset)
+    known.logs[-1].handed_over_at = offset
     return True
+
+
+def follow_both(
+    known: PartitionLogs, logged_records: Sequence[LoggedRecord], dblogs: Iterable[tuple[int, int]], *, epoch: int = 0
+) -> list[LogSwitch]:
+    """Take in a partition's records, as ``follow`` does, among records of dblog. ``dblogs``: the first offset of each of dblog's epochs, and the epoch."""
+    found, rest = [], logged_records
+    for offset, of_dblog in sorted(dblogs):
+        found += follow(known, [one for one in rest if one.offset < offset], epoch=epoch)
+        rest = [one for one in rest if one.offset > offset]
+        hand_over(known, epoch=of_dblog, offset=offset)
+    return found + follow(known, rest, epoch=epoch)
+
+
+def hand_over_all(partitions: Mapping[int, PartitionLogs], newest: int) -> bool:
+    """Take in that dblog may have written since each partition's last record. ``newest``: the epoch of the table's newest row. Whether anything changed.
+
+    An epoch that no partition has shown is dblog's. Where there is none, dblog may still have written in each partition that was not handed over yet.
+    """
+    last = max((log.epoch - 1 for logs in partitions.values() for log in logs.logs if log.handed_over_at >= 0), default=-1)
+    epoch = newest if newest > max((logs.epoch for logs in partitions.values()), default=0) else last
+    begun = [hand_over(logs, epoch=epoch, offset=logs.offset + 1) for logs in partitions.values()]
+    return any(begun)
+
+
+def follows_dblog(known: PartitionLogs) -> bool:
+    """Whether a record of Debezium came after one of dblog."""
+    return any(0 <= log.handed_over_at <= known.offset for log in known.logs)
 
 
 def seeded(known: PartitionLogs, epoch: int) -> None:

@@ -65,6 +65,11 @@ def maybe_derived(highs: Mapping[str, int]) -> Column:
     return ~F.coalesce(F.contains(F.col("value"), start), F.lit(False)) | json
 
 
+def maybe_sequenced_json() -> Column:
+    """Whether a record is JSON that may have ``source.sequence``: it holds the beginning of one, as JSON writes it in a text."""
+    return F.coalesce((F.substring("value", 1, 1) == F.lit(b"{")) & F.contains(F.col("value"), F.lit(b'[\\"')), F.lit(False))
+
+
 def _of_a_history() -> Column:
     """Whether a record is of a schema history: JSON without a schema (or erased), with the worker's key, or without a key and as Debezium's begins.
 

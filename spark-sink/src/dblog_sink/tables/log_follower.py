@@ -7,7 +7,7 @@ recorded before anything is written by it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -20,8 +20,15 @@ from dblog_sink.delta.session import MANY_ROWS
 from dblog_sink.errors import DefiniteError, ParkError
 from dblog_sink.records import source_epochs
 from dblog_sink.records.decode import SEQ1
-from dblog_sink.records.log_positions import logged_ranges, logged_records, snapshot_positions, unsequenced, writers
-from dblog_sink.records.source_epochs import LoggedRecord, LogSwitch, PartitionLogs
+from dblog_sink.records.log_positions import (
+    logged_ranges,
+    logged_records,
+    sequenced,
+    snapshot_positions,
+    unsequenced,
+    writers,
+)
+from dblog_sink.records.source_epochs import LoggedRange, LoggedRecord, LogSwitch, PartitionLogs
 from dblog_sink.state.notes import Note, Parked, SourceLogs, State
 from dblog_sink.tables.open_tables import OpenTable
 from dblog_sink.tables.profile import TopicStats
@@ -51,6 +58,8 @@ class LogFollower:
         self._record = record
         self._sequenced: set[str] = set()
         """Topics whose records all have ``source.sequence``, as far as they were looked at."""
+        self._followed: set[str] = set()
+        """Topics of which every record was looked at since the table was: what dblog wrote among them is taken in."""
         self.highs: dict[str, int] = {}
         """Topics of PostgreSQL whose last batch was all dblog's, and the greatest first number in it: a record that has it is dblog's, too, and of an epoch
         that is known (``profile``).
@@ -69,15 +78,24 @@ class LogFollower:
         if switches and self._settings.snapshots:
             msg = f"{messages[0]}. A manifest is of one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
             raise DefiniteError(msg)
+        before = self._state.source_logs.get(topic, {})
+        begun = any(logs.epoch != (before[partition].epoch if partition in before else 0) for partition, logs in partitions.items())
         notes: list[Note] = [SourceLogs(topic, partition, logs) for partition, logs in partitions.items()]
         unproven = [message for message, (_, switch) in zip(messages, switches, strict=True) if not switch.proven]
         if unproven:
             notes.append(Parked(topic, unproven[0]))
-        self._record(notes, bool(switches))
+        self._record(notes, bool(switches) or begun)
+        if topic not in self._sequenced:
+            self._followed.add(topic)
         if unproven:
             raise ParkError(unproven[0])
         for message in messages:
             log.warning("%s", message)
+        for partition, logs in partitions.items():
+            if source_epochs.follows_dblog(logs) and (partition not in before or logs.epoch != before[partition].epoch):
+                log.info(
+                    "topic %s, partition %d: Debezium's connector goes on after dblog; its records are later than dblog's", topic, partition
+                )
         return messages
 
     def logs_of(
@@ -94,49 +112,65 @@ class LogFollower:
             return None
         if not stats.maybe_derived and (topic in self._sequenced or self._begins_sequenced(stats, read)):
             self._sequenced.add(topic)
+            self._followed.discard(topic)
             return None
         found = unsequenced(read.records, read.known.envelopes)
         partitions = {partition: deepcopy(logs) for partition, logs in self._state.source_logs.get(topic, {}).items()}
-        seed = max((logs.epoch for logs in partitions.values()), default=None)
-
-        def known(partition: int) -> PartitionLogs:
-            nonlocal seed
-            if seed is None:  # in case the control table is lost: the log that is read now is not older than the table's newest row
-                seed = 0 if read.opened is None else _epoch_of(session, read.opened)
-            return partitions.setdefault(partition, PartitionLogs())
-
         one_by_one: dict[int, list[LoggedRecord]] = {}
-        if stats.records >= MANY_ROWS:
-            unclear = []
+        counted: dict[int, LoggedRange] = {}
+        rows: dict[int, dict[int, tuple[int, int]]] = {}
+        many = stats.records >= MANY_ROWS
+        if many:
             counted = logged_ranges(found)
             rows = snapshot_positions(found) if stats.maybe_dumped else {}
-            for partition in counted.keys() | (rows.keys() & partitions.keys()):
-                logs, records = known(partition), counted.get(partition)
-                if source_epochs.may_reveal_switch(logs, rows.get(partition, {}), records) or (
-                    records is not None and not source_epochs.extended(logs, records, epoch=seed or 0)
-                ):
-                    unclear.append(partition)
-            if unclear:
-                for partition, one in logged_records(found.where(F.col("partition").isin(unclear))):
-                    one_by_one.setdefault(partition, []).append(one)
-            met = bool(counted or rows)
         else:
-            for partition, one in logged_records(found):
-                one_by_one.setdefault(partition, []).append(one)
-            met = bool(one_by_one)
-        if not met:
+            one_by_one = _by_partition(logged_records(found))
+        if not (one_by_one or counted or rows):
             # Every record has its own position: later ones of the topic are assumed to have one until one seems to have none.
             if found.isEmpty():
                 self._sequenced.add(topic)
+            self._followed.discard(topic)
             return None
         self._sequenced.discard(topic)
+        seed = self._seed(topic, partitions, read, session)
+        dblogs = sequenced(read.records, read.known.envelopes) if stats.maybe_sequenced else {}
+        if many:
+            unclear = []
+            for partition in counted.keys() | (rows.keys() & partitions.keys()):
+                logs, records = partitions.setdefault(partition, PartitionLogs()), counted.get(partition)
+                if (
+                    partition in dblogs
+                    or source_epochs.may_reveal_switch(logs, rows.get(partition, {}), records)
+                    or (records is not None and not source_epochs.extended(logs, records, epoch=seed))
+                ):
+                    unclear.append(partition)
+            if unclear:
+                one_by_one = _by_partition(logged_records(found.where(F.col("partition").isin(unclear))))
         switches = [
             (partition, switch)
-            for partition, some in sorted(one_by_one.items())
-            if partition in partitions or not all(one.selected for one in some)  # those alone begin nothing
-            for switch in source_epochs.follow(known(partition), some, epoch=seed or 0)
+            for partition in sorted(one_by_one.keys() | dblogs.keys())
+            if partition in partitions or partition in dblogs or not all(one.selected for one in one_by_one[partition])  # begin nothing
+            for switch in source_epochs.follow_both(
+                partitions.setdefault(partition, PartitionLogs()), one_by_one.get(partition, []), dblogs.get(partition, ()), epoch=seed
+            )
         ]
+        met = sorted(partitions.keys() & (one_by_one.keys() | counted.keys()))
+        behind = [partition for partition in met if source_epochs.follows_dblog(partitions[partition])]
+        if behind and self._settings.snapshots:
+            raise _of_one_log(topic, behind[0], partitions[behind[0]].offset)
         return partitions, switches
+
+    def _seed(self, topic: str, partitions: dict[int, PartitionLogs], read: ReadRecords, session: SparkSession) -> int:
+        """The epoch of records in partitions that were not met before; takes into ``partitions`` what dblog has written since the topic was followed."""
+        newest = 0
+        if topic not in self._followed and read.opened is not None:
+            newest = _epoch_of(session, read.opened, above=max((logs.epoch for logs in partitions.values()), default=-1))
+            if newest and not partitions:
+                # Records of the topic were read before, and no log of Debezium's was recorded: all were dblog's. In case the control table is lost nothing
+                # was read as far as it shows; then the log that is read now is not older than the table's newest row.
+                partitions.update({partition: PartitionLogs() for one, partition in list(self._state.high_water_marks) if one == topic})
+            source_epochs.hand_over_all(partitions, newest)
+        return max((logs.epoch for logs in partitions.values()), default=newest)
 
     def _handed_over(self, stats: TopicStats, read: ReadRecords, session: SparkSession) -> dict[int, PartitionLogs] | None:
         """The partitions of a topic of PostgreSQL in which records without D7's numbers are of another epoch than was known; None where nothing changes."""
@@ -168,11 +202,7 @@ class LogFollower:
                     changed.add(row["partition"])
         behind = [row for row in foreign if any(row["last"] >= offset and epoch for offset, epoch in known[row["partition"]].epoch_runs)]
         if behind and self._settings.snapshots:
-            msg = (
-                f"topic {topic}, partition {behind[0]['partition']}: records of Debezium's connector follow those of dblog's (up to offset "
-                f"{behind[0]['last']}), and a manifest is of one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
-            )
-            raise DefiniteError(msg)
+            raise _of_one_log(topic, behind[0]["partition"], behind[0]["last"])
         return {partition: known[partition] for partition in changed} or None
 
     def truncate_order(self, stats: TopicStats, spec: TableSpec, read: ReadRecords, tombstones_path: str) -> TruncateOrder:
@@ -206,10 +236,26 @@ class LogFollower:
         return unsequenced(sample, read.known.envelopes).isEmpty()
 
 
-def _epoch_of(session: SparkSession, opened: OpenTable) -> int:
-    """The epoch of the newest row in a table, or of the newest delete or truncate."""
+def _of_one_log(topic: str, partition: int, offset: int) -> DefiniteError:
+    """The error about another writer's records in a job that publishes snapshots."""
+    return DefiniteError(
+        f"topic {topic}, partition {partition}: records of Debezium's connector follow those of dblog's (up to offset {offset}), and a manifest is of "
+        "one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
+    )
+
+
+def _by_partition(found: Iterable[tuple[int, LoggedRecord]]) -> dict[int, list[LoggedRecord]]:
+    records: dict[int, list[LoggedRecord]] = {}
+    for partition, one in found:
+        records.setdefault(partition, []).append(one)
+    return records
+
+
+def _epoch_of(session: SparkSession, opened: OpenTable, *, above: int = -1) -> int:
+    """The epoch of the newest row in a table, or of the newest delete or truncate; 0 where none is above this one, which statistics show."""
     frame: DataFrame = session.read.format("delta").load(opened.target.path)
-    newest = frame.agg(F.max(SEQ1)).collect()[0][0] or 0
+    rows = frame.where(F.col(SEQ1) >= F.lit((above + 1) << source_epochs.EPOCH_SHIFT)) if above >= 0 else frame
+    newest = rows.agg(F.max(SEQ1)).collect()[0][0] or 0
     if opened.tombstones is not None:
         newest = max(newest, *(at[0] for at in (opened.tombstones.last, opened.tombstones.floor) if at is not None), 0)
     return int(newest) >> source_epochs.EPOCH_SHIFT

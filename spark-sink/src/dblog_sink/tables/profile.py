@@ -9,7 +9,7 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink.schema.wire_format import is_json, maybe_derived, maybe_dumped, schema_text
+from dblog_sink.schema.wire_format import is_json, maybe_derived, maybe_dumped, maybe_sequenced_json, schema_text
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -31,6 +31,8 @@ class TopicStats:
     """Records that contain ``incremental``, as every row of a dump does in ``source.snapshot``."""
     maybe_derived: int = 0
     """Records that may have no ``source.sequence``, or of PostgreSQL, that Debezium may have written."""
+    maybe_sequenced: int = 0
+    """Records that may have ``source.sequence``."""
     first: dict[int, int] = field(default_factory=dict)
     """The least offset by partition."""
     last: dict[int, int] = field(default_factory=dict)
@@ -49,6 +51,7 @@ def profile(raw: DataFrame, highs: Mapping[str, int] = _NONE) -> list[TopicStats
         F.count("*").alias("n"),
         F.count_if(maybe_dumped()).alias("dumped"),
         F.count_if(maybe_derived(highs)).alias("derived"),
+        F.count_if(maybe_sequenced_json()).alias("sequenced"),
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.sum(F.length("value")).alias("bytes"),
@@ -59,6 +62,8 @@ def profile(raw: DataFrame, highs: Mapping[str, int] = _NONE) -> list[TopicStats
         stats.value_bytes += row["bytes"] or 0
         stats.maybe_dumped += row["dumped"]
         stats.maybe_derived += row["derived"] if row["value_schema_id"] is not None else 0
+        if row["value_schema_id"] is not None:
+            stats.maybe_sequenced += row["sequenced"] if is_json(bytes(row["value_schema_id"])) else row["n"] - row["derived"]
         partition = row["partition"]
         stats.key_schema_ids.add(None if row["key_schema_id"] is None else bytes(row["key_schema_id"]))
         if row["value_schema_id"] is None:
