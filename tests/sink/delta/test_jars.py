@@ -39,5 +39,9 @@ def test_a_jar_of_another_spark_is_named_with_what_it_is_for(spark: Path, jar: s
     assert "io.delta:delta-spark_4.1_2.13:4.4.0" in str(raised.value)
 
 
+def test_parts_of_spark_may_be_of_another_patch_of_its_line(spark: Path) -> None:
+    check_versions([Path("/j/spark-avro_2.13-4.1.2.jar"), Path("/j/spark-sql-kafka-0-10_2.13-4.1.3.jar")], spark)
+
+
 def test_what_names_no_scala_is_not_compared(spark: Path) -> None:
     check_versions([Path("/j/kafka-clients-3.9.1.jar"), Path("/j/spark-token-provider-kafka-0-10_2.13-4.0.0.jar")], spark)
