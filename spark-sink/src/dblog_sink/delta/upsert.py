@@ -175,16 +175,16 @@ def _matched(
     table = there.select(*wanted, *row_address).alias("t")
     same = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name in on))
     joined = table.join(F.broadcast(narrow) if broadcast else narrow, same)
-    keys = (F.col(f"s.{quote(name)}").alias(f"_key_{n}") for n, name in enumerate(on))
+    keys = (F.col(f"s.{quote(name)}").alias(f"_dblog_key_{n}") for n, name in enumerate(on))
     return joined.select(_FILE, _INDEX, _DELETES, wins.alias(_WINS), *keys).persist(StorageLevel.MEMORY_AND_DISK)
 
 
 def _columns_of(on: Sequence[str]) -> list[str]:
-    return [f"_key_{n}" for n in range(len(on))]
+    return [f"_dblog_key_{n}" for n in range(len(on))]
 
 
 def _same(on: Sequence[str]) -> Column:
-    return reduce(lambda a, b: a & b, (F.col(quote(name)) == F.col(f"_key_{n}") for n, name in enumerate(on)))
+    return reduce(lambda a, b: a & b, (F.col(quote(name)) == F.col(f"_dblog_key_{n}") for n, name in enumerate(on)))
 
 
 def _laid(rows: DataFrame, columns: Sequence[str], *, one_file: bool) -> DataFrame:

@@ -96,10 +96,14 @@ def explain(session: SparkSession, settings: Settings, applier: Applier, registr
     same = _same(given, target.keys)
     shown = [SEQ1, SEQ2] + ([OP, FROM, TO] if target.mode == HISTORY else [OP] if target.mode != MIRROR else [])
     rows = session.read.format("delta").load(target.path).where(same)
-    found = rows.select(*shown, *([] if target.soft is None else [F.col(quote(target.soft)).alias("soft")])).orderBy(SEQ1, SEQ2).collect()
+    found = (
+        rows.select(*shown, *([] if target.soft is None else [F.col(quote(target.soft)).alias("_dblog_soft")]))
+        .orderBy(SEQ1, SEQ2)
+        .collect()
+    )
     alive = [row for row in found if target.mode != HISTORY or row[TO] is None]
     position = max(((row[SEQ1], row[SEQ2]) for row in alive), default=None)
-    status = "live" if alive and not (target.soft and alive[-1]["soft"]) else "deleted" if found else "unknown"
+    status = "live" if alive and not (target.soft and alive[-1]["_dblog_soft"]) else "deleted" if found else "unknown"
     if not alive and opened.tombstones is not None and opened.tombstones.exists:
         deleted = session.read.format("delta").load(opened.tombstones.path).where(same).agg(F.max(F.struct(SEQ1, SEQ2))).collect()[0][0]
         if deleted is not None:
@@ -130,7 +134,7 @@ def _same(given: Mapping[str, str], keys: Columns) -> Column:
 
 def _version(row: Row) -> dict[str, Any]:
     found: dict[str, Any] = {"position": [row[SEQ1], row[SEQ2]]}
-    named = {OP: "op", FROM: "from", TO: "to", "soft": "marked_deleted"}
+    named = {OP: "op", FROM: "from", TO: "to", "_dblog_soft": "marked_deleted"}
     for column, name in named.items():
         if column in row:
             value = row[column]

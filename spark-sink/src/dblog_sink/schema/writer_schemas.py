@@ -53,6 +53,20 @@ NOT_ROWS = frozenset(
 TRANSACTION = "io.debezium.connector.common.TransactionMetadataValue"
 
 
+TAKEN_BY_DELTA = frozenset(
+    {
+        "_metadata",
+        "__delta_internal_is_row_deleted",
+        "__delta_internal_row_index",
+        *("_condition_", "_file_name_", "_input_file_name_", "_row_dropped_", "_row_id_"),
+        *("_source_row_index", "_source_row_present_", "_target_row_index_", "_target_row_present_"),
+    }
+)
+"""Names, in lower case, that Delta 4.4 gives to columns of its own while it reads rows with their places, or merges: a table with one of them can be filled,
+but not changed.
+"""
+
+
 ENVELOPE, UNWRAPPED = "envelope", "unwrapped"
 
 _ADDED = re.compile(r"__(op|deleted|table|lsn|ts_ms|ts_us|ts_ns|db|schema|(source|transaction)[._].+)")
@@ -113,6 +127,8 @@ class Envelope:
     position_fields: frozenset[str] = frozenset()
     """Of the source block, by ``position_text``."""
     has_transaction: bool = False
+    left_out: frozenset[str] = frozenset()
+    """Names of columns that the table's settings leave out."""
     partial: bool = False
     """Its rows have some columns only; the others are not NULL, and not dropped."""
     epoch: str = ""
@@ -215,6 +231,7 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
         position_json=_json_type(position_reader, fields, row["fields"], definitions) if is_json else None,
         position_fields=frozenset(position_fields),
         has_transaction=block is not None,
+        left_out=frozenset(field["name"] for field in row["fields"] if reading.column(field["name"]) is None),
         partial=str(row.get("connect.parameters", {}).get(PARTIAL)).lower() == "true",
     )
 
@@ -253,6 +270,7 @@ def _unwrapped(
         kind=UNWRAPPED,
         json_type=_json_row(reader, fields, columns, definitions) if is_json else None,
         added=frozenset(field["name"] for field in extra),
+        left_out=frozenset(field["name"] for field in columns if reading.column(field["name"]) is None),
     )
 
 
@@ -329,6 +347,9 @@ def _fields(columns: Any, definitions: Mapping[str, Any], reading: Reading, *, w
             raise DefiniteError(msg)
         if field.name.lower().startswith("_dblog_"):
             msg = f"{where}: column {field.name}: names that begin with _dblog_ belong to the sink; rename it with columns.rename, or exclude it"
+            raise DefiniteError(msg)
+        if field.name.lower() in TAKEN_BY_DELTA:
+            msg = f"{where}: column {field.name}: Delta takes this name for itself while it writes; rename it with columns.rename, or exclude it"
             raise DefiniteError(msg)
     return tuple(fields)
 

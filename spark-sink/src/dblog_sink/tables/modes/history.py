@@ -201,7 +201,7 @@ def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None,
     ends = F.col(OP) == "d"
     events = rows.select(*data, OP, SEQ1, SEQ2, _time(F.col(TS_MS)).alias(FROM), _rank(_BATCH, _DUMPED), ends.alias(_ENDS), *_no_version())
     if stored is not None:
-        had = [F.col(TO1).alias("_was_to1"), F.col(TO2).alias("_was_to2"), F.lit(True).alias("_was")]
+        had = [F.col(TO1).alias("_dblog_was_to1"), F.col(TO2).alias("_dblog_was_to2"), F.lit(True).alias("_dblog_was")]
         events = events.unionByName(
             stored.select(*data, OP, SEQ1, SEQ2, FROM, _rank(_STORED, _STORED_DUMP), F.lit(False).alias(_ENDS), *had)
         )
@@ -209,38 +209,47 @@ def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None,
         events = events.unionByName(_ending(implied, _IMPLIED, target.columns))
     if deleted is not None:
         events = events.unionByName(_ending(deleted.select(*keys, SEQ1, SEQ2, _time(F.col(TS_MS)).alias(FROM)), _DELETED, target.columns))
-    values = [F.col(quote(name)) for name in names if name not in target.key_names] or [F.lit(0).alias("_none")]
+    values = [F.col(quote(name)) for name in names if name not in target.key_names] or [F.lit(0).alias("_dblog_none")]
     content = F.struct(*values)
-    events = events.withColumn("_content", content if all(orderable(kind) for _, kind in target.columns) else F.to_json(content))
+    events = events.withColumn("_dblog_content", content if all(orderable(kind) for _, kind in target.columns) else F.to_json(content))
     # One event for each key and position; what the table has there rides along, for it may have to go.
     at = Window.partitionBy(*keys, SEQ1, SEQ2)
     events = (
-        events.withColumn("_best", F.row_number().over(at.orderBy(F.desc(_RANK))))
-        .withColumn("_was_op", F.max(F.when(F.col("_was"), F.col(OP))).over(at))
-        .withColumn("_was_content", F.max(F.when(F.col("_was"), F.col("_content"))).over(at))
-        .withColumn("_was", F.max("_was").over(at))
-        .withColumn("_was_to1", F.max("_was_to1").over(at))
-        .withColumn("_was_to2", F.max("_was_to2").over(at))
-        .where("_best = 1")
+        events.withColumn("_dblog_best", F.row_number().over(at.orderBy(F.desc(_RANK))))
+        .withColumn("_dblog_was_op", F.max(F.when(F.col("_dblog_was"), F.col(OP))).over(at))
+        .withColumn("_dblog_was_content", F.max(F.when(F.col("_dblog_was"), F.col("_dblog_content"))).over(at))
+        .withColumn("_dblog_was", F.max("_dblog_was").over(at))
+        .withColumn("_dblog_was_to1", F.max("_dblog_was_to1").over(at))
+        .withColumn("_dblog_was_to2", F.max("_dblog_was_to2").over(at))
+        .where("_dblog_best = 1")
     )
     line = Window.partitionBy(*keys).orderBy(SEQ1, SEQ2)
-    same = (F.lag("_content").over(line).eqNullSafe(F.col("_content"))) & (~F.lag(_ENDS).over(line))
+    same = (F.lag("_dblog_content").over(line).eqNullSafe(F.col("_dblog_content"))) & (~F.lag(_ENDS).over(line))
     for seq1, seq2 in work.tombstones.floors if work.tombstones is not None else ():
         if (seq1, seq2) >= first:  # a truncate in between ended what was the same
             same &= ~(_before(F.lag(SEQ1).over(line), F.lag(SEQ2).over(line), seq1, seq2) & ~_before(F.col(SEQ1), F.col(SEQ2), seq1, seq2))
-    events = events.withColumn("_left_out", F.coalesce((F.col(OP) == "r") & ~F.col(_ENDS) & same, F.lit(False)))
-    stale = events.where("_left_out").where("_was").select(*data, OP, SEQ1, SEQ2, FROM, _RANK, _ENDS, "_was", "_was_to1", "_was_to2")
-    following = events.where("NOT _left_out").withColumns(
+    events = events.withColumn("_dblog_left_out", F.coalesce((F.col(OP) == "r") & ~F.col(_ENDS) & same, F.lit(False)))
+    stale = (
+        events.where("_dblog_left_out")
+        .where("_dblog_was")
+        .select(*data, OP, SEQ1, SEQ2, FROM, _RANK, _ENDS, "_dblog_was", "_dblog_was_to1", "_dblog_was_to2")
+    )
+    following = events.where("NOT _dblog_left_out").withColumns(
         {TO1: F.lead(SEQ1).over(line), TO2: F.lead(SEQ2).over(line), TO: F.lead(FROM).over(line)}
     )
     following = _truncated(following, work, first)
-    differs = (F.col("_was_op") != F.col(OP)) | ~F.col("_was_content").eqNullSafe(F.col("_content"))
-    changed = F.col("_was").isNull() | differs | ~F.col(TO1).eqNullSafe(F.col("_was_to1")) | ~F.col(TO2).eqNullSafe(F.col("_was_to2"))
-    written = following.where(~F.col(_ENDS) & changed).withColumn(_ACTION, F.when(F.col("_was"), "set").otherwise("new"))
-    ended = following.where(F.col(_ENDS) & F.col("_was")).withColumn(_ACTION, F.lit("delete"))
+    differs = (F.col("_dblog_was_op") != F.col(OP)) | ~F.col("_dblog_was_content").eqNullSafe(F.col("_dblog_content"))
+    changed = (
+        F.col("_dblog_was").isNull()
+        | differs
+        | ~F.col(TO1).eqNullSafe(F.col("_dblog_was_to1"))
+        | ~F.col(TO2).eqNullSafe(F.col("_dblog_was_to2"))
+    )
+    written = following.where(~F.col(_ENDS) & changed).withColumn(_ACTION, F.when(F.col("_dblog_was"), "set").otherwise("new"))
+    ended = following.where(F.col(_ENDS) & F.col("_dblog_was")).withColumn(_ACTION, F.lit("delete"))
     nothing = {TO1: F.lit(None).cast("long"), TO2: F.lit(None).cast("long"), TO: F.lit(None).cast("timestamp")}
     gone = stale.withColumns(nothing | {_ACTION: F.lit("delete")})
-    shown = events.where("_left_out").withColumns(nothing | {_ACTION: F.lit(_CONFIRMED)})
+    shown = events.where("_dblog_left_out").withColumns(nothing | {_ACTION: F.lit(_CONFIRMED)})
     together = [
         frame.withColumn(CURRENT, F.col(TO1).isNull()).select(*map(quote, target.column_names), _ACTION)
         for frame in (written, ended, gone, shown)
@@ -266,7 +275,7 @@ def _truncated(events: DataFrame, work: Work, first: Position) -> DataFrame:
 def _ending(positions: DataFrame, rank: int, columns: tuple[tuple[str, object], ...]) -> DataFrame:
     missing = {name: F.lit(None).cast(kind) for name, kind in columns if name not in positions.columns}  # type: ignore[arg-type]
     return positions.withColumns(missing | {OP: F.lit("d"), _RANK: F.lit(rank), _ENDS: F.lit(True)}).withColumns(
-        {"_was_to1": F.lit(None).cast("long"), "_was_to2": F.lit(None).cast("long"), "_was": F.lit(None).cast("boolean")}
+        {"_dblog_was_to1": F.lit(None).cast("long"), "_dblog_was_to2": F.lit(None).cast("long"), "_dblog_was": F.lit(None).cast("boolean")}
     )
 
 
@@ -276,9 +285,9 @@ def _before(own1: Column, own2: Column, seq1: int, seq2: int) -> Column:
 
 def _no_version() -> list[Column]:
     return [
-        F.lit(None).cast("long").alias("_was_to1"),
-        F.lit(None).cast("long").alias("_was_to2"),
-        F.lit(None).cast("boolean").alias("_was"),
+        F.lit(None).cast("long").alias("_dblog_was_to1"),
+        F.lit(None).cast("long").alias("_dblog_was_to2"),
+        F.lit(None).cast("boolean").alias("_dblog_was"),
     ]
 
 

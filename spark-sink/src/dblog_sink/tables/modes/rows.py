@@ -72,17 +72,17 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
     null = (F.col(OP) == NULL) & F.col(BAD).isNull()
     at = F.struct(SEQ1, SEQ2)
     events = rows.where(F.col(BAD).isNull() & (F.col(OP) != "t")).select(*names, OP, OFFSET, SEQ1, SEQ2)
-    asked = rows.where(null).groupBy(*names).agg(F.max(F.struct(OFFSET, PARTITION, TS_MS)).alias("_null"))
-    row, before, after = F.col(OP) != NULL, F.col(OFFSET) < F.col("_null")[OFFSET], F.col(OFFSET) > F.col("_null")[OFFSET]
+    asked = rows.where(null).groupBy(*names).agg(F.max(F.struct(OFFSET, PARTITION, TS_MS)).alias("_dblog_null"))
+    row, before, after = F.col(OP) != NULL, F.col(OFFSET) < F.col("_dblog_null")[OFFSET], F.col(OFFSET) > F.col("_dblog_null")[OFFSET]
     lone = (
         events.join(asked, list(target.key_names), "inner")
-        .groupBy(*names, "_null")
+        .groupBy(*names, "_dblog_null")
         .agg(
-            F.max(F.when(row & before, at)).alias("_before"),
-            F.max_by(OP, F.when(row & before, F.col(OFFSET))).alias("_op"),
-            F.min(F.when(row & after, at)).alias("_after"),
+            F.max(F.when(row & before, at)).alias("_dblog_before"),
+            F.max_by(OP, F.when(row & before, F.col(OFFSET))).alias("_dblog_last_op"),
+            F.min(F.when(row & after, at)).alias("_dblog_after"),
         )
-        .where("_op IS NULL OR _op <> 'd'")
+        .where("_dblog_last_op IS NULL OR _dblog_last_op <> 'd'")
         .localCheckpoint()
     )
     others = rows.where(~F.coalesce(null, F.lit(False)))
@@ -96,26 +96,28 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
     there = work.session.read.format("delta").load(target.path)
     if target.mode == HISTORY:
         there = there.where(CURRENT)
-    there = there.select(*names, at.alias("_row")).join(sent(lone.select(*names)), list(target.key_names), "left_semi")
+    there = there.select(*names, at.alias("_dblog_row")).join(sent(lone.select(*names)), list(target.key_names), "left_semi")
     # Held, for it reads the table that is written (as in ``ambiguous``).
     later = 1 if target.mode == HISTORY else 0
-    latest = F.greatest("_before", "_row")
+    latest = F.greatest("_dblog_before", "_dblog_row")
     with_position = (
-        work.tombstones.of_nulls(work.session, lone.select(*names, "_null.*", "_before", "_after"))
+        work.tombstones.of_nulls(work.session, lone.select(*names, "_dblog_null.*", "_dblog_before", "_dblog_after"))
         .join(there, list(target.key_names), "left")
-        .where(f"{SEQ1} IS NOT NULL OR _after IS NULL OR _row IS NULL OR _row < _after")
+        .where(f"{SEQ1} IS NOT NULL OR _dblog_after IS NULL OR _dblog_row IS NULL OR _dblog_row < _dblog_after")
         .select(
             *names,
             OFFSET,
             NULL_AT,
-            F.coalesce(SEQ1, latest[SEQ1]).alias("_seq1"),
-            F.coalesce(SEQ2, latest[SEQ2] + later).alias("_seq2"),
+            F.coalesce(SEQ1, latest[SEQ1]).alias("_dblog_null_seq1"),
+            F.coalesce(SEQ2, latest[SEQ2] + later).alias("_dblog_null_seq2"),
         )
-        .where("_seq1 IS NOT NULL")
+        .where("_dblog_null_seq1 IS NOT NULL")
         .localCheckpoint()
     )
     made = rows.where(null).join(sent(with_position), [*target.key_names, OFFSET], "inner")
-    made = made.withColumns({OP: F.lit("d"), SEQ1: F.col("_seq1"), SEQ2: F.col("_seq2")}).drop("_seq1", "_seq2")
+    made = made.withColumns({OP: F.lit("d"), SEQ1: F.col("_dblog_null_seq1"), SEQ2: F.col("_dblog_null_seq2")}).drop(
+        "_dblog_null_seq1", "_dblog_null_seq2"
+    )
     return others.unionByName(made, allowMissingColumns=True)
 
 
