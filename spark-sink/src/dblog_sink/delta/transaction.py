@@ -46,6 +46,18 @@ _KNOWN_FEATURES = frozenset(
 _ENABLED, _FEED = "delta.enableDeletionVectors", "delta.enableChangeDataFeed"
 
 
+def feeds(session: SparkSession, path: str) -> bool:
+    """Whether the table's owner has switched its change data feed on, as of the newest version that this process has met."""
+    delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    log = delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
+    return _is_on(log.unsafeVolatileSnapshot().metadata().configuration(), _FEED)
+
+
+def _is_on(properties: Any, name: str) -> bool:
+    value = properties.get(name)
+    return bool(value.isDefined() and value.get().lower() == "true")
+
+
 @dataclass(frozen=True, slots=True)
 class Transaction:
     """A transaction that has begun. ``write`` is Delta's OptimisticTransaction, ``log`` its DeltaLog."""
@@ -66,12 +78,9 @@ class Transaction:
         """
         features = set(filter(None, self.write.protocol().readerAndWriterFeatureNames().mkString(",").split(",")))
         properties = self.write.metadata().configuration()
-
-        def on(name: str) -> bool:
-            value = properties.get(name)
-            return bool(value.isDefined() and value.get().lower() == "true")
-
-        return "deletionVectors" in features and features <= _KNOWN_FEATURES and on(_ENABLED) and not on(_FEED)
+        return (
+            "deletionVectors" in features and features <= _KNOWN_FEATURES and _is_on(properties, _ENABLED) and not _is_on(properties, _FEED)
+        )
 
     @property
     def mapped(self) -> bool:

@@ -19,6 +19,7 @@ from dblog_sink.delta.file_skipping import row_count
 from dblog_sink.delta.merge import delete, in_ranges, merge, not_older, one_range, rewrite, update
 from dblog_sink.delta.session import MANY_ROWS
 from dblog_sink.delta.tombstones import Tombstones
+from dblog_sink.delta.transaction import feeds
 from dblog_sink.delta.upsert import upsert
 from dblog_sink.records.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.records.latest import RESOLVED, distinct, latest, shared_keys, ties, with_keys, without_earlier
@@ -125,8 +126,9 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
         work.reached("tombstones_written")
     if target.rows == 0 and not applied.upserts:
         applied.path = "append"
-    elif 0 < target.rows <= work.settings["rewrite.rows.max"] - applied.upserts and not target.clusters:
-        # An overwrite takes a table's clustering away, whether it names it or not (seen with Delta 4.4.0): a clustered table is merged into.
+    elif 0 < target.rows <= work.settings["rewrite.rows.max"] - applied.upserts and not target.clusters and not feeds(session, target.path):
+        # An overwrite takes a table's clustering away, whether it names it or not (seen with Delta 4.4.0): a clustered table is merged into. A change data
+        # feed would show every row of the table deleted and inserted.
         _rewrite(work, alive, groups, applied)
     else:
         _merge(work, alive, groups, applied)
