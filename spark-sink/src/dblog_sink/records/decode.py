@@ -412,6 +412,8 @@ def bad_reason(
                 if (absent := _is_missing(one, image, decoding)) is not None:
                     test = f"({test} AND NOT coalesce({absent}, false))"
                 reason = f"column {one.name}: the value has no {one.conversion.type.simpleString()}"
+                if isinstance(one.conversion.type, t.VariantType):
+                    reason += " (it is no JSON, has a key twice, or a number that a variant would change; table.<rule>.json.type=string keeps the text)"
                 cases.append(f"WHEN {test} THEN {_text(reason)}")
     return "CASE " + " ".join(cases) + " END"
 

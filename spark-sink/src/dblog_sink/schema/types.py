@@ -203,7 +203,7 @@ def conversion(
     if named is not None and named.avro == kind:
         return named
     if choices.json == "variant" and kind == "string" and schema.get("connect.name") == "io.debezium.data.Json":
-        return _checked(t.VariantType(), "string", lambda path: f"try_parse_json({path})")
+        return _checked(t.VariantType(), "string", lambda path: f"IF({_inexact(path)}, NULL, try_parse_json({path}))")
     match kind:
         case "record":
             return _record(schema, definitions, where=where, depth=depth, choices=choices)
@@ -233,6 +233,19 @@ def conversion(
         return conversion(kind, definitions, where=where, depth=depth, choices=choices)
     msg = f"{where}: Avro type {kind} is unknown"
     raise DefiniteError(msg)
+
+
+def _inexact(path: str) -> str:
+    """SQL: a text of JSON holds a number that Spark's variant would change. It keeps up to 38 digits; a number that is longer or has an exponent becomes a
+    double, of 17 digits and up to 1.8e308.
+    """
+    # Without escapes first, so that what is between two quotes is a text; neither pattern nests, for Java's would overflow the stack in long texts.
+    outside = f"regexp_replace(regexp_replace({path}, r'\\\\.', ''), r'\"[^\"]*\"', '')"
+    mantissa = "regexp_replace(n, r'[eE].*', '')"
+    rounded = f"length(regexp_replace({mantissa}, r'^-?0+|[^0-9]', '')) > IF(n RLIKE r'[eE]', 17, 38)"
+    double = "try_cast(n AS DOUBLE)"
+    beyond = f"n RLIKE r'[eE]' AND (abs({double}) = DOUBLE('Infinity') OR ({double} = 0 AND {mantissa} RLIKE r'[1-9]'))"
+    return f"exists(regexp_extract_all({outside}, r'[0-9][0-9.eE+-]*', 0), n -> {rounded} OR {beyond})"
 
 
 def without_null(schema: Any, *, where: str) -> Any:
