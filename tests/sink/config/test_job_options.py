@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 from dblog_sink.config import job_options
-from dblog_sink.errors import ConfigError
+from dblog_sink.errors import ConfigError, DefiniteError
+from dblog_sink.kafka.source import names, topic_of
+from dblog_sink.state.notes import State
 
 LEAST = {"kafka.bootstrap.servers": "b:9092", "topics": "p.a.b", "registry.url": "http://r", "target.path": "/lake/"}
 
@@ -119,3 +121,39 @@ def test_a_required_option_whose_placeholder_stands_for_nothing_is_reported_with
         job_options.parse(LEAST | {"registry.url": "${env:NO_SUCH_URL}"})
 
     assert refused.value.errors == {"registry.url": "the environment variable NO_SUCH_URL is not set"}
+
+
+def test_a_table_of_several_sources_is_named_with_its_prefix_where_that_is_part_of_its_path() -> None:
+    shards = job_options.parse(
+        LEAST | {"target.template": "{base}/{prefix}/{db}/{table}", "table.t.match": r"shop\.orders", "table.t.cluster.by": "id"}
+    )
+    topics = [f"s{n}.shop.orders" for n in (1, 2, 3)]
+
+    assert [shards.table_name(topic) for topic in topics] == topics
+    assert [shards.table(topic).source_name for topic in topics] == ["shop.orders"] * 3
+    assert [shards.table(topic).cluster_by for topic in topics] == [("id",)] * 3, "rules are about the source's names"
+    assert {path for name, path in shards.paths(topics).items() if not name.startswith("_dblog")} == {
+        f"/lake/s{n}/shop/orders" for n in (1, 2, 3)
+    }
+    assert [names(shards, topic, "s2.shop.orders") for topic in topics] == [False, True, False]
+    assert all(names(shards, topic, "shop.orders") for topic in topics)
+    state = State()
+    state.table_ids |= dict.fromkeys(topics, "id")
+    assert topic_of(shards, state, "s3.shop.orders") == "s3.shop.orders"
+    with pytest.raises(
+        DefiniteError, match="3 sources have a table shop.orders: name one of s1.shop.orders, s2.shop.orders, s3.shop.orders"
+    ):
+        topic_of(shards, state, "shop.orders")
+
+    one = job_options.parse(LEAST)
+    assert (one.table_name("s1.shop.orders"), one.table("s1.shop.orders").source_name) == ("shop.orders", "shop.orders")
+    only_path = job_options.parse(LEAST | {"table.t.match": ".*", "table.t.target.path": "{base}/{prefix}/{table}"})
+    assert only_path.table_name("s1.shop.orders") == "s1.shop.orders"
+
+
+def test_how_the_registry_is_logged_in_to_must_be_of_one_mind() -> None:
+    with pytest.raises(ConfigError) as raised:
+        job_options.parse(LEAST | {"registry.auth": "a:b", "registry.token": "t", "registry.ssl.key.file": "/k"})
+
+    assert sorted(raised.value.errors) == ["registry.ssl.key.file", "registry.token"]
+    assert "t0ken" in job_options.parse(LEAST | {"registry.token": "t0ken"}).secrets

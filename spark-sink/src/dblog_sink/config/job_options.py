@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ def _words(given: str) -> frozenset[str]:
     return frozenset(given.split())
 
 
+_EXCLUDED = r"(.*\.)?dblog\..*|__.*|.*[-.]signal"
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         name="name",
@@ -54,8 +56,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="topics.exclude",
         read=pattern,
-        default=r"(.*\.)?dblog\..*|__.*|.*[-.]signal",
-        doc="Topics that match are not tables: their records are left out. Heartbeat, transaction and schema-change records are also known by their schema.",
+        default=_EXCLUDED,
+        doc="Topics that match are not tables: their records are left out. Heartbeat, transaction and schema-change records are also known by their schema. "
+        "Where it is not set, a topic that holds rows in Debezium's envelope is a table all the same, whatever its name.",
     ),
     Option(
         name="topics.markers",
@@ -84,6 +87,20 @@ OPTIONS: tuple[Option, ...] = (
         doc="Confluent-compatible schema registry, for instance the worker's own REST address.",
     ),
     Option(name="registry.auth", read=text, default=None, doc="user:password for basic authentication at the registry."),
+    Option(name="registry.token", read=text, default=None, doc="Bearer token for the registry, instead of registry.auth."),
+    Option(
+        name="registry.ssl.ca.file",
+        read=text,
+        default=None,
+        doc="PEM file of the authorities that have signed the registry's certificate; default: the machine's.",
+    ),
+    Option(
+        name="registry.ssl.certificate.file",
+        read=text,
+        default=None,
+        doc="PEM file of a client certificate for the registry, with its key unless registry.ssl.key.file has it.",
+    ),
+    Option(name="registry.ssl.key.file", read=text, default=None, doc="PEM file of the client certificate's key, without a password."),
     Option(
         name="registry.wait.max.s",
         read=number,
@@ -261,6 +278,12 @@ OPTIONS: tuple[Option, ...] = (
         doc="Local file that gets one JSON line for each batch; default: none, only the log.",
     ),
     Option(
+        name="progress.file.mib.max",
+        read=whole(0),
+        default="256",
+        doc="Size in MiB from which on progress.file is renamed to <progress.file>.1, in place of the one before, and another one begun; 0: never.",
+    ),
+    Option(
         name="metrics.listen",
         read=address,
         default=None,
@@ -356,7 +379,7 @@ class Settings:
         return found
 
     def table_name(self, topic: str) -> str:
-        """``db.table`` of the topic, or the topic itself where its name does not match topics.name."""
+        """The name of the topic's table, or the topic itself where its name does not match topics.name."""
         spec = self.table(topic)
         return topic if spec is None else spec.name
 
@@ -365,6 +388,8 @@ class Settings:
         """Values that no log may show: by the names of their options, and what a JAAS configuration, ``user:password`` or a PEM text holds inside."""
         auth: str | None = self.values["registry.auth"]
         found = {} if auth is None else {"registry.password": auth, "password": auth.partition(":")[2]}
+        token: str | None = self.values["registry.token"]
+        found |= {} if token is None else {"registry.token": token}
         found |= {key: value for key, value in {**self.kafka, **self.spark}.items() if _SECRET_NAME.search(key)}
         inside = {quoted for value in found.values() for quoted in _QUOTED_SECRET.findall(value)}
         # A message may show a part of a key, or its lines in one.
@@ -381,6 +406,15 @@ class Settings:
             age_max_s=self.values["merge.age.max.s"],
             snapshots=self.snapshots,
         )
+
+    def excludes(self, topic: str) -> bool:
+        """Whether topics.exclude matches."""
+        return self.values["topics.exclude"].fullmatch(topic) is not None
+
+    def may_be_table(self, topic: str) -> bool:
+        """Whether a topic that topics.exclude matches is a table if it holds rows: only the default matches it, and nobody has chosen that."""
+        chosen = self.values["topics.exclude"].pattern != _EXCLUDED
+        return not chosen and not topic.startswith("__") and self.table(topic) is not None
 
     @property
     def snapshots(self) -> bool:
@@ -409,11 +443,18 @@ class Settings:
             return None
         parts = {name: match.groupdict().get(name) or "" for name in ("prefix", "db", "table")}
 
+        by_prefix: dict[str, bool] = {}
+
         def path_of(template: str) -> str:
-            return template.format(base=self.base_path, **parts)
+            made = template.format(base=self.base_path, **parts)
+            by_prefix[made] = bool(parts["prefix"]) and "{prefix" in template
+            return made
 
         plain = TableSpec(name=f"{parts['db']}.{parts['table']}", topic=topic, path=path_of(self.values["target.template"]))
-        return spec(self.rules, plain, path_of)
+        found = spec(self.rules, plain, path_of)
+        if by_prefix[found.path] and not self.snapshots:  # a manifest is of one source, under its own names
+            return replace(found, name=f"{parts['prefix']}.{plain.name}", source=plain.name)
+        return found
 
 
 def parse(properties: Mapping[str, str]) -> Settings:
@@ -443,6 +484,10 @@ def parse(properties: Mapping[str, str]) -> Settings:
     if ("topics" in properties) == ("topics.pattern" in properties):
         errors["topics"] = "is needed, or topics.pattern: one of the two"
     _check_manifest(values, errors)
+    if values.get("registry.auth") and values.get("registry.token"):
+        errors["registry.token"] = "cannot be given beside registry.auth: one of the two"
+    if values.get("registry.ssl.key.file") and not values.get("registry.ssl.certificate.file"):
+        errors["registry.ssl.key.file"] = "is the key of registry.ssl.certificate.file, which is not given"
     template = values.get("target.template")
     if template is not None:
         try:

@@ -31,9 +31,11 @@ class TableSpec:
     """The settings of one table. Fields are named as the options are, with underscores; see ``TABLE_OPTIONS`` for what they mean."""
 
     name: str
-    """``db.table``."""
+    """``db.table``; ``prefix.db.table`` where the prefix is part of the path, for several sources may have a table of the name then."""
     path: str
     topic: str
+    source: str = ""
+    """``db.table``; empty: the same as ``name``."""
     mode: str = "auto"
     records: str = "auto"
     target_catalog: tuple[str, ...] = ()
@@ -56,6 +58,11 @@ class TableSpec:
     truncate: str = "apply"
     failure: str = "stop"
     failure_retries: int = 3
+
+    @property
+    def source_name(self) -> str:
+        """The table's name in its source, ``db.table``."""
+        return self.source or self.name
 
     def parks(self, error: BaseException) -> bool:
         """Whether the table is parked on this error, when trying again cannot help or has been tried often enough."""

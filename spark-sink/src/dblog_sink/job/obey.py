@@ -71,8 +71,10 @@ class CommandFolder:
         known = set(self._parts.book.topics())
         if command.verb == "replay" and command.table is not None:  # records in quarantine may be all that there is of a topic
             known |= self._pipeline.quarantine.topics(self._session, command.version)
-        topics = frozenset(topic for topic in known if command.table in (None, topic, self._settings.table_name(topic)))
-        if command.table is not None and not topics:
+        if command.table is None:
+            return frozenset(known)
+        topics = frozenset(topic for topic in known if source.names(self._settings, topic, command.table))
+        if len(topics) != 1:  # none, or those of several sources
             source.topic_of(self._settings, self._parts.control.state, command.table)
         return topics
 

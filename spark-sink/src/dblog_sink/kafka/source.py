@@ -47,13 +47,21 @@ def _met(state: State) -> set[str]:
 
 
 def _topic_of(settings: Settings, topics: Collection[str], table: str) -> str:
-    for topic in sorted(topics):
-        spec = settings.table(topic)
-        if spec is not None and table in (topic, spec.name):
-            return topic
+    named = [topic for topic in sorted(topics) if names(settings, topic, table)]
+    if len(named) > 1:
+        msg = f"{len(named)} sources have a table {table}: name one of {', '.join(named)}"
+        raise DefiniteError(msg)
+    if named:
+        return named[0]
     met = ", ".join(sorted({spec.name for topic in topics if (spec := settings.table(topic)) is not None})[:20])
     msg = f"the sink has no table {table}; it has {met or 'none yet'}"
     raise DefiniteError(msg)
+
+
+def names(settings: Settings, topic: str, table: str) -> bool:
+    """Whether ``table`` names the table of this topic: by the topic, by its name, or by its name in its source."""
+    spec = settings.table(topic)
+    return table == topic or (spec is not None and table in (spec.name, spec.source_name))
 
 
 def stream(session: SparkSession, settings: Settings) -> DataFrame:
@@ -87,7 +95,7 @@ def so_far(settings: Settings, session: SparkSession, topic: str) -> DataFrame |
 
 def reads(session: SparkSession, settings: Settings, topic: str) -> bool:
     """Whether the topic is one of the job's: markers and transactions are about all tables of their connector."""
-    if settings["topics.exclude"].fullmatch(topic) is not None:
+    if settings.excludes(topic) and not settings.may_be_table(topic):
         return False
     if settings["topics"] is not None:
         return topic in listed(settings["topics"])

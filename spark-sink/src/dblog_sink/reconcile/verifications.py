@@ -208,8 +208,8 @@ def verdicts_path(state_path: str) -> str:
     return f"{state_path}/verified"
 
 
-def newest(session: SparkSession, path: str, of: Sequence[str] = ("table",), *, judged: bool = False) -> list[Row]:
-    """The newest verdict of each table (or of what else is named), in order of their names; ``judged``: without those that are unknown."""
+def newest(session: SparkSession, path: str, of: Sequence[str] = ("topic",), *, judged: bool = False) -> list[Row]:
+    """The newest verdict of each table, by its topic (or of what else is named), in order of their names; ``judged``: without those that are unknown."""
     if not DeltaTable.isDeltaTable(session, path):
         return []
     rows = session.read.format("delta").load(path).where(F.lit(not judged) | (F.col("result") != UNKNOWN))
