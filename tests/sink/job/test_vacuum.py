@@ -34,6 +34,12 @@ def test_the_table_that_waited_longest_comes_first_and_one_that_never_had_a_turn
     assert due(names, last_s, now_s=200.0, interval_s=100.0) == ["b", "a"]
 
 
+def test_a_turn_that_a_clock_which_was_ahead_has_recorded_is_due() -> None:
+    last_s = {"wrong": 1e9, "a little": 210.0}
+
+    assert due({"wrong": "", "a little": ""}, last_s, now_s=200.0, interval_s=86_400.0) == ["wrong"]
+
+
 def test_a_failure_of_the_store_ends_no_vacuum_for_good(spark: SparkSession, tmp_path: Path) -> None:
     failures = [OSError("the store is away")] * 2
 

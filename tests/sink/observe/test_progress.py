@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from pathlib import Path
 
 import pytest
 from dblog_sink.observe.progress import Progress
@@ -27,3 +29,17 @@ def test_the_log_shows_that_the_job_runs_and_does_not_repeat_itself(caplog: pyte
         "7 records wait in Kafka, 3 in the landing table",
         "up to date with Kafka after batch 2; waiting for records",
     ]
+
+
+def test_a_progress_file_that_has_grown_is_put_aside_and_another_one_begun(tmp_path: Path) -> None:
+    file = tmp_path / "progress.jsonl"
+    progress = Progress(file, bytes_max=200)
+
+    for number in range(20):
+        progress.emit("vacuum", table=f"t{number}", seconds=1)
+
+    files = [file.with_name(f"{file.name}.1"), file]
+    assert sorted(tmp_path.iterdir()) == sorted(one for one in files if one.exists())
+    kept = [json.loads(line)["table"] for one in files if one.exists() for line in one.read_text().splitlines()]
+    assert kept == [f"t{number}" for number in range(20 - len(kept), 20)]
+    assert all(one.stat().st_size < 300 for one in files if one.exists())

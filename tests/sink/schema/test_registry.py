@@ -1,10 +1,13 @@
 import json
+import ssl
 from pathlib import Path
 
 import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from dblog_sink.errors import DefiniteError, TransientError
-from dblog_sink.schema.registry import Registry
+from dblog_sink.schema.registry import Registry, tls_context
 from dblog_sink.schema.writer_schemas import Envelope, Reading, value_schema
+from support.authority import Authority
 from support.registry_server import RegistryServer
 
 
@@ -147,3 +150,39 @@ def test_a_schema_that_refers_to_others_comes_with_them(registry: RegistryServer
     made = value_schema(schema_id, found, Reading(records="unwrapped"))
     assert isinstance(made, Envelope)
     assert [field.conversion.type.simpleString() for field in made.fields] == ["struct<x:struct<v:double>>", "struct<v:double>"]
+
+
+def test_a_registry_with_an_own_authority_is_trusted_by_its_file_and_may_ask_for_a_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pem, key = authority.identity("a sink", purpose=ExtendedKeyUsageOID.CLIENT_AUTH)
+    certificate = tmp_path / "sink.pem"
+    certificate.write_bytes(key + pem)
+    demanding = authority.server()
+    demanding.verify_mode = ssl.CERT_REQUIRED
+    demanding.load_verify_locations(authority.path)
+
+    with RegistryServer(tls=demanding) as server:
+        schema_id = server.register('"int"')
+        known = tls_context(ca=str(authority.path), certificate=str(certificate), key=None)
+        assert client(server, Clock(), tls=known).schema(schema_id) == '"int"'
+        for tls in (None, tls_context(ca=str(authority.path), certificate=None, key=None)):
+            with pytest.raises(TransientError, match="has been away"):
+                client(server, Clock(), tls=tls, wait_max_s=1).schema(schema_id)
+
+
+def test_files_that_are_no_certificates_are_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing")
+
+    with pytest.raises(DefiniteError, match=r"ca\.pem\) cannot be read as certificates"):
+        tls_context(ca=str(tmp_path / "ca.pem"), certificate=None, key=None)
+    with pytest.raises(DefiniteError, match=r"none\.pem\) cannot be read"):
+        tls_context(ca=None, certificate=str(tmp_path / "none.pem"), key=None)
+
+
+def test_a_token_is_sent_instead_of_a_password() -> None:
+    with RegistryServer(auth="a:b") as server:
+        server._auth = "Bearer t0ken"
+        schema_id = 1
+        with pytest.raises(DefiniteError, match=r"registry\.token"):
+            client(server, Clock(), auth="a:b").schema(schema_id)
+        assert client(server, Clock(), token="t0ken", unknown_wait_s=0).schema(schema_id) is None

@@ -22,7 +22,7 @@ from dblog_sink.config.job_options import Settings
 from dblog_sink.delta.session import SessionPool, another
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.arrivals import Arrivals, Ends
-from dblog_sink.schema.registry import Registry
+from dblog_sink.schema.registry import Registry, tls_context
 from dblog_sink.snapshots.manifest import Manifest
 from dblog_sink.snapshots.outside import OutsideSnapshots
 from dblog_sink.snapshots.publish import SnapshotPublisher
@@ -154,6 +154,12 @@ def registry_of(
     return Registry(
         settings["registry.url"],
         auth=settings["registry.auth"],
+        token=settings["registry.token"],
+        tls=tls_context(
+            ca=settings["registry.ssl.ca.file"],
+            certificate=settings["registry.ssl.certificate.file"],
+            key=settings["registry.ssl.key.file"],
+        ),
         cache_path=None if cache is None else Path(cache),
         wait_max_s=settings["registry.wait.max.s"],
         unknown_wait_s=settings["registry.unknown.wait.s"],

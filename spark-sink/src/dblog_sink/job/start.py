@@ -110,7 +110,8 @@ def observers_of(settings: Settings) -> tuple[Progress, Traces | None]:
     traces = _traces_of(settings, counted=listener)
     if traces is not None:
         listeners.append(traces.take)
-    return Progress(file, listener=listener, log_facts=settings["log.format"] == "json"), traces
+    bytes_max = settings["progress.file.mib.max"] << 20
+    return Progress(file, listener=listener, log_facts=settings["log.format"] == "json", bytes_max=bytes_max), traces
 
 
 def _traces_of(settings: Settings, *, counted: Listener) -> Traces | None:

@@ -30,9 +30,19 @@ _NOT_LITE = "DELTA_CANNOT_VACUUM_LITE"
 """The log no longer reaches back to the last VACUUM: then the folder is listed instead."""
 
 
+_AHEAD_S = 3600.0
+"""How far ahead a recorded turn may lie, in seconds: clocks of two machines differ a little."""
+
+
 def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, interval_s: float) -> list[str]:
-    """The names whose last turn was ``interval_s`` ago or more, the longest first. One without a turn is not due: the caller records its first turn as now."""
-    waiting = [name for name in names if name in last_s and now_s - last_s[name] >= interval_s]
+    """The names whose last turn was ``interval_s`` ago or more, the longest first. One without a turn is not due: the caller records its first turn as now. A
+    turn that lies ahead was recorded by a clock that was wrong: it is due, or it would not be for as long as that clock was ahead.
+    """
+    waiting = [
+        name
+        for name in names
+        if name in last_s and abs(now_s - last_s[name]) >= min(interval_s, _AHEAD_S if last_s[name] > now_s else interval_s)
+    ]
     return sorted(waiting, key=lambda name: (last_s[name], name))
 
 

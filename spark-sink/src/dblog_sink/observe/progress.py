@@ -43,12 +43,16 @@ class Progress:
         listener: Listener = lambda _kind, _facts: None,
         log_facts: bool = False,
         now_s: Callable[[], float] = time.time,
+        bytes_max: int = 0,
     ) -> None:
-        """``listener`` gets every line as well, file or not. ``log_facts``: lines are logged with their facts, for logs in JSON, and not as sentences."""
+        """``listener`` gets every line as well, file or not. ``log_facts``: lines are logged with their facts, for logs in JSON, and not as sentences.
+        ``bytes_max``: a file of this size is renamed to ``<file>.1``, in place of the one before, and another one begun; 0: never.
+        """
         self._file = file
         self._listener = listener
         self._log_facts = log_facts
         self._now_s = now_s
+        self._bytes_max = bytes_max
         self._turn = threading.Lock()
         self._totals: dict[str, dict[str, int]] = {}
         self._shown: tuple[str, float] = ("", 0.0)
@@ -62,8 +66,12 @@ class Progress:
         if self._file is None:
             return
         line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
-        with self._turn, self._file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(line, separators=(",", ":")) + "\n")
+        with self._turn:
+            with self._file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(line, separators=(",", ":")) + "\n")
+                full = 0 < self._bytes_max <= out.tell()
+            if full:
+                self._file.replace(self._file.with_name(f"{self._file.name}.1"))
 
     def count(self, kind: str, **facts: Any) -> None:
         """Count what is too small for a line: only the listener gets it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -32,6 +33,21 @@ _LOG_EVERY_S = 60.0
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
+def tls_context(*, ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """The TLS settings of these PEM files, None where there are none: then the machine's authorities count. DefiniteError for a file that is no such thing."""
+    if ca is None and certificate is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as e:
+        files = ", ".join(file for file in (ca, certificate, key) if file is not None)
+        msg = f"the files of registry.ssl.* ({files}) cannot be read as certificates and an open key in PEM: {e}"
+        raise DefiniteError(msg) from e
+    return context
+
+
 class Registry:
     """Schemas by id. ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop.
 
@@ -43,6 +59,8 @@ class Registry:
         url: str,
         *,
         auth: str | None = None,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
         cache_path: Path | None = None,
         wait_max_s: float = 600.0,
         unknown_wait_s: float = 20.0,
@@ -54,6 +72,8 @@ class Registry:
     ) -> None:
         self._urls = [part.strip().rstrip("/") for part in url.split(",")]
         self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
+        self._auth = f"Bearer {token}" if token is not None else self._auth
+        self._tls = tls
         self._cache_path = cache_path
         self._wait_max_s = wait_max_s
         self._unknown_wait_s = unknown_wait_s
@@ -132,7 +152,7 @@ class Registry:
                     return "unknown id", None, True
                 if e.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                     self._asked("refused")
-                    msg = f"the schema registry at {url} answers {e.code}; set registry.auth to user:password"
+                    msg = f"the schema registry at {url} answers {e.code}; set registry.auth to user:password, or registry.token"
                     raise DefiniteError(msg) from e
                 reason = f"status {e.code}"
             except (OSError, ValueError) as e:
@@ -147,7 +167,7 @@ class Registry:
         request = urllib.request.Request(url + path, headers=_ACCEPT)  # noqa: S310  the operator's own URL
         if self._auth is not None:
             request.add_header("Authorization", self._auth)
-        with urllib.request.urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=self._timeout_s, context=self._tls) as response:  # noqa: S310
             answer: dict[str, Any] = json.loads(response.read())
             return answer
 
