@@ -72,6 +72,28 @@ def test_records_that_kafka_has_deleted_park_their_table_and_the_others_go_on(jo
     assert job.status == 0
 
 
+def test_a_topic_that_was_made_again_and_has_grown_past_the_old_offset_is_reported_and_read_from_its_beginning(job: Job) -> None:
+    remade = job.table("remade")
+    job.create(remade)
+    job.send(*(change(remade, "c", {"id": n, "v": "a"}, at=n) for n in range(1, 6)))
+    with job.running():
+        job.wait("the first rows", lambda: len(job.rows(remade)) == 5)
+    job.admin.delete_topics([remade.topic])[remade.topic].result(LIMIT_S)
+    wait_until(lambda: remade.topic not in job.admin.list_topics(timeout=LIMIT_S).topics, timeout_s=LIMIT_S, what="the topic to go")
+    job.create(remade)
+    job.send(*(change(remade, "r", {"id": n, "v": "dumped again"}, at=20) for n in range(1, 9)))
+
+    with job.running():
+        job.wait("the loss", lambda: len(job.lines("data_loss")) == 1)
+        assert "the topic was recreated" in job.lines("data_loss")[0]["reason"]
+        job.ask("resume", remade.topic)
+        job.wait("all of the new topic", lambda: job.rows(remade) == [(n, "dumped again") for n in range(1, 9)])
+    with job.running():
+        job.send(change(remade, "c", {"id": 9, "v": "later"}, at=30))
+        job.wait("what comes later", lambda: len(job.rows(remade)) == 9)
+    assert len(job.lines("data_loss")) == 1
+
+
 def repair(job: Job, tables: Sequence[tuple[TableSchema, Sequence[int]]]) -> None:
     """Send each table a repair dump of these keys, and resume it."""
     for table, keys in tables:

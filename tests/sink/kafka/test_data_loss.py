@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dblog_sink.kafka.data_loss import Loss, committed, lead_past, losses, losses_at_the_end
+from dblog_sink.kafka.data_loss import Loss, committed, lead_past, losses, losses_at_the_end, recreated
 from dblog_sink.state.files import LocalFolder
 
 
@@ -53,3 +53,24 @@ def test_the_checkpoint_is_led_past_the_gap_and_an_open_batch_keeps_all_other_of
     left = {number: json.loads((offsets / str(number)).read_text().splitlines()[-1]) for number in ends}
     assert left == {8: ends[8], 9: {"a": {"0": 10, "1": 12}, "b": {"0": 0}}, 10: {"a": {"0": 20, "1": 12}, "b": {"0": 0}}}
     assert (offsets / "9").read_text().startswith("v1\n{}\n")
+
+
+def test_a_topic_that_was_made_again_and_has_grown_past_the_offset_is_lost_from_its_beginning(tmp_path: Path) -> None:
+    marks = {("a", 0): "former", ("a", 1): "now", ("b", 0): "now", ("c", 0): "former"}
+    again = recreated(marks, {"a": "now", "b": "now"})
+    wanted = {"a": {0: 5, 1: 5, 2: 5}, "b": {0: 5}}
+    first, end = {"a": {0: 0, 1: 0, 2: 0}, "b": {0: 0}}, {"a": {0: 8, 1: 8, 2: 8}, "b": {0: 8}}
+    commits, offsets = tmp_path / "commits", tmp_path / "offsets"
+    for folder in (commits, offsets):
+        folder.mkdir()
+    (commits / "1").write_text("v1\n{}")
+    (offsets / "1").write_text(f"v1\n{{}}\n{json.dumps({topic: {str(p): o for p, o in at.items()} for topic, at in wanted.items()})}")
+
+    (found,) = losses(wanted, first, end, again)
+    lead_past(LocalFolder(commits), LocalFolder(offsets), [found])
+
+    assert again == {("a", 0)}
+    assert "topic a, partition 0: the topic was recreated, and offset 5 was to be read next of the former one" in str(found)
+    assert committed(LocalFolder(commits), LocalFolder(offsets)) == {"a": {0: 0, 1: 5, 2: 5}, "b": {0: 5}}
+    assert losses({"a": {0: 0}}, first, end, again) == [], "it was reported, and is read from its beginning"
+    assert [one.begins_at for one in losses_at_the_end({"a": {0: 9}}, first, end, again)] == [8]

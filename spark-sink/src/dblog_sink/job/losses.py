@@ -32,17 +32,26 @@ class CheckpointOffsets:
         first, end = brokers.ends(self._session, self._settings, topics)
         return first, end, self._read()
 
-    def losses(self) -> list[Loss]:
-        """The lost ones of the records that were to be read next."""
+    def losses(self, state: State) -> list[Loss]:
+        """The lost ones of the records that were to be read next. ``state``: the control table's, which knows the ids of the topics that were read."""
         wanted = self._read()
-        return data_loss.losses(wanted, *brokers.ends(self._session, self._settings, wanted)) if wanted else []
+        if not wanted:
+            return []
+        first, end = brokers.ends(self._session, self._settings, wanted)
+        return data_loss.losses(wanted, first, end, self._recreated(state, end))
+
+    def _recreated(self, state: State, there: Collection[str]) -> frozenset[tuple[str, int]]:
+        """The partitions that were read of a topic with another id. ``there``: the topics that the brokers have."""
+        marks = {partition: mark.topic_id for partition, mark in list(state.high_water_marks.items()) if partition[0] in there}
+        topics = sorted({topic for topic, _ in marks})
+        return data_loss.recreated(marks, source.topic_ids(self._session, self._settings, topics) if topics else {})
 
     def pass_losses(self, state: State, book: TableBook, progress: Progress, arrivals: Arrivals) -> None:
         """Report lost records, park the tables concerned, and lead the checkpoint past the gap: the others go on.
 
         ``state``: the control table's, which knows how far the sink had read where there is no checkpoint.
         """
-        found = self._losses_without_checkpoint(state) if self._is_new() else self.losses()
+        found = self._losses_without_checkpoint(state) if self._is_new() else self.losses(state)
         by_topic: dict[str, list[str]] = {}
         for one in found:
             by_topic.setdefault(one.topic, []).append(str(one))
@@ -51,7 +60,8 @@ class CheckpointOffsets:
         for topic, lost in by_topic.items():
             reason = f"data loss: {'; '.join(lost)}. {self._advice(topic, arrivals)}"
             progress.emit("data_loss", topic=topic, reason=reason)
-            if self._settings["topics.exclude"].fullmatch(topic) is None and not arrivals.of_markers(topic):
+            table = topic in state.table_ids or not self._settings.excludes(topic)
+            if table and not arrivals.of_markers(topic):
                 book.park(topic, reason)
         if found and self._read():
             # By Hadoop's client also where the path is local: it keeps checksums of Spark's files beside them.
@@ -64,7 +74,7 @@ class CheckpointOffsets:
             return "Dump its table again, then resume it"
         if arrivals.counts:
             return (
-                f"Ask for a repair dump of the table (dblog dumps start CONNECTOR {spec.name} --mode repair), then resume it (dblog-sink resume "
+                f"Ask for a repair dump of the table (dblog dumps start CONNECTOR {spec.source_name} --mode repair), then resume it (dblog-sink resume "
                 f"{spec.name}): rows that the source deleted meanwhile are removed when the dump is whole"
             )
         away = f"{spec.path} and {self._settings.tombstones_path(spec.path)}"
@@ -86,7 +96,7 @@ class CheckpointOffsets:
             return []
         first, end = brokers.ends(self._session, self._settings, wanted)
         found = data_loss.losses_at_the_end if self._settings["topics.start"] == "latest" else data_loss.losses
-        return found(wanted, first, end)
+        return found(wanted, first, end, self._recreated(state, end))
 
     def _read(self) -> Offsets:
         return data_loss.committed(

@@ -223,7 +223,7 @@ class Runner:
         if error is None:
             return self._drained()
         if any(text in str(error) for text in _DATA_LOSS):
-            if self._checkpoint.losses():
+            if self._checkpoint.losses(self._parts.control.state):
                 return _StartAgain("records are lost")  # the next start reports each partition
             msg = (
                 "records expired in Kafka, or their topic was recreated, before the sink had read them; remove the checkpoint "

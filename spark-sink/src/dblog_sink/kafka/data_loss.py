@@ -1,16 +1,19 @@
 """Records that Kafka no longer has, although the sink never read them: found by comparing the checkpoint with the brokers, before each start. Without a
 checkpoint (lost, or another one is configured) the high-water marks of the control table show how far each partition was read.
 
-Spark stops on them too (``failOnDataLoss``), but with one sentence for all topics. Here every partition is reported by itself: which table it concerns, which
-offset was wanted and what is there; the tables concerned are parked, and the others go on (README, "When something changes"). For that the checkpoint is
-led past the gap, at those partitions only: the option stays on, so nothing else is ever passed over. A batch that is open keeps every other
-partition's offsets as they are, for what it has committed already must be the same when it is repeated (I8).
+A topic that was deleted and made again counts its offsets from 0. Where it has grown past the offset that was to be read next, only its id, which the
+high-water marks name, shows that its first records were never read.
+
+Spark stops on lost records too (``failOnDataLoss``), but with one sentence for all topics. Here every partition is reported by itself: which table it
+concerns, which offset was wanted and what is there; the tables concerned are parked, and the others go on (README, "When something changes"). For that
+the checkpoint is led past the gap, at those partitions only: the option stays on, so nothing else is ever passed over. A batch that is open keeps every
+other partition's offsets as they are, for what it has committed already must be the same when it is repeated (I8).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dblog_sink.state.files import Folder
@@ -32,6 +35,8 @@ class Loss:
     first: int | None = None
     end: int | None = None
     begins_at: int | None = None
+    recreated: bool = False
+    """The topic was deleted and made again, which its id shows: ``wanted`` is an offset of the former one."""
 
     def __str__(self) -> str:
         partition = f"topic {self.topic}, partition {self.partition}"
@@ -39,6 +44,11 @@ class Loss:
             return f"{partition}: it does not exist any more, and offset {self.wanted} was to be read next"
         if self.end < self.wanted:
             return f"{partition}: offset {self.wanted} was to be read next, and the partition ends at {self.end}: the topic was recreated"
+        if self.recreated:
+            return (
+                f"{partition}: the topic was recreated, and offset {self.wanted} was to be read next of the former one; what the former one had from there "
+                f"on is lost, and this one is read from offset {self.first if self.begins_at is None else self.begins_at} on"
+            )
         if self.begins_at is not None:
             lost = self.begins_at - self.wanted
             return (
@@ -47,8 +57,10 @@ class Loss:
         return f"{partition}: {self.first - self.wanted} records from offset {self.wanted} on have expired, the first one there is {self.first}"
 
 
-def losses(wanted: Offsets, first: Offsets, end: Offsets) -> list[Loss]:
-    """What is missing. ``first`` and ``end`` are the brokers' for the same topics; a partition that they do not have is lost."""
+def losses(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[Loss]:
+    """What is missing. ``first`` and ``end`` are the brokers' for the same topics; a partition that they do not have is lost. ``recreated``: the partitions
+    of which the offset is one of a topic that was deleted and made again.
+    """
     found = []
     for topic, partitions in sorted(wanted.items()):
         for partition, offset in sorted(partitions.items()):
@@ -57,18 +69,28 @@ def losses(wanted: Offsets, first: Offsets, end: Offsets) -> list[Loss]:
                 found.append(Loss(topic=topic, partition=partition, wanted=offset))
             elif low > offset or high < offset:
                 found.append(Loss(topic=topic, partition=partition, wanted=offset, first=low, end=high))
+            elif (topic, partition) in recreated and offset > low:
+                found.append(Loss(topic=topic, partition=partition, wanted=offset, first=low, end=high, recreated=True))
     return found
 
 
-def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets) -> list[Loss]:
+def recreated(marks: Mapping[tuple[str, int], str], ids: Mapping[str, str]) -> frozenset[tuple[str, int]]:
+    """The partitions whose topic had another id (``marks``) when its records were read than the brokers have for it now (``ids``)."""
+    return frozenset(partition for partition, was in marks.items() if was and ids.get(partition[0], was) != was)
+
+
+def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[Loss]:
     """The same where reading begins at the partitions' ends."""
-    found = {(one.topic, one.partition): one for one in losses(wanted, first, end)}
+    found = {(one.topic, one.partition): one for one in losses(wanted, first, end, recreated)}
     for topic, partitions in wanted.items():
         for partition, offset in partitions.items():
             last = end.get(topic, {}).get(partition, offset)
-            if last > offset:
+            again = (topic, partition) in recreated
+            if last > offset or (again and last > first[topic][partition]):
                 low = first[topic][partition]
-                found[topic, partition] = Loss(topic=topic, partition=partition, wanted=offset, first=low, end=last, begins_at=last)
+                found[topic, partition] = Loss(
+                    topic=topic, partition=partition, wanted=offset, first=low, end=last, begins_at=last, recreated=again
+                )
     return [found[key] for key in sorted(found)]
 
 
@@ -84,7 +106,7 @@ def led_past(text: str, found: Iterable[Loss]) -> str:
             del partitions[partition]
             if not partitions:
                 del offsets[one.topic]
-        elif one.end < one.wanted:
+        elif one.end < one.wanted or one.recreated:
             partitions[partition] = one.first
         else:
             partitions[partition] = max(partitions[partition], one.first)
