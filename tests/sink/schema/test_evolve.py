@@ -1,6 +1,6 @@
 import pytest
 from dblog_sink.errors import DefiniteError
-from dblog_sink.schema.evolve import AddColumn, DropColumn, Policy, RenameColumn, WidenColumn, changes, planned, wider
+from dblog_sink.schema.evolve import AddColumn, DropColumn, Policy, WidenColumn, changes, planned, renaming_steps, wider
 from dblog_sink.schema.types import Conversion
 from dblog_sink.schema.writer_schemas import Field
 from pyspark.sql import types as t
@@ -140,13 +140,23 @@ def test_a_key_column_can_only_be_widened() -> None:
             planned("s.t", TARGET, {7: fields(id=TEXT, a=INT, b=TEXT)}, policy, keys=frozenset({"id"}))
 
 
-def test_a_rename_that_the_source_reported_is_followed_and_another_one_is_an_added_column() -> None:
-    versions = {7: fields(id=LONG, fresh=INT, b=TEXT)}
+def test_columns_that_change_names_among_themselves_go_by_way_of_a_third() -> None:
+    for renames in (
+        {"a": "b", "b": "a"},
+        {"a": "b", "b": "c", "c": "a"},
+        {"price": "price_old", "price_new": "price"},
+        {"a": "c", "b": "a"},
+        {"v": "V"},
+    ):
+        columns = [*renames, "id"]
 
-    plan = planned("s.t", TARGET, versions, Policy(), renamed={"a": "fresh"})
-    assert plan.changes == (RenameColumn("a", "fresh"),)
-    assert plan.columns == (("id", LONG), ("b", TEXT), ("fresh", INT))
-    assert planned("s.t", TARGET, versions, Policy()).changes == (AddColumn("fresh", INT),)
+        for name, to in renaming_steps(renames):
+            assert to.lower() not in {one.lower() for one in columns if one != name}
+            columns[columns.index(name)] = to
+
+        assert columns == [*renames.values(), "id"]
+        # Interrupted halfway, the rest is found from where each column is.
+    assert renaming_steps({"_dblog_to_0": "b", "b": "a"})[0] == ("_dblog_to_0", "_dblog_to_1")
 
 
 def test_order_and_case_of_columns_do_not_matter() -> None:
@@ -160,7 +170,7 @@ def test_what_a_row_of_some_columns_only_lacks_was_not_dropped_and_what_it_bring
     some = [Field("id", Conversion(LONG, "long")), Field("added", Conversion(INT, "int"))]
     policy = Policy(drop="drop")
 
-    plan = planned("t", target, {1: some, 9: some}, policy, newest=3, renamed={"old": "added"}, partial={1, 9})
+    plan = planned("t", target, {1: some, 9: some}, policy, newest=3, partial={1, 9})
 
     assert plan.changes == (AddColumn("added", INT),)
     assert [change.name for change in planned("t", target, {9: some}, policy, newest=3).changes] == ["added", "old"]

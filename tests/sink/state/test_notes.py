@@ -25,6 +25,8 @@ EXAMPLES: tuple[Note, ...] = (
     notes.Resumed("p.c"),
     notes.ColumnsRenamed("shop.a", {"old": "new"}),
     notes.SourceLogs("p.a", 0, LOGS),
+    notes.RenameStatement("p", "shop.a", 7, (("a", "b"), ("b", "a"))),
+    notes.TruncatedFirst("p.shop.a", (1, 2)),
     notes.Vacuumed("shop.a", 12.5),
     notes.Compacted("p.a", 3),
     notes.CountedFromStart(),

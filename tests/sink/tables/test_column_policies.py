@@ -40,6 +40,25 @@ def test_a_column_added_with_a_default_has_it_in_every_row_that_is_older(sink: S
     ]
 
 
+@pytest.mark.parametrize("left_out", ["columns.exclude", "evolution"])
+def test_a_column_that_is_selected_later_has_null_in_older_rows_and_not_its_default(
+    sink: Sink, registry: RegistryServer, caplog: pytest.LogCaptureFixture, left_out: str
+) -> None:
+    """What the older rows have there in the source nobody knows."""
+    status = {"type": "string", "connect.default": "new"}
+    before, with_status = table(registry, ("v", "string")), table(registry, ("v", "string"), ("status", status))
+    sink.settings |= {"table.t.match": ".*", f"table.t.{left_out}": "status" if left_out == "columns.exclude" else "ignore"}
+    sink.batch(change(before, "c", {"id": 0, "v": "z"}, at=1))
+    sink.batch(change(with_status, "c", {"id": 1, "v": "a", "status": "paid"}, at=2))
+    sink.restarted().settings.pop(f"table.t.{left_out}")
+
+    with caplog.at_level("WARNING"):
+        sink.batch(change(with_status, "c", {"id": 2, "v": "b", "status": "sent"}, at=3))
+
+    assert [(row["id"], row["status"]) for row in sink.rows(before)] == [(0, None), (1, None), (2, "sent")]
+    assert "shop.t: column status was left out until now" in caplog.text
+
+
 @pytest.mark.long
 def test_a_fill_that_was_interrupted_is_finished_at_the_next_start(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
@@ -186,6 +205,72 @@ def test_a_rename_whose_record_is_overtaken_by_rows_keeps_the_column(sink: Sink,
     sink.killed().batch(*sink.history["p"], change(new, "c", {"id": 3, "w": "d", "n": None}, at=10))
 
     assert sink.rows(old) == [{"id": 1, "w": "a", "n": None}, {"id": 2, "w": "c", "n": 1}, {"id": 3, "w": "d", "n": None}]
+
+
+EXPAND_AND_CONTRACT = "ALTER TABLE t RENAME COLUMN price TO price_old, RENAME COLUMN price_new TO price"
+NULLABLE_INT = ["null", "int"]
+
+
+@pytest.mark.parametrize(
+    "mode", ["mirror", pytest.param("history", marks=pytest.mark.long), pytest.param("append", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("overtaken", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_column_renamed_onto_the_name_of_another_keeps_its_values(
+    sink: Sink, registry: RegistryServer, mode: str, overtaken: bool
+) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.mode": mode}
+    old, new = (table(registry, *((name, NULLABLE_INT) for name in names)) for names in (("price", "price_new"), ("price_old", "price")))
+    sink.batch(*(change(old, "c", {"id": n, "price": 10 * n, "price_new": 1000 * n}, at=n) for n in (1, 2)))
+    records = renamed(registry, EXPAND_AND_CONTRACT)
+
+    if overtaken:
+        sink.history["p"] = records
+    else:
+        sink.batch(*records)
+        sink.killed()
+    late = change(old, "c", {"id": 3, "price": 30, "price_new": 3000}, at=3)
+    sink.batch(change(new, "u", {"id": 2, "price_old": 20, "price": 2001}, at=9), late)
+
+    frame = sink.read(old)
+    current = frame.where("_dblog_current") if mode == "history" else frame.where("_dblog_op <> 'u'") if mode == "append" else frame
+    found = sorted((row["id"], row["price_old"], row["price"]) for row in current.collect())
+    assert found == [(1, 10, 1000), (2, 20, 2000 if mode == "append" else 2001), (3, 30, 3000)]
+    assert set(frame.columns) >= {"price", "price_old"}
+    assert "price_new" not in frame.columns
+
+
+def test_two_columns_that_change_places_keep_their_values_over_kills(
+    sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ab, ba = (table(registry, *((name, NULLABLE_INT) for name in names)) for names in (("a", "b"), ("b", "a")))
+    sink.batch(change(ab, "c", {"id": 1, "a": 1, "b": 2}, at=1), change(ab, "c", {"id": 2, "a": 1, "b": 2}, at=2))
+    swap = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
+    sink.batch(*renamed(registry, swap))
+    sql, met = SparkSession.sql, []
+
+    def killed(session: SparkSession, statement: str, *args: Any, **kwargs: Any) -> DataFrame:
+        """The process ends when some columns are renamed and others are not."""
+        if "RENAME COLUMN" in statement:
+            met.append(statement)
+            if len(met) in (2, 3):
+                raise RuntimeError("killed")
+        return sql(session, statement, *args, **kwargs)
+
+    batch = [change(ba, "u", {"id": 2, "b": 1, "a": 3}, at=9)]
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkSession, "sql", killed)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="killed"):
+                sink.repeat(sink.batch_id, batch)
+            sink.killed()
+    sink.batch(*batch)
+    assert sink.rows(ab) == [{"id": 1, "a": 2, "b": 1}, {"id": 2, "a": 3, "b": 1}]
+
+    # And back again, behind which the first schema comes again.
+    sink.batch(*renamed(registry, swap))
+    sink.batch(change(ab, "u", {"id": 2, "a": 5, "b": 6}, at=19), change(ba, "u", {"id": 1, "b": 7, "a": 8}, at=10))
+    rows = {row["id"]: (row["a"], row["b"]) for row in sink.rows(ab)}
+    assert rows in ({1: (7, 8), 2: (5, 6)}, {1: (8, 7), 2: (6, 5)}), "each value in the column that the source had it in"
 
 
 @pytest.mark.parametrize("policy", ["ignore", "park"])

@@ -36,7 +36,8 @@ from dblog_sink.kafka import source, trace_headers
 from dblog_sink.reconcile.arrivals import Arrivals
 from dblog_sink.records.small_frame import small_frame
 from dblog_sink.schema.wire_format import with_schema_ids
-from dblog_sink.state.notes import EXPIRED, ColumnsRenamed, CountedFromStart, HighWaterMark, HistoryChecked, KnownLate, Note
+from dblog_sink.schema.writer_schemas import ENVELOPE
+from dblog_sink.state.notes import EXPIRED, CountedFromStart, HighWaterMark, HistoryChecked, KnownLate, Note
 from dblog_sink.tables.modes.work import Applied
 from dblog_sink.tables.profile import TopicStats, profile
 
@@ -49,6 +50,8 @@ _LOOK_EVERY_S = 0.1
 _TASK_RECORDS = 100_000
 """Records that are worth a task. Without this limit, every job on a batch over many topic partitions would have one task for each of them."""
 _STOP_WAIT_S = 10.0
+_TOPIC_IDS_S = 60.0
+"""How often a running job asks whether its topics are still those that it has read, in seconds."""
 
 TopicIds = Callable[[Collection[str]], dict[str, str]]
 """The id that Kafka gave each topic when it was created; a recreated topic has another one."""
@@ -83,7 +86,11 @@ class BatchWriter:
         self._arrivals = arrivals
         self._query_id_of = query_id_of
         self._topic_ids = topic_ids
+        self._rows_in_excluded: dict[str, bool] = {}
+        """Topics that topics.exclude matches and that hold rows all the same: whether they are read."""
         self._ids: dict[str, str] = {}
+        self._asked_s = time.monotonic()
+        """When the ids of topics that were read before were asked for."""
         self._threads = ThreadPoolExecutor(max_workers=parts.settings["merge.threads"], thread_name_prefix="dblog-table")
         self._failures = Failures(parts.settings)
         self._same_target: dict[str, bool] = {}
@@ -174,7 +181,7 @@ class BatchWriter:
             fresh, profiled, resent = self._without_resent(raw, self._wanted(raw))
             fit(frame.sparkSession, max((stats.records for stats in profiled), default=0))
             markers = [stats for stats in profiled if self._arrivals.of_markers(stats.topic)]
-            profiled = [stats for stats in profiled if not self._excluded(stats.topic) and stats not in markers]
+            profiled = [stats for stats in profiled if not self._excluded(stats) and stats not in markers]
             # Before the tables: their records may follow a schema change that another topic reports.
             profiled = [
                 stats for stats in profiled if self._settings.table(stats.topic) is not None or not self._only_schema_changes(stats, fresh)
@@ -232,7 +239,7 @@ class BatchWriter:
         """Record the renames that the topic's records report; whether the records hold nothing else."""
         renames, nothing_else = self._applier.schema_changes.read(stats, raw)
         if renames:
-            self._control.record([ColumnsRenamed(table, names) for table, names in renames.items()], "recorded", at_once=True)
+            self._control.record(renames, "recorded", at_once=True)
         return nothing_else
 
     def _sorted_out(self, raw: DataFrame, profiled: list[TopicStats], sequence: int, query_id: str, txn: Txn) -> list[Applied]:
@@ -322,9 +329,18 @@ class BatchWriter:
             for partition, first in stats.first.items()
             if (stats.topic, partition) in marks and first <= marks[stats.topic, partition].offset
         }
-        asked = [stats.topic for stats in profiled if stats.topic in behind or stats.topic not in self._ids]
+        again = time.monotonic() - self._asked_s > _TOPIC_IDS_S
+        asked = [stats.topic for stats in profiled if again or stats.topic in behind or stats.topic not in self._ids]
         if asked:
-            self._ids.update(self._topic_ids(asked))
+            found = self._topic_ids(asked)
+            if again:
+                self._asked_s = time.monotonic()
+                # Spark goes on at the old offset of a topic that has grown past it. The next start finds what was never read.
+                made_again = [topic for topic in asked if topic not in behind and self._ids.get(topic, found[topic]) != found[topic]]
+                if made_again:
+                    msg = f"topic {made_again[0]} was deleted and made again while it was read; the query starts again to read it from its beginning"
+                    raise TransientError(msg)
+            self._ids.update(found)
             for topic in asked:
                 if any(one == topic and mark.topic_id != self._ids[topic] for (one, _), mark in marks.items()):
                     self._control.topic_recreated(topic)
@@ -382,13 +398,30 @@ class BatchWriter:
     def _wanted(self, raw: DataFrame) -> list[TopicStats]:
         """The profile of the records, without topics that the job does not read."""
         return [
-            stats
-            for stats in profile(raw, self._applier.logs.highs)
-            if not self._excluded(stats.topic) or self._arrivals.of_markers(stats.topic)
+            stats for stats in profile(raw, self._applier.logs.highs) if not self._excluded(stats) or self._arrivals.of_markers(stats.topic)
         ]
 
-    def _excluded(self, topic: str) -> bool:
-        return self._settings["topics.exclude"].fullmatch(topic) is not None
+    def _excluded(self, stats: TopicStats) -> bool:
+        """Whether topics.exclude leaves the records out. A table may have any name: rows are left out only where somebody has chosen the pattern."""
+        topic = stats.topic
+        if not self._settings.excludes(topic):
+            return False
+        if topic not in self._rows_in_excluded:
+            named = self._settings.table(topic) is not None and not topic.startswith("__") and not self._arrivals.of_markers(topic)
+            if not named or not any(one.kind == ENVELOPE for one in self._applier.row_schemas(stats).values()):
+                return True
+            self._rows_in_excluded[topic] = self._settings.may_be_table(topic)
+            if self._rows_in_excluded[topic]:
+                log.info("topic %s holds rows of a table: it is read, although the default of topics.exclude matches its name", topic)
+                if any(stats.first.values()):
+                    log.warning("topic %s: records before these were passed over: dump its table again", topic)
+            else:
+                log.warning(
+                    "topic %s holds rows of a table, and topics.exclude leaves them out; if they are wanted, change topics.exclude and read the topic "
+                    "from its beginning (a new checkpoint.path)",
+                    topic,
+                )
+        return not self._rows_in_excluded[topic]
 
 
 class Phases:

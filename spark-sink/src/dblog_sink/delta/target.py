@@ -7,6 +7,7 @@ cache that is thrown away whenever a write fails.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,8 @@ from dblog_sink.schema import evolve
 from dblog_sink.schema.types import quote
 from dblog_sink.state.new_table import new_table
 
+log = logging.getLogger(__name__)
+
 MIRROR, HISTORY, APPEND = "mirror", "history", "append"
 FROM, TO, CURRENT = "_dblog_from", "_dblog_to", "_dblog_current"
 TO1, TO2 = "_dblog_to_seq1", "_dblog_to_seq2"
@@ -48,6 +51,7 @@ _GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
 }
 """The sink's own columns, by mode."""
 _MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
+_LEFT_OUT, _ORDER, _RENAMED, _RENAMING = "dblog.left.out", "dblog.order", "dblog.renamed", "dblog.renaming"
 _COLUMNS, _SOFT, TOPIC, _KEPT, _LOOKED = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.at", "dblog.version"
 _MODES = {"mirror": MIRROR, "append": APPEND, "history": HISTORY}
 OPTION_OF = {mode: option for option, mode in _MODES.items()}
@@ -79,6 +83,12 @@ class Target:
     """The highest schema id when its columns last changed."""
     fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """By lower-case column: rows of schema ids below the number are older than the column, and have the value of this SQL in it."""
+    order: tuple[str, ...] = ()
+    """Its columns in the order of the newest schema, which shows that two of them changed places."""
+    renamed: int | None = None
+    """The offset of the last statement whose renames it has followed, in its schema-change topic; None: none."""
+    left_out: frozenset[str] = frozenset()
+    """Columns of the source that were left out, under their names there, in lower case: what older rows have in them is unknown."""
     id: str = ""
     """Delta's own; another one once the table was moved away and made again."""
     soft: str | None = None
@@ -134,6 +144,9 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
         raise DefiniteError(msg)
     if (owner := properties.get(TOPIC, spec.topic)) != spec.topic:
         raise two_topics(spec, owner)
+    if not reading and json.loads(properties.get(_RENAMING, "{}")):
+        _finish_renaming(session, path, properties)
+        return open_target(session, spec=spec)
     mode = properties[_MODE]
     if spec.mode != "auto" and mode != _MODES[spec.mode]:
         msg = f"{path} was made in mode {mode}, and {spec.name} is configured for {spec.mode}; move it away and dump the table again, or change the mode back"
@@ -157,6 +170,9 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
         rows=row_count(session, path),
         kind=properties.get(_RECORDS, "envelope"),
         newest=int(properties.get(_NEWEST, "-1")),
+        order=tuple(json.loads(properties.get(_ORDER, "[]"))),
+        renamed=None if _RENAMED not in properties else int(properties[_RENAMED]),
+        left_out=frozenset(json.loads(properties.get(_LEFT_OUT, "[]"))),
         id=detail["id"],
         soft=soft,
         clusters=tuple(detail["clusteringColumns"] or ()),
@@ -216,9 +232,19 @@ def recorded_in(session: SparkSession, path: str) -> tuple[str | None, str | Non
 
 
 def create(
-    session: SparkSession, *, spec: TableSpec, keys: Sequence[str], columns: Columns, kind: str, newest: int, log_h: float
+    session: SparkSession,
+    *,
+    spec: TableSpec,
+    keys: Sequence[str],
+    plan: evolve.Plan,
+    kind: str,
+    newest: int,
+    log_h: float,
+    order: tuple[str, ...] = (),
+    left_out: frozenset[str] = frozenset(),
 ) -> Target:
     """A new, empty table in the mode that is configured, or that its key allows. ``log_h``: hours of log that it keeps."""
+    columns = plan.columns
     mode = _MODES[spec.mode] if spec.mode != "auto" else (MIRROR if keys else APPEND)
     if mode != APPEND and not keys:
         msg = (
@@ -249,6 +275,8 @@ def create(
         .property(_KEYS, json.dumps(key_names))
         .property(_RECORDS, kind)
         .property(_NEWEST, str(newest))
+        .property(_LEFT_OUT, json.dumps(sorted(left_out)))
+        .property(_ORDER, json.dumps(order))
         .property(_COLUMNS, json.dumps([column for column, _ in columns]))
         .property("delta.enableDeletionVectors", "true" if mode != APPEND else "false")
         # A checkpoint each 10 commits is too often for a table that is committed to every few seconds.
@@ -256,6 +284,10 @@ def create(
         # Statistics where they prune something: the sink's own columns, and those it is clustered by. Others can be added by the table's owner.
         .property("delta.dataSkippingStatsColumns", _statistics((*key_names, *spec.cluster_by), kinds, spec.partition_by, mode))
     )
+    if any(evolve.needs_mapping(column) for column, _ in fields):
+        builder = builder.property(*evolve.MAPPED)
+    if plan.renamed is not None:
+        builder = builder.property(_RENAMED, str(plan.renamed))
     if soft is not None:
         builder = builder.property(_SOFT, soft)
     if spec.partition_by:
@@ -267,6 +299,7 @@ def create(
     target.id = identity(session, spec.path) or ""
     target.clusters = spec.cluster_by
     target.partitions = tuple(names[name.lower()] for name in spec.partition_by)
+    target.left_out, target.order, target.renamed = left_out, order, plan.renamed
     register(session, spec)
     return target
 
@@ -279,27 +312,76 @@ def _statistics(names: Iterable[str], kinds: Mapping[str, t.DataType], partition
     return ",".join(f"`{column}`" for column in (*indexed, SEQ1, SEQ2, *((TO1, TO2) if mode == HISTORY else ())))
 
 
-def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: int) -> None:
-    """Alter the table as planned. A column that comes with a default gets it in existing rows too. What is to be filled is recorded before, so
-    an interrupted attempt is finished when the table is opened.
+def leave_out(session: SparkSession, target: Target, names: frozenset[str]) -> None:
+    """Record that records had these columns of the source and the table has none of them."""
+    if names - target.left_out:
+        target.left_out |= names
+        _set(session, target.path, {_LEFT_OUT: json.dumps(sorted(target.left_out))})
+
+
+def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: int, order: tuple[str, ...] = ()) -> None:
+    """Alter the table as planned. A column that the source adds with a default gets it in existing rows too. What is to be filled is recorded before, so
+    an interrupted attempt is finished when the table is opened. A column that was left out until now had values of its own in older rows, which nobody knows.
     """
     fills: dict[str, Any] = {name: {"below": below, "sql": sql, "done": True} for name, (below, sql) in target.fills.items()}
     for change in plan.changes:
-        if isinstance(change, evolve.AddColumn) and change.fill is not None and target.mode == MIRROR:
+        unknown = (
+            isinstance(change, evolve.AddColumn)
+            and {one.member.lower() for fields in plan.fields.values() for one in fields if one.name == change.name} & target.left_out
+        )
+        if unknown:
+            log.warning(
+                "%s: column %s was left out until now, so rows that are older have NULL in it; to fill it ask for a dump of the column: "
+                "dblog dumps start CONNECTOR %s --mode columns --columns %s",
+                target.name,
+                change.name,
+                target.name,
+                change.name,
+            )
+        if isinstance(change, evolve.AddColumn) and change.fill is not None and target.mode == MIRROR and not unknown:
             first = min(number for number, fields in plan.fields.items() if any(one.name == change.name for one in fields))
             fills[change.name.lower()] = {"below": first, "sql": change.fill, "done": False}
-        if isinstance(change, evolve.DropColumn | evolve.RenameColumn):
+        if isinstance(change, evolve.DropColumn):
             fills.pop(change.name.lower(), None)
+    renames = {change.name: change.to for change in plan.changes if isinstance(change, evolve.RenameColumn)}
+    fills |= {to.lower(): fills.pop(name.lower()) for name, to in list(renames.items()) if name.lower() in fills} if renames else {}
     # Columns to be dropped leave the list before, new ones enter it after: a crash in between does not look as if somebody else dropped a column.
     after = {name.lower() for name, _ in plan.columns}
-    staying = [name for name, _ in target.columns if name.lower() in after]
+    moved = {name.lower() for pair in renames.items() for name in pair}
+    staying = [name for name, _ in target.columns if name.lower() in after - moved]
+    target.order = order or target.order
+    target.renamed = plan.renamed if plan.renamed is not None else target.renamed
+    followed = {_ORDER: json.dumps(target.order), **({} if target.renamed is None else {_RENAMED: str(target.renamed)})}
     properties = {_NEWEST: str(max(newest, target.newest)), _COLUMNS: json.dumps(staying), **({_FILLS: json.dumps(fills)} if fills else {})}
+    if renames:
+        _set(session, target.path, dict([evolve.MAPPED]))
+        found = _physical_names(session, target.path)
+        properties[_RENAMING] = json.dumps({"names": {found[name]: to for name, to in renames.items()}, "properties": followed})
+        followed[_RENAMING] = "{}"
     _set(session, target.path, properties)
     evolve.apply(session, target.path, plan.changes)
-    _set(session, target.path, {_COLUMNS: json.dumps([name for name, _ in plan.columns])})
+    _set(session, target.path, {_COLUMNS: json.dumps([name for name, _ in plan.columns]), **followed})
     target.columns = plan.columns
     target.newest = max(newest, target.newest)
     _fill(session, target, fills)
+
+
+def _physical_names(session: SparkSession, path: str) -> dict[str, str]:
+    """By the name of each column, its name in the files, which stays when it is renamed."""
+    _, snapshot = newest(session, path)
+    fields = json.loads(snapshot.metadata().schemaString())["fields"]
+    return {field["name"]: field["metadata"].get("delta.columnMapping.physicalName", field["name"]) for field in fields}
+
+
+def _finish_renaming(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    """Rename the columns that an interrupted attempt has not renamed, or only halfway."""
+    wanted: Mapping[str, Any] = json.loads(properties[_RENAMING])
+    names = _physical_names(session, path)
+    renames = {name: to for name, own in names.items() if (to := wanted["names"].get(own, name)) != name}
+    evolve.apply(session, path, [evolve.RenameColumn(name, to) for name, to in renames.items()])
+    known = {name.lower() for name in json.loads(properties.get(_COLUMNS, "[]"))} | {to.lower() for to in wanted["names"].values()}
+    columns = [now for name in names if (now := renames.get(name, name)).lower() in known]
+    _set(session, path, {_COLUMNS: json.dumps(columns), **wanted["properties"], _RENAMING: "{}"})
 
 
 def _fill(session: SparkSession, target: Target, fills: dict[str, Any]) -> None:

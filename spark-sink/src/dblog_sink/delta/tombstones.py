@@ -85,13 +85,13 @@ class Tombstones:
             .where((F.col(SEQ1) > oldest[0]) | ((F.col(SEQ1) == oldest[0]) & (F.col(SEQ2) > oldest[1])))
             .where(F.col(quote(names[0])).isNotNull())
             .select(
-                *(F.col(quote(name)).alias(f"_dead_{n}") for n, name in enumerate(names)),
-                F.col(SEQ1).alias(f"_dead{SEQ1}"),
-                F.col(SEQ2).alias(f"_dead{SEQ2}"),
+                *(F.col(quote(name)).alias(f"_dblog_dead_{n}") for n, name in enumerate(names)),
+                F.col(SEQ1).alias(f"_dblog_dead{SEQ1}"),
+                F.col(SEQ2).alias(f"_dblog_dead{SEQ2}"),
             )
         )
-        same_key = [F.col(quote(name)) == F.col(f"_dead_{n}") for n, name in enumerate(names)]
-        return rows.join(later, [*same_key, ~not_older("", "_dead")], "left_anti")
+        same_key = [F.col(quote(name)) == F.col(f"_dblog_dead_{n}") for n, name in enumerate(names)]
+        return rows.join(later, [*same_key, ~not_older("", "_dblog_dead")], "left_anti")
 
     def none_behind(self, oldest: Position) -> bool:
         """Whether no truncate and no delete after this position is known, so that ``alive`` has nothing to look up."""
@@ -153,6 +153,8 @@ class Tombstones:
         builder = builder.addColumns(t.StructType([t.StructField(name, kind) for name, kind in fields])).property(
             "delta.checkpointInterval", "50"
         )
+        if any(evolve.needs_mapping(name) for name, _ in self.keys):
+            builder = builder.property(*evolve.MAPPED)
         with fitted(session, 0):
             builder.execute()
         self.exists = True

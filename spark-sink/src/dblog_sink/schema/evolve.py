@@ -88,6 +88,8 @@ class Plan:
     """The target's columns after the changes."""
     fields: Mapping[int, tuple[Field, ...]]
     """By schema id, in the order of the versions: each field under the column that takes it, converted to a type that the column holds."""
+    renamed: int | None = None
+    """The offset of the last statement whose renames the table has followed then; None: as before."""
 
 
 def wider(target: t.DataType, incoming: t.DataType) -> t.DataType | None:
@@ -141,13 +143,12 @@ def planned(
     keys: frozenset[str] = frozenset(),
     key_fields: Sequence[Field] = (),
     newest: int = -1,
-    renamed: Mapping[str, str] | None = None,
     partial: Collection[int] = (),
 ) -> Plan:
     """What must be altered so that ``target`` can hold every version; raises DefiniteError where the policy lets nothing be done.
 
     ``target`` empty: the table is made. ``keys``: lower-case names of key columns; ``key_fields``: fields of record keys. ``newest``: the
-    highest schema id that the target has seen; an older one brings no dropped column back. ``renamed``: old name to new, as the source reports.
+    highest schema id that the target has seen; an older one brings no dropped column back. Renames were followed before (``renamings.py``).
     ``partial``: schema ids of records that have some columns only: what they lack shows nothing.
     """
     columns = {name.lower(): (name, kind) for name, kind in target}
@@ -157,9 +158,6 @@ def planned(
     order = list(versions)
     whole = {number: fields for number, fields in versions.items() if number not in partial}
     last = max(whole, default=-1)
-    if policy.evolution in ("evolve", "lenient") and not fresh:
-        for change in _renames(columns, whole, renamed or {}, keys):
-            changes["rename", change.name] = change
     for schema_id in order:
         fields = []
         for field in versions[schema_id]:
@@ -245,12 +243,15 @@ def _assign_column(
     return _assign_column(table, second, columns, changes, policy, fresh=fresh, is_key=False)
 
 
-def swapped(target: Columns, versions: Mapping[int, Sequence[Field]], plan: Plan) -> bool:
-    """Whether a column comes while another one is missing: it may be that one under a new name."""
-    if not versions or not any(isinstance(change, AddColumn) for change in plan.changes):
+def swapped(target: Columns, order: Sequence[str], versions: Mapping[int, Sequence[Field]], plan: Plan) -> bool:
+    """Whether columns may have been renamed: one comes while another one is missing, or those that stay are in another order than ``order``."""
+    if not versions:
         return False
-    newest = {field.name.lower() for field in versions[max(versions)]}
-    return any(name.lower() not in newest for name, _ in target)
+    newest = [field.name.lower() for field in versions[max(versions)]]
+    if any(isinstance(change, AddColumn) for change in plan.changes) and any(name.lower() not in newest for name, _ in target):
+        return True
+    before = [name.lower() for name in order]
+    return [name for name in newest if name in before] != [name for name in before if name in newest]
 
 
 def of_column(field: Field, held: t.DataType) -> Field:
@@ -265,6 +266,12 @@ _ALLOW = "to let the change through, set it to evolve, lenient or ignore"
 def _versions_of(name: str, columns: Mapping[str, tuple[str, t.DataType]]) -> Iterable[str]:
     pattern = re.compile(re.escape(name.lower()) + r"__v\d+")
     return (column for column in columns if pattern.fullmatch(column))
+
+
+def _is_version(name: str, present: Collection[str]) -> bool:
+    """Whether the column holds another type of a column that the source still has (``<column>__v2``)."""
+    match = re.fullmatch(r"(.+)__v\d+", name)
+    return match is not None and match[1] in present
 
 
 def _cast(table: str, field: Field, held: t.DataType) -> Conversion:
@@ -295,31 +302,6 @@ def _cast(table: str, field: Field, held: t.DataType) -> Conversion:
 _UNCASTABLE = (t.StructType, t.ArrayType, t.MapType, t.VariantType, t.BinaryType)
 
 
-def _renames(
-    columns: dict[str, tuple[str, t.DataType]], versions: Mapping[int, Sequence[Field]], renamed: Mapping[str, str], keys: frozenset[str]
-) -> Iterable[RenameColumn]:
-    """Renames that the source reported and that the target has not followed: it has the old name, and the newest rows do not."""
-    if not versions:
-        return
-    newest = {field.name.lower() for field in versions[max(versions)]}
-    for old in renamed:
-        new = _last_name(old, renamed, newest)
-        if old.lower() in columns and old.lower() not in newest | keys and new.lower() in newest and new.lower() not in columns:
-            name, kind = columns.pop(old.lower())
-            columns[new.lower()] = (new, kind)
-            yield RenameColumn(name, new)
-
-
-def _last_name(old: str, renamed: Mapping[str, str], newest: Collection[str]) -> str:
-    """The name that the newest rows have for a column, which may have been renamed more than once meanwhile."""
-    names = [old]
-    while (new := renamed.get(names[-1])) is not None and new not in names:
-        names.append(new)
-        if new.lower() in newest:
-            break
-    return names[-1]
-
-
 def _drops(
     table: str,
     columns: dict[str, tuple[str, t.DataType]],
@@ -330,7 +312,9 @@ def _drops(
     keys: frozenset[str],
 ) -> None:
     present = {field.name.lower() for field in fields_of_columns} | {field.name.lower() for field in newest}
-    absent = [name for lower, (name, _) in columns.items() if lower not in present and lower not in keys and "__v" not in lower]
+    absent = [
+        name for lower, (name, _) in columns.items() if lower not in present and lower not in keys and not _is_version(lower, present)
+    ]
     if not absent:
         return
     if policy.evolution == "fail":
@@ -342,22 +326,30 @@ def _drops(
             changes["drop", name] = DropColumn(name)
 
 
+MAPPED = ("delta.columnMapping.mode", "name")
+"""The property of tables whose columns have names of their own in the files."""
+
+
+def needs_mapping(name: str) -> bool:
+    """Whether a file cannot have a column of this name (Delta: DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES)."""
+    return re.search(r"[ ,;{}()\n\t=]", name) is not None
+
+
 def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
     """Alter the Delta table at ``path``; any statement may find its work done by an earlier attempt."""
     target = f"delta.{quote(path)}"
     added = [change for change in needed if isinstance(change, AddColumn)]
     widened = [change for change in needed if isinstance(change, WidenColumn)]
-    mapped = [change for change in needed if isinstance(change, DropColumn | RenameColumn)]
-    if mapped:
+    dropped = [change for change in needed if isinstance(change, DropColumn)]
+    renamed = {change.name: change.to for change in needed if isinstance(change, RenameColumn)}
+    if dropped or renamed or any(needs_mapping(change.name) for change in added):
         # With names apart from files a column can be dropped or renamed (Delta's PROTOCOL, "Column Mapping"). Set by the property alone: Delta then adds
         # the one feature that it needs, where a writer version would add all that this version stands for, change data feed among them.
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-    for change in mapped:
-        match change:
-            case RenameColumn(name, to):
-                session.sql(f"ALTER TABLE {target} RENAME COLUMN {quote(name)} TO {quote(to)}")
-            case DropColumn(name):
-                session.sql(f"ALTER TABLE {target} DROP COLUMN {quote(name)}")
+    for name, to in renaming_steps(renamed):
+        session.sql(f"ALTER TABLE {target} RENAME COLUMN {quote(name)} TO {quote(to)}")
+    for change in dropped:
+        session.sql(f"ALTER TABLE {target} DROP COLUMN {quote(change.name)}")
     made: list[AddColumn | WidenColumn] = [*added, *widened]
     if any(_has_wall_clock(change.type) for change in made):
         # The one type that Delta adds to a new table by itself, and to no other (Delta's PROTOCOL, "Timestamp without timezone").
@@ -370,6 +362,15 @@ def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for widening in widened:
         session.sql(f"ALTER TABLE {target} ALTER COLUMN {quote(widening.name)} TYPE {widening.type.simpleString()}")
+
+
+def renaming_steps(renamed: Mapping[str, str]) -> list[tuple[str, str]]:
+    """One rename after the other that together rename all of these columns at once: names that are still taken are reached by way of another one."""
+    taken = {name.lower() for name in renamed}
+    free = (name for n in range(2 * len(renamed)) if (name := f"_dblog_to_{n}") not in taken)
+    aside = {name: next(free) for name, to in renamed.items() if to.lower() in taken and to.lower() != name.lower()}
+    first = [(name, aside.get(name, to)) for name, to in renamed.items()]
+    return [*sorted(first, key=lambda step: step[0] not in aside), *((aside[name], renamed[name]) for name in aside)]
 
 
 def _has_wall_clock(of: t.DataType) -> bool:

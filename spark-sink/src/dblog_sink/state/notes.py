@@ -100,12 +100,32 @@ class ColumnsRenamed:
 
 
 @dataclass(frozen=True, slots=True)
+class RenameStatement:
+    """A statement of the source that renames columns of a table, by its record in the schema-change topic."""
+
+    topic: str
+    table: str
+    """``db.table``, in lower case."""
+    offset: int
+    renames: tuple[tuple[str, str], ...]
+    """Old name and new."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceLogs:
     """The logs of the source that the records of a topic partition come from (``records/source_epochs.py``)."""
 
     topic: str
     partition: int
     logs: PartitionLogs
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedFirst:
+    """The topic's first records were truncates, the last of them at this position: the table that its rows make later holds none that is older."""
+
+    topic: str
+    position: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +206,9 @@ Note = (
     | Parked
     | Resumed
     | ColumnsRenamed
+    | RenameStatement
     | SourceLogs
+    | TruncatedFirst
     | Vacuumed
     | Compacted
     | CountedFromStart
@@ -213,7 +235,11 @@ class State:
     merged_up_to: dict[str, int] = field(default_factory=dict)
     parked: dict[str, str] = field(default_factory=dict)
     renames: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By table, without the statements' order: of an earlier version of the sink."""
+    rename_statements: dict[tuple[str, str], dict[int, RenameStatement]] = field(default_factory=dict)
+    """By schema-change topic and table, and by offset."""
     source_logs: dict[str, dict[int, PartitionLogs]] = field(default_factory=dict)
+    truncated_first: dict[str, tuple[int, int]] = field(default_factory=dict)
     vacuumed_s: dict[str, float] = field(default_factory=dict)
     compacted_at: dict[str, int] = field(default_factory=dict)
     counted_from_start: bool = False
@@ -257,8 +283,12 @@ class State:
                 self.parked.pop(topic, None)
             case ColumnsRenamed(table, names):
                 self.renames.setdefault(table, {}).update(names)
+            case RenameStatement(topic, table, offset):
+                self.rename_statements.setdefault((topic, table), {})[offset] = note
             case SourceLogs(topic, partition, logs):
                 self.source_logs.setdefault(topic, {})[partition] = logs
+            case TruncatedFirst(topic, position):
+                self.truncated_first[topic] = max(position, self.truncated_first.get(topic, position))
             case Vacuumed(table, at_s):
                 self.vacuumed_s[table] = at_s
             case Compacted(topic, version):
@@ -315,9 +345,13 @@ class State:
             yield Parked(topic, reason)
         for table, names in self.renames.items():
             yield ColumnsRenamed(table, names)
+        for statements in self.rename_statements.values():
+            yield from statements.values()
         for topic, partitions in self.source_logs.items():
             for partition, logs in partitions.items():
                 yield SourceLogs(topic, partition, logs)
+        for topic, truncated in self.truncated_first.items():
+            yield TruncatedFirst(topic, truncated)
         for table, at_s in self.vacuumed_s.items():
             yield Vacuumed(table, at_s)
         for topic, version in self.compacted_at.items():

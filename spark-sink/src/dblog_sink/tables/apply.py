@@ -23,14 +23,15 @@ from dblog_sink.delta.session import SessionPool, fitted
 from dblog_sink.delta.target import Target
 from dblog_sink.errors import DefiniteError, SinkError, TransientError
 from dblog_sink.records import source_epochs
-from dblog_sink.records.decode import Decoding, LogEnd, LogEnds, decoded
+from dblog_sink.records.decode import OP, SEQ1, SEQ2, Decoding, LogEnd, LogEnds, decoded
+from dblog_sink.records.log_positions import with_positions
 from dblog_sink.records.source_epochs import PartitionLogs
 from dblog_sink.schema.evolve import Plan, of_column
 from dblog_sink.schema.registry import Registry
 from dblog_sink.schema.resolve import Known, Schemas
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope, KeySchema
 from dblog_sink.state.crash_points import Reached, nothing
-from dblog_sink.state.notes import Note, State
+from dblog_sink.state.notes import Note, State, TruncatedFirst
 from dblog_sink.tables import ghosts
 from dblog_sink.tables.log_follower import LogFollower
 from dblog_sink.tables.modes import append, history, mirror
@@ -84,6 +85,7 @@ class Applier:
         self._pool = pool
         self._quarantine = quarantine
         self._state = state
+        self._record = record
         self._reached = reached
         self._merge_only = merge_only
         self._sleep = sleep
@@ -198,7 +200,7 @@ class Applier:
                     marks(session),
                     low=low,
                     whole=whole,
-                    renamed=self.schema_changes.of(spec),
+                    renamed={old: new for pairs in self.schema_changes.of(spec).values() for old, new in pairs},
                     settings=self._settings,
                 )
 
@@ -214,8 +216,16 @@ class Applier:
         if read.opened is not None and self.tables.restored(spec.topic, read.opened.target, log_ends, session, replayed=replayed):
             read = self._read(stats, raw, session)
         logs_begun = [] if replayed else self.logs.follow(stats, spec, read, session)
+        if (position := self._only_truncates(spec, read)) is not None:
+            if spec.truncate == "apply":
+                self._record([TruncatedFirst(spec.topic, position)], True)
+            log.info("%s: truncated in the source before any row came: there is no table to truncate yet", spec.name)
+            return Applied(table=spec.name, topic=stats.topic, records=stats.records, path="none")
         opened, plan, altered = self.tables.prepared(spec, read.opened, read.known, session)
         target = opened.target
+        first = self._state.truncated_first.get(spec.topic)
+        if first is not None and opened.tombstones is not None and first not in opened.tombstones.floors:
+            opened.tombstones.write_floor(session, first, txn.of("floor:first"))
         checked = self.tables.checked_version(spec.topic)
         version = written(session, target.path, txn) if repeated else -1
         # A table in append mode goes on: its commit is skipped, and the positions that it reports are still wanted.
@@ -261,6 +271,25 @@ class Applier:
         self.tables.compact_if_due(spec, opened, session)
         applied.seconds = time.monotonic() - started_s
         return applied
+
+    def _only_truncates(self, spec: TableSpec, read: ReadRecords) -> tuple[int, int] | None:
+        """The position of the last truncate, where a table that is not there yet would be made of truncates alone: they have no key, so they do not show
+        whether the table's rows have one. None: there is a row, or nothing to find out.
+        """
+        keyless = not read.known.key_schemas and not spec.keys
+        if read.opened is not None or read.unwrapped or not keyless or spec.mode == targets.OPTION_OF[targets.APPEND]:
+            return None
+        epoch = source_epochs.epoch_sql(self._state.source_logs.get(spec.topic, {}))
+        envelopes = {schema_id: replace(envelope, epoch=epoch) for schema_id, envelope in read.known.envelopes.items()}
+        found = with_positions(read.records, envelopes, ("offset",)).agg(
+            F.count_if(F.col(OP).eqNullSafe("t")).alias("truncates"),
+            F.count_if(~F.col(OP).eqNullSafe("t")).alias("others"),
+            F.max(F.when(F.col(OP) == "t", F.struct(SEQ1, SEQ2))).alias("last"),
+        )
+        (row,) = found.collect()
+        if not row["truncates"] or row["others"]:
+            return None
+        return (row["last"][0] or 0, row["last"][1] or 0)
 
     def _none_readable(self, stats: TopicStats, known: Known, records: DataFrame, txn: Txn, *, replayed: bool) -> Applied | None:
         """A topic without one readable schema in this batch: only records to leave out, or to keep in quarantine."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -23,7 +23,8 @@ from dblog_sink.delta.target import Target
 from dblog_sink.delta.tombstones import Tombstones
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.decode import LogEnds
-from dblog_sink.schema.evolve import Plan, Policy, planned, swapped, wider
+from dblog_sink.schema.evolve import DropColumn, Plan, Policy, RenameColumn, planned, swapped, wider
+from dblog_sink.schema.renamings import created, followed
 from dblog_sink.schema.resolve import Known
 from dblog_sink.schema.writer_schemas import Field
 from dblog_sink.state.crash_points import Reached
@@ -106,9 +107,18 @@ class OpenTables:
                 key_fields=key_fields,
                 partial=_partial(known),
             )
-            kind = known.kind or spec.records
-            log_h = self._settings.log_h
-            target = targets.create(session, spec=spec, keys=keys, columns=plan.columns, kind=kind, newest=newest, log_h=log_h)
+            plan = self._made_late(spec, plan, known, keys)
+            target = targets.create(
+                session,
+                spec=spec,
+                keys=keys,
+                plan=plan,
+                kind=known.kind or spec.records,
+                newest=newest,
+                log_h=self._settings.log_h,
+                order=_order(known, plan),
+                left_out=_left_out(known, plan),
+            )
             self._reached("altered")
             lost = spec.topic in self._state.compacted_at
             if lost:
@@ -122,10 +132,14 @@ class OpenTables:
         target = opened.target
         plan = self.planned(spec, target, known)
         of_whole_rows = {number: fields for number, fields in _versions(known).items() if number not in _partial(known)}
-        if swapped(target.columns, of_whole_rows, plan) and self._schema_changes.caught_up(spec, session):
+        is_new = newest > target.newest or newest < 0  # schemas in JSON have no order
+        if is_new and swapped(target.columns, target.order, of_whole_rows, plan) and self._schema_changes.caught_up(spec, session):
             plan = self.planned(spec, target, known)
-        if plan.changes:
-            targets.alter(session, target, plan, newest=newest)
+        targets.leave_out(session, target, _left_out(known, plan))
+        order = _order(known, plan)
+        moved = newest > target.newest >= 0 and order != target.order
+        if plan.changes or moved or plan.renamed not in (None, target.renamed):
+            targets.alter(session, target, plan, newest=newest, order=order)
             for positions in (opened.tombstones, opened.confirmed):
                 if positions is not None:
                     positions.evolved(session, spec.name, target.keys)
@@ -143,17 +157,63 @@ class OpenTables:
                 f"move {spec.path} and {self.tombstones_path(spec.path)} away and dump the table again"
             )
             raise DefiniteError(msg)
-        return planned(
-            spec.name,
-            target.columns,
-            _versions(known),
-            _policy(spec),
-            keys=frozenset(key.lower() for key in target.key_names),
-            key_fields=key_fields if target.key_names else (),
-            newest=target.newest,
-            renamed=self._schema_changes.of(spec),
+        statements = self._schema_changes.of(spec) if spec.evolution in ("evolve", "lenient") else {}
+        versions, key_names = _versions(known), frozenset(key.lower() for key in target.key_names)
+        found = followed(
+            [name for name, _ in target.columns],
+            list(statements.values()),
+            0 if target.renamed is None else sum(at <= target.renamed for at in statements),
+            {number: [field.name for field in fields] for number, fields in versions.items()},
+            order=target.order,
+            keys=key_names,
             partial=_partial(known),
         )
+        plan = planned(
+            spec.name,
+            tuple((found.moves.get(name, name), kind) for name, kind in target.columns),
+            {number: _renamed(fields, found.names[number]) for number, fields in versions.items()},
+            _policy(spec),
+            keys=key_names,
+            key_fields=key_fields if target.key_names else (),
+            newest=target.newest,
+            partial=_partial(known),
+        )
+        laid = {name.lower() for name in (*target.partitions, *target.clusters)}
+        if needed := [change.name for change in plan.changes if isinstance(change, DropColumn) and change.name.lower() in laid]:
+            msg = (
+                f"{spec.name}: the source dropped column {', '.join(needed)}, by which the Delta table is partitioned or clustered, and Delta drops no such "
+                f"column; set table.<rule>.evolution.drop=keep, or move {spec.path} and {self.tombstones_path(spec.path)} away and dump the table again"
+            )
+            raise DefiniteError(msg)
+        renames = tuple(RenameColumn(name, now) for name, now in found.moves.items())
+        at = list(statements)[found.done - 1] if found.done else None
+        return replace(plan, changes=(*renames, *plan.changes), renamed=at)
+
+    def _made_late(self, spec: TableSpec, plan: Plan, known: Known, keys: Sequence[str]) -> Plan:
+        """The plan of a table that is made after the source has renamed columns: fields of older schemas go to the columns that they are now."""
+        statements = self._schema_changes.of(spec) if spec.evolution in ("evolve", "lenient") else {}
+        versions = _versions(known)
+        whole = [number for number in versions if number not in _partial(known)]
+        if not statements or not whole:
+            return plan
+        newest = [field.name for field in versions[max(whole)]]
+        key_names = frozenset(key.lower() for key in keys)
+        done = created(list(statements.values()), newest, keys=key_names)
+        names = {number: [field.name for field in fields] for number, fields in versions.items()}
+        found = followed(newest, list(statements.values()), done, names, keys=key_names, partial=_partial(known))
+        at = list(statements)[done - 1] if done else None
+        if found.done != done:  # another schema seems to be from further on: the next batch follows
+            return replace(plan, renamed=at)
+        made = planned(
+            spec.name,
+            (),
+            {number: _renamed(fields, found.names[number]) for number, fields in versions.items()},
+            _policy(spec),
+            keys=key_names,
+            key_fields=_keys(spec, known)[1],
+            partial=_partial(known),
+        )
+        return replace(made, renamed=at)
 
     def tombstones_path(self, path: str) -> str:
         """Where the tombstones of the table at ``path`` are."""
@@ -269,6 +329,30 @@ def _versions(known: Known) -> dict[int, tuple[Field, ...]]:
 def _partial(known: Known) -> frozenset[int]:
     """The numbers of schemas whose records have some columns only."""
     return frozenset(number for number, one in zip(numbers(known), known.envelopes.values(), strict=True) if one.partial)
+
+
+def _renamed(fields: tuple[Field, ...], names: Mapping[str, str | None]) -> tuple[Field, ...]:
+    """The fields under the names that their columns have now."""
+    under = [(field, names.get(field.name.lower(), field.name)) for field in fields]
+    return tuple(replace(field, name=now, source=field.member) if now != field.name else field for field, now in under if now is not None)
+
+
+def _order(known: Known, plan: Plan) -> tuple[str, ...]:
+    """The columns in the order of the newest schema of whole rows."""
+    whole = [number for number in numbers(known) if number not in _partial(known)]
+    return tuple(field.name for field in plan.fields[max(whole)]) if whole else ()
+
+
+def _left_out(known: Known, plan: Plan) -> frozenset[str]:
+    """The source's columns, in lower case, that whole rows among the records have and the table does not: by its settings, or by ``evolution=ignore``."""
+    found: set[str] = set()
+    for number, envelope in zip(numbers(known), known.envelopes.values(), strict=True):
+        if not envelope.partial:
+            taken = {field.member.lower() for field in plan.fields[number]}
+            found |= {name.lower() for name in envelope.left_out} | {
+                field.member.lower() for field in envelope.fields if field.member.lower() not in taken
+            }
+    return frozenset(found)
 
 
 def _policy(spec: TableSpec) -> Policy:

@@ -16,9 +16,10 @@ from dblog_sink.config.job_options import Settings
 from dblog_sink.config.tables import TableSpec
 from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.renames import renamed
+from dblog_sink.schema.renamings import Statement
 from dblog_sink.schema.resolve import Schemas
 from dblog_sink.schema.wire_format import with_schema_ids
-from dblog_sink.state.notes import ColumnsRenamed, Note, State
+from dblog_sink.state.notes import Note, RenameStatement, State
 from dblog_sink.tables.profile import TopicStats, profile
 
 log = logging.getLogger(__name__)
@@ -39,40 +40,48 @@ class SchemaChanges:
         self._record = record
         self._so_far = so_far
 
-    def read(self, stats: TopicStats, raw: DataFrame) -> tuple[dict[str, dict[str, str]], bool]:
-        """The renames in a schema-change topic's records, old name to new by table; and whether the records hold nothing else: no row, and none that is bad."""
-        renames: dict[str, dict[str, str]] = {}
+    def read(self, stats: TopicStats, raw: DataFrame) -> tuple[list[RenameStatement], bool]:
+        """The renames in a schema-change topic's records that were not known; and whether the records hold nothing else: no row, and none that is bad."""
+        found: list[RenameStatement] = []
         for schema_id, writer in self._schemas.history(stats.topic, stats.value_schema_ids).items():
             change = read_avro(F.expr("substring(value, 6)"), writer)
             records = raw.where((F.col("topic") == stats.topic) & (F.col("value_schema_id") == F.lit(bytearray(schema_id))))
-            statements = records.orderBy("partition", "offset").select(change.alias("change")).select("change.databaseName", "change.ddl")
+            statements = records.select("offset", change.alias("change")).select("offset", "change.databaseName", "change.ddl")
             for row in statements.where("ddl RLIKE '(?i)(rename|change)'").collect():
+                by_table: dict[str, list[tuple[str, str]]] = {}
                 for one in renamed(row["ddl"]):
-                    table = f"{one.database or row['databaseName']}.{one.table}".lower()
-                    renames.setdefault(table, {})[one.old] = one.new
-                    log.info("%s: the source renamed column %s to %s", table, one.old, one.new)
+                    by_table.setdefault(f"{one.database or row['databaseName']}.{one.table}".lower(), []).append((one.old, one.new))
+                found += [RenameStatement(stats.topic, table, row["offset"], tuple(pairs)) for table, pairs in by_table.items()]
+        new = [one for one in found if self._state.rename_statements.get((one.topic, one.table), {}).get(one.offset) != one]
+        for statement in new:
+            pairs = ", ".join(f"{before} to {after}" for before, after in statement.renames)
+            log.info("%s: the source renamed columns: %s", statement.table, pairs)
         spec = TableSpec(name=stats.topic, topic=stats.topic, path="")
         known = self._schemas.known(spec, stats.value_schema_ids, stats.key_schema_ids, stats.texts, kind=None)
-        return renames, not known.envelopes and not known.unreadable_ids
+        return new, not known.envelopes and not known.unreadable_ids
 
-    def of(self, spec: TableSpec) -> dict[str, str]:
-        """Renames of the table's columns, by their names in the target."""
-        pairs = ((spec.column(old), spec.column(new)) for old, new in self._state.renames.get(spec.name.lower(), {}).items())
-        return {old: new for old, new in pairs if old is not None and new is not None}
+    def of(self, spec: TableSpec) -> dict[int, Statement]:
+        """The statements that renamed columns of the table, by their names in the target, in order: by offset, those of unknown order before all."""
+        table = spec.source_name.lower()
+        former = list(self._state.renames.get(table, {}).items())
+        met: dict[int, Statement] = {n - len(former): [pair] for n, pair in enumerate(former)}
+        met |= {at: one.renames for at, one in sorted(self._state.rename_statements.get((self._topic(spec) or "", table), {}).items())}
+        named = {at: [(spec.column(old), spec.column(new)) for old, new in pairs] for at, pairs in met.items()}
+        return {at: [(old, new) for old, new in pairs if old is not None and new is not None] for at, pairs in named.items()}
+
+    def _topic(self, spec: TableSpec) -> str | None:
+        """The schema-change topic of the table's source, which is called as its prefix."""
+        match = self._settings["topics.name"].fullmatch(spec.topic)
+        return None if match is None else match.groupdict().get("prefix")
 
     def caught_up(self, spec: TableSpec, session: SparkSession) -> bool:
         """Read the schema-change topic to its end; whether it has renames of the table that were not known."""
-        match = self._settings["topics.name"].fullmatch(spec.topic)
-        topic = None if match is None else match.groupdict().get("prefix")
+        topic = self._topic(spec)
         records = None if not topic else self._so_far(session, topic)
         if topic is None or records is None:
             return False
         raw = with_schema_ids(records)
-        renames: dict[str, dict[str, str]] = {}
-        for stats in profile(raw):
-            renames |= self.read(stats, raw)[0]
-        known = self._state.renames.get(spec.name.lower(), {})
-        if renames.get(spec.name.lower(), known) == known:
-            return False
-        self._record([ColumnsRenamed(table, names) for table, names in renames.items()], True)
-        return True
+        found = [one for stats in profile(raw) for one in self.read(stats, raw)[0]]
+        if found:
+            self._record(found, True)
+        return any(one.table == spec.source_name.lower() for one in found)
