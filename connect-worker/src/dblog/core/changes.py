@@ -16,7 +16,7 @@ class CreateTable:
     """A table as it is after CREATE TABLE, LIKE included. ``only_if_absent``: IF NOT EXISTS, which changes nothing where a table is.
 
     ``with_rows``: it holds rows that no event brings (a partition that became a table). ``already``: such a table is there, as far as is known.
-    ``joins``: the log has no statement that made it, so a restart would not meet one again.
+    ``joins``: the log has no statement that made it, so a restart would not meet one again. ``replaces``: OR REPLACE, which drops a table of this name.
     """
 
     table: Table
@@ -24,6 +24,7 @@ class CreateTable:
     with_rows: bool = False
     already: bool = False
     joins: bool = False
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,13 @@ class AlterTable:
     """A table as it is after ALTER TABLE or CREATE/DROP INDEX; ``table.id`` differs from ``id`` when the statement renames it.
 
     ``rewrites``: what the statement does to old rows beyond what the columns show (a partition emptied, a new expression); None: nothing.
+    ``removes``: the clause that takes rows away; None: there is none.
     """
 
     id: TableId
     table: Table
     rewrites: str | None = None
+    removes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -357,9 +357,16 @@ class Dumping:
 
     # ---- what the log brings
 
-    def tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str], reordered: Iterable[TableId] = ()) -> None:
+    def tables_changed(
+        self,
+        changes: Iterable[Change],
+        rewritten: Mapping[TableId, str],
+        reordered: Iterable[TableId] = (),
+        removed: Iterable[TableId] = (),
+    ) -> None:
         """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again. One whose
         key sorts in another order now begins again where it was under way: what stood behind its frontier may stand in front.
+        ``removed``: tables that have lost rows without a row in the log.
         """
         changes = tuple(changes)
         self._follow(changes)
@@ -367,7 +374,7 @@ class Dumping:
             self._interleaver.begin_again(table, "its key sorts in another order")
         # Rows that went without events are in chunks that are out already.
         emptied = (change.id for change in changes if isinstance(change, TruncateTable))
-        for table in dict.fromkeys((*emptied, *rewritten)):
+        for table in dict.fromkeys((*emptied, *rewritten, *removed)):
             self._interleaver.begin_again(table, "rows of it are gone, or have changed, without a trace in the log", only=_is_whole)
         for change in changes:
             if isinstance(change, AlterTable):

@@ -27,7 +27,7 @@ from dblog.codecs import marker
 from dblog.codecs.fingerprint import verified_schemas
 from dblog.codecs.plan import RowContext, distinguishes_rows
 from dblog.codecs.rowplan import RowEncoder
-from dblog.core.dumprequests import INITIAL, DumpRequest, Mode
+from dblog.core.dumprequests import INITIAL, DumpRequest, Mode, Scope
 from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
@@ -157,10 +157,12 @@ class Interleaver:
         tally: Tally | None = None,
         notify: Callable[[list[Notice]], list[Segment]] | None = None,
         shows: Callable[[Any, TableId, Position], bool] = lambda _shown, _table, _low: True,
+        repaired: Callable[[TableId], None] = lambda _: None,
     ) -> None:
         """``chunk_context`` is ``RowPlans.chunk_context``, ``shows`` is ``LogSource.shows``. ``notify`` makes the records of notices (log thread only);
-        None: nobody is notified.
+        None: nobody is notified. ``repaired`` is called with each table that a whole dump in mode repair has read to its end (log thread only).
         """
+        self._repaired = repaired
         self._leaving: Leaving[ChunkRead] = Leaving()
         self._leaving_since_s = 0.0
         self._log_is_ahead = False
@@ -813,8 +815,17 @@ class Interleaver:
             self._left_behind(closed)
             return
         self.tally.chunk(dropped=records.dropped)
+        if chunk.extent.mode is Mode.REPAIR and chunk.extent.scope is Scope.TABLE and self._is_read(chunk):
+            self._repaired(closed.table)
         segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
+
+    def _is_read(self, chunk: ChunkRead) -> bool:
+        """Return whether the chunk's dump has read its table to the end."""
+        one = self.requests.get(chunk.extent.dump)
+        dump = self.dump if one is None else one.dump
+        progress = None if dump is None else dump.table(chunk.table.id)
+        return progress is not None and progress.done
 
     def _is_left(self, table: TableId) -> bool:
         """Whether the connector's own dump has rows of the table still to read."""

@@ -16,6 +16,7 @@ from dblog.readers.marks import MarkExchange
 from dblog.readers.options import ReaderOptions
 from dblog.readers.patience import Patience
 from dblog.readers.records import Records
+from dblog.readers.removed_rows import RemovedRows
 from dblog.readers.schemas import Schemas, StatementDone
 from dblog.readers.signals import SignalDesk
 
@@ -25,7 +26,7 @@ Result = TypeVar("Result")
 class LogOutput:
     """One task's. Implements ``stream.Output``; the log thread calls it. ``first``: what the schema-change topic gets ahead of all records.
 
-    ``exchange``: where windows get their marks in read-only mode. ``signals`` None: nobody takes any.
+    ``exchange``: where windows get their marks in read-only mode. ``signals`` None: nobody takes any. ``removed`` None: nobody is told of rows that stay.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class LogOutput:
         began: Progress,
         exchange: MarkExchange | None = None,
         signals: SignalDesk | None = None,
+        removed: RemovedRows | None = None,
     ) -> None:
+        self._removed = removed
         self._signals = signals
         self._exchange = exchange
         self._interleaver = interleaver
@@ -110,10 +113,15 @@ class LogOutput:
         """Tables have changed: windows are read again, the dump follows, and the topics get their records."""
         for table in {*done.touched, *done.rewritten}:
             self._interleaver.table_changed(table, "DDL inside the window")
-        self._dumping.tables_changed(done.changes, done.rewritten, done.reordered)
+        self._dumping.tables_changed(done.changes, done.rewritten, done.reordered, done.removed)
         if done.unparked:
             self._dumping.tables_back(done.unparked)
-        self._interleaver.extra(self._made(lambda: self._statement_records(statement, done)))
+        truncates = self._made(lambda: self._truncates(statement, done))
+        if self._removed is not None:
+            self._removed.take_back(done.gone)
+            reported = {segment.table for segment in truncates}
+            self._removed.removed({table: what for table, what in done.removed.items() if table not in reported})
+        self._interleaver.extra([*truncates, *self._made(lambda: self._schema_changes(statement, done))])
 
     def heartbeat(self) -> None:
         """Send a heartbeat."""
@@ -152,14 +160,18 @@ class LogOutput:
     def _made(self, make: Callable[[], Result]) -> Result:
         return self._patience(make)
 
-    def _statement_records(self, statement: Statement, done: StatementDone) -> list[Segment]:
-        """What one DDL statement leaves in the schema-change topic, and in the topics of truncated tables."""
-        records = [
+    def _truncates(self, statement: Statement, done: StatementDone) -> list[Segment]:
+        """Make the records of truncated tables, but those that ``skipped.operations`` leaves out."""
+        return [
             record
             for change in done.changes
             if isinstance(change, TruncateTable) and (encoder := self._schemas.encoder(change.id)) is not None
             if (record := self._records.truncated(statement.source, encoder)) is not None
         ]
+
+    def _schema_changes(self, statement: Statement, done: StatementDone) -> list[Segment]:
+        """Make what one DDL statement leaves in the schema-change topic."""
+        records: list[Segment] = []
         if self._options.reports_schemas and not self._options.is_filtered(statement.text):
             reports = self._reports.of_statement(
                 statement,

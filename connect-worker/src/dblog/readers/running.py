@@ -42,6 +42,7 @@ from dblog.readers.output import LogOutput
 from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.records import Records
+from dblog.readers.removed_rows import RemovedRows
 from dblog.readers.schemas import Schemas
 from dblog.readers.signal_file import SignalFile, SignalFileSettings
 from dblog.readers.signal_topic import SignalTopic, SignalTopicSettings
@@ -157,6 +158,7 @@ class Running:
             self.schemas.ignore_before(joined, position)
         for table, position in beginning.expected:
             self.schemas.expect(table, position)
+        removed = RemovedRows(connector=options.connector, table_of=self.schemas.table, warnings=warnings)
         notifications = Notifications(records, channels=options.notification_channels)
         windows: Windows[ChunkRead] = Windows(run=options.run, keys_max=options.window_keys_max)
         self.interleaver = Interleaver(
@@ -170,6 +172,7 @@ class Running:
             run=options.run,
             tally=Tally(clock, tables_max=tables_max),
             notify=(lambda notices: patience(lambda: notifications.segments(notices))) if notifications.wanted else None,
+            repaired=lambda table: removed.take_back((table,)),
         )
         openings = Openings(beginning.windows, beginning.log_end)
         exchange = self._exchange = (
@@ -274,6 +277,7 @@ class Running:
             began=progress.copy(),
             exchange=exchange,
             signals=self.signals,
+            removed=removed,
         )
         self.stream = LogStream(
             self._source,

@@ -30,6 +30,7 @@ from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
 from dblog.core.changes import AlterTable, Change, CreateTable, Ignored, RenameTable, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.key_order import reordered
+from dblog.core.removals import Removals
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
@@ -59,6 +60,10 @@ class StatementDone:
     reordered: tuple[TableId, ...] = ()
     """Whose keys sort in another order from here on."""
     unparked: dict[TableId, str] = field(default_factory=dict)
+    removed: dict[TableId, str] = field(default_factory=dict)
+    """Captured tables that the statement took rows from without a row in the log, and what took them."""
+    gone: tuple[TableId, ...] = ()
+    """Captured tables that are no more, or have another name."""
 
 
 class PassedOver:
@@ -130,6 +135,7 @@ class Schemas:
     ) -> None:
         self._patience = patience
         self._topics = topics
+        self._removals = Removals()
         self._left_out = left_out
         self._ahead = ahead
         self._timeline = timeline
@@ -330,6 +336,7 @@ class Schemas:
             )
             rewritten = {table: why for table, why in rewritten.items() if not self._joins_undumped(table, changes)}
             reordered_tables = tuple(reordered(changes, self._timeline.lookup_before(position)))
+            removed = self._removals.of(changes, self._timeline.lookup_before(position))
             before = dict(self._timeline.databases)
             changed = self._timeline.apply(changes, position, ddl=None if filtered else text, note=note)
             after = self._timeline.databases
@@ -356,12 +363,16 @@ class Schemas:
                 self._patience(lambda: self._history.save(self._timeline, changed, databases=databases, statement=kept))
             truncated = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c)]
             touched = tuple(t for t in dict.fromkeys((*changed, *truncated)) if self._includes(t))
+            gone = tuple(t for t in touched if isinstance(self._timeline.current(t), Absent))
+            self._removals.leave(gone)
             return StatementDone(
                 changes=changes,
                 touched=touched,
                 rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked and t not in unparked},
                 reordered=tuple(t for t in reordered_tables if self._includes(t)),
                 unparked=unparked,
+                removed={t: what for t, what in removed.items() if self._includes(t) and t not in gone},
+                gone=gone,
             )
 
     def _joins_undumped(self, table: TableId, changes: tuple[Change, ...]) -> bool:

@@ -398,3 +398,38 @@ def test_a_table_of_more_columns_than_any_has_is_not_understood() -> None:
     assert isinstance(change, Unknown)
     (change,) = parsed("ALTER TABLE t ADD c4096 INT, ADD d INT", f"CREATE TABLE t ({columns.rpartition(',')[0]})")
     assert isinstance(change, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("statement", "removes"),
+    [
+        ("ALTER TABLE t TRUNCATE PARTITION p, q", "TRUNCATE PARTITION"),
+        ("ALTER TABLE t DROP PARTITION p", "DROP PARTITION"),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", "EXCHANGE PARTITION"),
+        ("ALTER TABLE t DISCARD TABLESPACE", "DISCARD TABLESPACE"),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE v", "CONVERT PARTITION"),
+        ("ALTER IGNORE TABLE t ADD UNIQUE (a)", "ALTER IGNORE"),
+        ("ALTER IGNORE TABLE t ADD INDEX (a)", None),
+        ("ALTER TABLE t ADD UNIQUE (a)", None),
+        ("ALTER TABLE t ADD PARTITION (PARTITION q VALUES LESS THAN (9))", None),
+        ("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (9))", None),
+        ("ALTER TABLE t REBUILD PARTITION p", None),
+        ("ALTER TABLE t COALESCE PARTITION 1", None),
+        ("ALTER TABLE t REMOVE PARTITIONING", None),
+    ],
+)
+def test_a_clause_that_takes_rows_away_is_named(statement: str, removes: str | None) -> None:
+    made = ("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+
+    changes = parsed(statement, *made, flavor=mariadb_flavor())
+
+    altered = next(change for change in changes if isinstance(change, AlterTable) and change.id == T)
+    assert altered.removes == removes
+
+
+def test_or_replace_of_a_table_is_known_as_that() -> None:
+    statements = ("CREATE OR REPLACE TABLE t (id INT)", "CREATE OR REPLACE TABLE t LIKE u", "CREATE TABLE t (id INT)")
+
+    found = [parsed(statement, "CREATE TABLE u (id INT)", flavor=mariadb_flavor()) for statement in statements]
+
+    assert [change.replaces for (change,) in found if isinstance(change, CreateTable)] == [True, True, False]

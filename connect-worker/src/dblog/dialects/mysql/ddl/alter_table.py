@@ -77,6 +77,8 @@ class Alteration:
     """What the statement does to other tables."""
     rewrites: str | None = None
     """What it does to rows without a trace in the columns."""
+    removes: str | None = None
+    """The clause that takes rows away."""
 
 
 PARTITION_VERBS = (
@@ -163,6 +165,7 @@ def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableName
         cursor.expect("TO", "TABLE")
         made = names.read(cursor)
         into.made_of_partition = made
+        into.removes = "CONVERT PARTITION"
         into.rewrites = "a partition has become a table of its own"
         _skip_rest(cursor)
     elif cursor.take("CONVERT", "TABLE"):
@@ -174,6 +177,7 @@ def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableName
     elif cursor.is_any(*PARTITION_VERBS):
         if cursor.is_any("TRUNCATE", "IMPORT", "DISCARD"):
             into.rewrites = f"{cursor.next.upper} changes all rows of a partition or table"
+            into.removes = f"{cursor.next.upper} {cursor.peek(1).upper}"
         _skip_rest(cursor)
     elif cursor.take("ORDER", "BY"):
         while not (cursor.ended or (cursor.is_op(",") and cursor.peek(1).upper in ("ADD", "DROP", "MODIFY", "CHANGE"))):
@@ -230,11 +234,12 @@ def _skip_rest(cursor: Cursor) -> None:
 def _exchange(cursor: Cursor, context: Context, into: Alteration, names: TableNames) -> None:
     """EXCHANGE PARTITION p WITH TABLE t: both hold other rows afterwards."""
     into.rewrites = "a partition was exchanged with a table"
+    into.removes = "EXCHANGE PARTITION"
     while not (cursor.ended or cursor.take("WITH", "TABLE")):
         cursor.skip_one()
     other = names.read(cursor)
     if (known := context.table(other)) is not None:
-        into.others.append(AlterTable(other, known, "it was exchanged with a partition"))
+        into.others.append(AlterTable(other, known, "it was exchanged with a partition", into.removes))
     _skip_rest(cursor)
 
 
@@ -275,6 +280,7 @@ def _drop(cursor: Cursor, into: Alteration) -> None:
         return
     if cursor.is_word("PARTITION"):
         into.rewrites = "the rows of a partition are gone"
+        into.removes = "DROP PARTITION"
         _skip_rest(cursor)
         return
     if cursor.take("SYSTEM", "VERSIONING"):
@@ -375,7 +381,8 @@ def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[C
         base = base_charset(alteration.options, base, context)  # MariaDB: the columns are converted, the table's default is the other
     after = assemble(alteration.new_name or table.id, columns, indexes, base, comment, versioned=versioned, row_end=row_end)
     made = [CreateTable(replace(after, id=alteration.made_of_partition), with_rows=True)] if alteration.made_of_partition else []
-    return (AlterTable(table.id, after, alteration.rewrites or _recomputed(alteration, after)), *made, *alteration.others)
+    altered = AlterTable(table.id, after, alteration.rewrites or _recomputed(alteration, after), alteration.removes)
+    return (altered, *made, *alteration.others)
 
 
 def _recomputed(alteration: Alteration, after: Table) -> str | None:

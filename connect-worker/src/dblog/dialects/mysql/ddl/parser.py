@@ -183,7 +183,7 @@ class _Statement:
         if cursor.take("TEMPORARY"):
             return self._ignored("a temporary table")
         if cursor.take("TABLE"):
-            return self._create_table()
+            return self._create_table(or_replace=or_replace)
         if cursor.take_any("DATABASE", "SCHEMA"):
             return self._create_database(or_replace=or_replace)
         cursor.take_any("ONLINE", "OFFLINE")
@@ -193,15 +193,15 @@ class _Statement:
             return self._ignored(f"CREATE {cursor.next.upper}")
         raise NotUnderstood(f"an unknown CREATE at {cursor.location}")
 
-    def _create_table(self) -> tuple[Change, ...]:
+    def _create_table(self, *, or_replace: bool) -> tuple[Change, ...]:
         cursor, context = self.cursor, self.context
         only_if_absent = cursor.take("IF", "NOT", "EXISTS")
         id_ = self._table()
         if cursor.take("LIKE"):
-            return self._like(id_, only_if_absent=only_if_absent)
+            return self._like(id_, only_if_absent=only_if_absent, or_replace=or_replace)
         if cursor.is_op("(") and cursor.peek(1).upper == "LIKE":
             cursor.at += 2
-            changes = self._like(id_, only_if_absent=only_if_absent)
+            changes = self._like(id_, only_if_absent=only_if_absent, or_replace=or_replace)
             cursor.expect_op(")")
             return changes
         definition = Definition()
@@ -224,12 +224,13 @@ class _Statement:
         row_end = next((spec.name for spec in definition.columns if spec.row_end), None)
         versioned = options.versioned or row_end is not None
         table = assemble(id_, columns, indexes, base, options.comment, versioned=versioned, row_end=row_end)
-        return (CreateTable(table, only_if_absent, already=only_if_absent and context.table(id_) is not None),)
+        already = only_if_absent and context.table(id_) is not None
+        return (CreateTable(table, only_if_absent, already=already, replaces=or_replace),)
 
-    def _like(self, id_: TableId, *, only_if_absent: bool) -> tuple[Change, ...]:
+    def _like(self, id_: TableId, *, only_if_absent: bool, or_replace: bool) -> tuple[Change, ...]:
         source = self.names.read(self.cursor)
         already = only_if_absent and self.context.table(id_) is not None
-        return (CreateTable(replace(self._known(source), id=id_), only_if_absent, already=already),)
+        return (CreateTable(replace(self._known(source), id=id_), only_if_absent, already=already, replaces=or_replace),)
 
     def _options(self, options: Options) -> None:
         cursor = self.cursor
@@ -296,24 +297,27 @@ class _Statement:
 
     def _alter(self) -> tuple[Change, ...]:
         cursor = self.cursor
-        while cursor.take_any("ONLINE", "OFFLINE", "IGNORE"):
-            pass
+        drops_duplicates = False
+        while (word := cursor.take_any("ONLINE", "OFFLINE", "IGNORE")) is not None:
+            drops_duplicates |= word == "IGNORE"
         if cursor.take("TABLE"):
             cursor.take("IF", "EXISTS")
             id_ = self._table()
             self._wait()
-            return self._alter_table(id_)
+            return self._alter_table(id_, drops_duplicates=drops_duplicates)
         if cursor.take_any("DATABASE", "SCHEMA"):
             return self._alter_database()
         if cursor.next.upper in NOT_TABLES:
             return self._ignored(f"ALTER {cursor.next.upper}")
         raise NotUnderstood(f"an unknown ALTER at {cursor.location}")
 
-    def _alter_table(self, id_: TableId) -> tuple[Change, ...]:
+    def _alter_table(self, id_: TableId, *, drops_duplicates: bool) -> tuple[Change, ...]:
         self._name_new_tables()
         alteration = parse_alteration(self.cursor, self.context, self.names)
         if not self.cursor.ended:
             raise NotUnderstood(f"unknown text at {self.cursor.location}")
+        if drops_duplicates and any(index.unique for index in alteration.definition.indexes):
+            alteration.removes = "ALTER IGNORE"
         return carry_out(alteration, self._known(id_), self.context)
 
     def _name_new_tables(self) -> None:

@@ -9,7 +9,8 @@ statements core/timeline.py, which remembers the names.
 Another key counts: no row has been sent under it. A key that is gone does not, for records without a key replace none.
 
 What goes does not count. A dump brings rows that are there, and takes none away: those of a dropped or emptied table or partition, and records under a
-former name or key, stay in the topic, as they do with Debezium, which reports a DROP TABLE in the schema-change topic alone.
+former name or key, stay in the topic, as they do with Debezium, which reports a DROP TABLE in the schema-change topic alone. The status names such tables
+(core/removals.py).
 
 Renames count: the rows of the new name have never been sent under it. So does a swap, which is what gh-ost and pt-online-schema-change end with: the
 table of the real name has the ghost's columns from there on.

@@ -1,0 +1,77 @@
+"""Which tables a statement takes rows from without a row in the log, and by which clause.
+
+TRUNCATE, a partition that goes, another table under a known name: the log has the statement and none
+of the rows, so their records stay in the topic. A dump in mode ``repair`` takes them out of the lake.
+A table that is only dropped is no case: nobody expects rows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable, Unknown
+from dblog.model import Table, TableId
+
+LEFT_MAX = 50_000
+"""Names of tables that are gone; those that left first are forgotten first. # I6"""
+
+TRUNCATED = "TRUNCATE"
+REPLACED = "another table has its name"
+DETACHED = "a partition was detached or dropped"
+
+
+class Removals:
+    """Follow the statements of one log, in order."""
+
+    def __init__(self) -> None:
+        self._left: dict[TableId, None] = {}
+
+    def leave(self, tables: Iterable[TableId]) -> None:
+        """Note tables that are gone, or have another name: the next one of such a name is another table."""
+        for table in tables:
+            self._left.pop(table, None)
+            self._left[table] = None
+        while len(self._left) > LEFT_MAX:
+            del self._left[next(iter(self._left))]
+
+    def of(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
+        """Return the tables that one statement takes rows from, with what took them. ``before``: the tables as they were just before it."""
+        found: dict[TableId, str] = {}
+        left: set[TableId] = set()
+
+        def had_another(table: TableId) -> bool:
+            return table in left or table in self._left
+
+        for change in changes:
+            match change:
+                case TruncateTable(table_id):
+                    found[table_id] = TRUNCATED
+                case CreateTable(table) if not change.already:
+                    if had_another(table.id) or (change.replaces and before(table.id) is not None):
+                        found[table.id] = REPLACED
+                case DropTable(ids):
+                    left.update(dropped for dropped in ids if before(dropped) is not None)
+                    for dropped in ids:
+                        found.pop(dropped, None)
+                case RenameTable(pairs):
+                    for old, new in pairs:
+                        self._rename(old, new, found, left, takes_over=had_another(new) or before(new) is not None)
+                case AlterTable(old, table):
+                    if table.id != old:
+                        self._rename(old, table.id, found, left, takes_over=had_another(table.id))
+                    if change.removes is not None:
+                        found[table.id] = change.removes
+                    elif (known := before(old)) is not None and not set(known.attached) <= set(table.attached):
+                        found[table.id] = DETACHED
+                case Unknown(ids):
+                    found |= {spoilt: REPLACED for spoilt in ids if had_another(spoilt)}
+                case _:
+                    pass
+        return found
+
+    @staticmethod
+    def _rename(old: TableId, new: TableId, found: dict[TableId, str], left: set[TableId], *, takes_over: bool) -> None:
+        found.pop(old, None)
+        left.add(old)
+        if takes_over:
+            found[new] = REPLACED

@@ -1,0 +1,81 @@
+"""Says of which tables rows stay at consumers that the source has no longer, until a repair dump has taken them out of the lake.
+
+A statement took them without a row in the log (``core/removals.py``), and no record of it was sent:
+``skipped.operations`` leaves out TRUNCATE by default, as with Debezium, and the other statements have
+no record. The log thread calls it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+
+import structlog
+
+from dblog.model import Table, TableId
+from dblog.readers.standing_warnings import StandingWarnings
+
+log = structlog.get_logger(__name__)
+
+KEY = "rows removed"
+NAMED_MAX = 20
+
+
+class RemovedRows:
+    """One run's. ``table_of`` gives a table as it is now."""
+
+    def __init__(self, *, connector: str, table_of: Callable[[TableId], Table | None], warnings: StandingWarnings) -> None:
+        self._connector = connector
+        self._table_of = table_of
+        self._warnings = warnings
+        self._tables: dict[TableId, str] = {}
+
+    def removed(self, tables: Mapping[TableId, str]) -> None:
+        """Name tables that a statement took rows from, with what took them; one that is named already is not logged again."""
+        for table, what in tables.items():
+            if table not in self._tables:
+                log.warning(
+                    "rows that a statement removed stay in the topic and in the lake",
+                    table=str(table),
+                    removed_by=what,
+                    remedy=self._request(table) if self._has_key(table) else "delete them there: without a key no dump can",
+                )
+            self._tables[table] = what
+        if tables:
+            self._raise()
+
+    def take_back(self, tables: Iterable[TableId]) -> None:
+        """Name these tables no longer: a repair dump has read them to their end, or they are gone."""
+        named = [table for table in tables if self._tables.pop(table, None) is not None]
+        if named:
+            self._raise()
+
+    def _raise(self) -> None:
+        if not self._tables:
+            self._warnings.withdraw(KEY)
+            return
+        count, first = len(self._tables), list(islice(self._tables, NAMED_MAX))
+        named = ", ".join(f"{table} ({self._tables[table]})" for table in first)
+        more = f" and {count - NAMED_MAX} more tables" if count > NAMED_MAX else ""
+        example = next((table for table in first if self._has_key(table)), None)
+        remedy = (
+            "delete them there, for without a key no dump can"
+            if example is None
+            else f"`{self._request(example)}` removes them from the lake, and the same request for each other table that has a key"
+            if count > 1
+            else f"`{self._request(example)}` removes them from the lake"
+        )
+        self._warnings.raise_warning(
+            KEY,
+            f"rows that statements removed stay in the topics and in the lake, of {named}{more}: {remedy}; "
+            "with skipped.operations=none a TRUNCATE reaches the lake",
+        )
+
+    def _request(self, table: TableId) -> str:
+        return f"dblog dumps start {shlex.quote(self._connector)} {shlex.quote(re.escape(str(table)))} --mode repair"
+
+    def _has_key(self, table: TableId) -> bool:
+        now = self._table_of(table)
+        return now is None or bool(now.key)
