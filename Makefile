@@ -259,5 +259,4 @@ chart-lint: setup
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build
 	find . -path ./.git -prune -o \( -name '__pycache__' -o -name '*.egg-info' \) -print0 | xargs -0 rm -rf
-	find connect-worker/src -name '_*.so' -delete
-	rm -f connect-worker/src/dblog/dialects/mysql/binlog/_fast.c connect-worker/src/dblog/kafka/_librdkafka.c
+	find connect-worker/src \( -name '_*.so' -o -name '_*.c' \) -delete

@@ -34,12 +34,13 @@ STAMPS = BUILD / "stamps"
 """Where a step notes what it was made from."""
 _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
-_EXTENSIONS = {
+EXTENSIONS = {
     "dialects/mysql/binlog": "_fast",
     "dialects/postgres/pgoutput": "_fast",
     "dialects/postgres/wire": "_libpq",
     "kafka": "_librdkafka",
 }
+"""The worker's compiled modules, by their folder below the package."""
 _INCLUDED = ("codecs",)
 """Folders whose .pxi files an extension includes."""
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
@@ -169,11 +170,11 @@ def _build_extension() -> None:
 
 
 def _extension_sources() -> list[Path]:
-    return [path for package in (*_EXTENSIONS, *_INCLUDED) for pattern in _EXTENSION_SOURCES for path in _package(package).glob(pattern)]
+    return [path for package in (*EXTENSIONS, *_INCLUDED) for pattern in _EXTENSION_SOURCES for path in _package(package).glob(pattern)]
 
 
 def _extension_is_there() -> bool:
-    return all(any(_package(package).glob(f"{name}.*.so")) for package, name in _EXTENSIONS.items())
+    return all(any(_package(package).glob(f"{name}.*.so")) for package, name in EXTENSIONS.items())
 
 
 def _package(name: str) -> Path:

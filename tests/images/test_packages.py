@@ -13,11 +13,11 @@ from demo.rest import NO_TLS
 from dist import make
 from stack import GuardedProcess, Kafka
 from stack.database import Database
-from stack.environment import ROOT
+from stack.environment import EXTENSIONS, ROOT
 from stack.process import free_port, wait_until
 from support.servers import execute, new_database
 
-COMPILED = ("dblog.dialects.mysql.binlog._fast", "dblog.kafka._librdkafka")
+COMPILED = tuple(f"dblog.{folder.replace('/', '.')}.{name}" for folder, name in EXTENSIONS.items())
 
 
 def packages(*names: str, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""2 000 hostile requests by seed, beside a client who only wants to know whether the worker is there: it is, within 200 ms, throughout.
+"""A thousand hostile requests by seed, beside a client who only wants to know whether the worker is there: it is, within 200 ms, throughout.
 
 A machine that is busy with other tests is late by itself. So each question to the worker is put to a server that does nothing as well, at the same moment; what
 is late there shows nothing of the worker. And where more processes want to run than there are cores, the worker gets its share of one, and the limit grows by that.

@@ -1,1 +1,1 @@
-"""What differs between source databases: one package a dialect, the same file names in each."""
+"""What differs between source databases: one package a dialect. Files that fulfil one purpose have one name in each."""

@@ -2,8 +2,8 @@
 schemas, chunks, watermarks and row plans.
 
 A new database is a folder in ``dialects/`` that fulfils these protocols. tests/contracts/database.py
-holds MySQL, MariaDB and a small database in memory (tests/support/fake_database) to all of them
-that a task needs; ``DatabaseKind`` alone is asked without one. The reader layer owns threads, queue,
+holds MySQL, MariaDB, PostgreSQL and a small database in memory (tests/support/fake_database) to all
+of them that a task needs; ``DatabaseKind`` alone is asked without one. The reader layer owns threads, queue,
 interleaving, schema history, retries, the dump and offsets. It sees positions, statements and table
 maps as opaque values, and hands them back to the dialect that made them. The contract stands here
 and not beside the dialects because imports point downwards.

@@ -1,1 +1,1 @@
-"""The keys of the MySQL and MariaDB connectors, one file a group."""
+"""The keys of the connectors, one file a group; what one kind of database alone has is in its own files."""
