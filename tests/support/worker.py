@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import ssl
 import sys
 import time
@@ -86,8 +87,9 @@ class Worker:
         self.process.stop()
 
     def create(self, name: str, **config: str) -> httpx.Response:
-        """POST a connector; `dummy_behaviour=` becomes `dummy.behaviour`, and so on."""
-        return self.client.post("/connectors", json={"name": name, "config": connector_config(**config)})
+        """POST a connector with a prefix of its own; `dummy_behaviour=` becomes `dummy.behaviour`, and so on."""
+        own = {"topic_prefix": re.sub(r"[^A-Za-z0-9_-]", "_", name)}
+        return self.client.post("/connectors", json={"name": name, "config": connector_config(**own | config)})
 
     def status(self, name: str) -> dict[str, Any] | None:
         """STATUS, None for 404."""
