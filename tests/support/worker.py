@@ -96,7 +96,7 @@ class Worker:
         answer = self.client.get(f"/connectors/{name}/status")
         return None if answer.status_code == 404 else answer.json()
 
-    def wait_for(self, name: str, connector: str, *tasks: str, limit_s: float = 30.0) -> dict[str, Any]:
+    def wait_for(self, name: str, connector: str, *tasks: str, limit_s: float = 120.0) -> dict[str, Any]:
         """Wait until connector and tasks are in these states."""
 
         def seen() -> dict[str, Any] | None:
