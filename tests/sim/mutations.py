@@ -410,7 +410,13 @@ MUTATIONS = (
     Mutation(
         "nobody is sent to a table that is dumped again", f"{READERS}dumping:Dumping.dump_again", "self.start_readers()", "pass", 1000
     ),
-    Mutation("a table that is dumped again is not begun again", f"{READERS}dumping:Dumping.dump_again", ".restarted(t)", "", 1000),
+    Mutation(
+        "a table that is dumped again is not begun again",
+        f"{READERS}dumping:Dumping.dump_again",
+        ".restarted(t, repairs=repairs)",
+        "",
+        1000,
+    ),
     Mutation("the dump does not follow renames", f"{READERS}dumping:Dumping._follow", "self.renamed(pairs)", "pass", 20_000),
     Mutation(
         "rewritten tables are not dumped again",
@@ -422,7 +428,7 @@ MUTATIONS = (
     Mutation(
         "rows that only a dump brings are left out",
         f"{READERS}dumping:Dumping.must_dump",
-        "self.dump_again(dict.fromkeys(wanted, why))",
+        "self.dump_again(dict.fromkeys(wanted, why), repairs=repairs)",
         "pass",
         5000,
     ),

@@ -404,3 +404,20 @@ def test_a_finished_table_that_is_renamed_is_not_read_again() -> None:
     done = half_read(A).advanced(A, after=(9,), rows=4, done=True)
 
     assert done.renamed([(A, B)], lambda _: True)[1] == ()
+
+
+def test_the_repair_of_one_table_stays_one_until_it_has_ended_whatever_begins_it_again() -> None:
+    def repairs(dump: Dump) -> list[bool]:
+        again = dump_from_text(dump_to_text(dump))
+        return [each.repairs for one in (dump, again) for table in (A, B) if (each := one.table(table)) is not None]
+
+    dump = dump_of("d", [A, B]).restarted(A, repairs=True)
+    assert repairs(dump) == [True, False] * 2
+    dump = dump.started(A, key=("id",), upto=(90,)).advanced(A, after=(10,), rows=1, done=False)
+    assert repairs(dump) == [True, False] * 2
+    assert repairs(dump.restarted(A)) == [True, False] * 2
+    assert repairs(dump.with_new([A, B])) == [True, False] * 2
+
+    done = dump.advanced(A, behind=(10,), after=(90,), rows=1, done=True)
+    assert repairs(done.restarted(A)) == [False, False] * 2
+    assert repairs(done.with_new([A])) == [False, False] * 2

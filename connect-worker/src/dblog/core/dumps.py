@@ -84,6 +84,8 @@ class TableDump:
     """The table went away before its end was reached. Should another take its name, that one is read from its beginning."""
     chosen: bool = False
     """The configuration may choose which of its rows are sent. Not once it is read again: then the dump brings what the log has lost."""
+    repairs: bool = False
+    """Rows were sent that the table does not have. Its chunks are those of a repair."""
     fault: str | None = None
     """Why the table cannot be dumped. It is no part of the text: the next start tries again."""
 
@@ -259,9 +261,9 @@ class Dump:
         left = {table: progress for table, progress in self.left.items() if table not in ended}
         return replace(self, left=left, over={**self.over, **ended}, faults={**self.faults, **ended})
 
-    def restarted(self, table: TableId) -> Dump:
-        """The table must be read again from its beginning (its key has changed)."""
-        return self._with(table, lambda t: TableDump(table=t.table))
+    def restarted(self, table: TableId, *, repairs: bool = False) -> Dump:
+        """The table must be read again from its beginning (its key has changed). A repair that has not ended stays one; ``repairs`` makes it one."""
+        return self._with(table, lambda t: TableDump(table=t.table, repairs=repairs or (t.repairs and not t.done)))
 
     def dropped(self, table: TableId) -> Dump:
         """The table is gone from the source: there is nothing left to read."""
@@ -300,7 +302,8 @@ class Dump:
     def with_new(self, tables: Iterable[TableId]) -> Dump:
         """The same dump with more tables, each to be read from its beginning."""
         new = dict.fromkeys(tables)
-        return self._of((*(t for t in self.tables if t.table not in new), *(TableDump(table=t) for t in new)))
+        repaired = {t.table for t in self.left.values() if t.repairs}
+        return self._of((*(t for t in self.tables if t.table not in new), *(TableDump(table=t, repairs=t in repaired) for t in new)))
 
     def with_progress(self, tables: Iterable[TableDump]) -> Dump:
         """The same dump with more tables, each from where it has come to."""
@@ -420,7 +423,9 @@ def dump_to_text(dump: Dump) -> str:
     if len(text) > PLAIN_CHARS_MAX:
         tables = _packed(text)
         if len(tables) > TEXT_CHARS_MAX or len(text.encode()) > UNPACKED_BYTES_MAX or text.count(",") > VALUES_MAX:
-            tables = _packed(_json([_table_to_json(t if t.done else TableDump(table=t.table, chosen=t.chosen)) for t in kept]))
+            tables = _packed(
+                _json([_table_to_json(t if t.done else TableDump(table=t.table, chosen=t.chosen, repairs=t.repairs)) for t in kept])
+            )
     return _json({**value, "tables": tables})
 
 
@@ -429,7 +434,7 @@ def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[list[list[int]]
     places = {} if dump.listed is None else dump.listed.places
     fresh, others = [], []
     for t in tables:
-        at = None if t.started or t.chunks or t.done or t.chosen else places.get(t.table)
+        at = None if t.started or t.chunks or t.done or t.chosen or t.repairs else places.get(t.table)
         if at is None:
             others.append(t)
         else:
@@ -554,6 +559,8 @@ def _table_to_json(t: TableDump) -> dict[str, Any]:
             out["parts"] = [[key_to_json(one.after), key_to_json(one.upto)] for one in t.parts]
     if t.chosen and not t.done:
         out["chosen"] = True
+    if t.repairs and not t.done:
+        out["repairs"] = True
     return out
 
 
@@ -568,6 +575,7 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
         done=value.get("done", False),
         cut_short=value.get("cut_short", False),
         chosen=value.get("chosen", False),
+        repairs=value.get("repairs", False),
         rows=value["rows"],
         bytes=value.get("bytes", 0),
         chunks=value["chunks"],

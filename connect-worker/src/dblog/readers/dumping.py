@@ -27,7 +27,7 @@ from dblog.readers.chunk import ChunkReader, Particulars
 from dblog.readers.contract import ChunkSource
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.marks import MakeMarks, WrittenMarks
-from dblog.readers.options import ReaderOptions
+from dblog.readers.options import TABLES_NAMED_MAX, ReaderOptions
 from dblog.readers.schemas import Schemas
 from dblog.readers.sharing import Share
 
@@ -393,13 +393,27 @@ class Dumping:
             )
         self.dump_again({table: tables[table] for table in self._options.dump.of_parked(tables)})
 
-    def must_dump(self, tables: Iterable[TableId] | None, why: str) -> None:
-        """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration dumps none. # I3"""
+    def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
+        """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration dumps none. ``repairs``:
+        rows that only a repair can take away, so DefiniteError where a table cannot have one. # I3
+        """
         wanted = self._schemas.captured() if tables is None else list(tables)
         self._options.dump.refuse_left_out(wanted, why)
-        self.dump_again(dict.fromkeys(wanted, why))
+        if repairs:
+            self._refuse_unrepairable(wanted, why)
+        self.dump_again(dict.fromkeys(wanted, why), repairs=repairs)
 
-    def dump_again(self, rewritten: Mapping[TableId, str]) -> None:
+    def _refuse_unrepairable(self, tables: Iterable[TableId], why: str) -> None:
+        can_be_repaired = (self._particulars or Particulars()).can_be_repaired
+        faulty = [str(table) for table in tables if (version := self._schemas.table(table)) is not None and not can_be_repaired(version)]
+        if faulty:
+            message = (
+                f"{why}; {', '.join(faulty[:TABLES_NAMED_MAX])} cannot be repaired (without a key or a topic of its own): compare the rows with "
+                "those of the source, and set event.processing.failure.handling.mode=warn to go on"
+            )
+            raise DefiniteError(message)
+
+    def dump_again(self, rewritten: Mapping[TableId, str], *, repairs: bool = False) -> None:
         """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3"""
         joined = self._schemas.joined_numbers()
         for table in self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None):
@@ -408,7 +422,9 @@ class Dumping:
             self._interleaver.read_again(
                 table,
                 "its rows were rewritten",
-                lambda d, t=table, n=number: (d or dump_of(self._options.run, ())).with_tables([t]).restarted(t).with_join(n),  # type: ignore[misc]
+                lambda d, t=table, n=number: (  # type: ignore[misc]
+                    (d or dump_of(self._options.run, ())).with_tables([t]).restarted(t, repairs=repairs).with_join(n)
+                ),
             )
         self.start_readers()
 

@@ -166,12 +166,14 @@ class Held:
 class OnlyByDump:
     """Rows that only a dump can bring, of these tables or (None) of every captured one.
 
-    ``behind``: where the log shows the need; an order that was given behind that position serves for this one, too.
+    ``behind``: where the log shows the need; an order that was given behind that position serves for this one, too. ``repairs``: rows were sent that
+    the tables do not have, so the dump has to be a repair.
     """
 
     tables: Iterable[TableId] | None
     reason: str
     behind: Position | None = None
+    repairs: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

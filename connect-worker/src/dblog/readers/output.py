@@ -149,9 +149,9 @@ class LogOutput:
         if self._interleaver.hold(tables, reason):
             self._dumping.start_readers()
 
-    def must_dump(self, tables: Iterable[TableId] | None, why: str) -> None:
-        """Rows that only a dump can bring, of these tables or (None) of all; DefiniteError where none may."""
-        self._dumping.must_dump(tables, why)
+    def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
+        """Rows that only a dump can bring, or (``repairs``) take away, of these tables or (None) of all; DefiniteError where none may."""
+        self._dumping.must_dump(tables, why, repairs=repairs)
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
         """Tables whose rows were passed over have a schema again."""

@@ -281,7 +281,14 @@ class _Start:
         dump = None if plan.dump is None else plan.dump.only(self._options.selection.includes)
         if plan.new_dump:
             tables = rule.of(table.id for table in found.timeline.captured_tables())
-            dump = dump_of(run, (TableDump(table=t, chosen=self._server.own_condition(t) is not None) for t in tables))
+            repairs = {t for t, progress in dump.left.items() if progress.repairs} if dump is not None else set()
+            dump = dump_of(
+                run,
+                (
+                    TableDump(table=t, chosen=t not in repairs and self._server.own_condition(t) is not None, repairs=t in repairs)
+                    for t in tables
+                ),
+            )
         elif plan.dumps_new_tables:
             known = 0 if dump is None else dump.joins
             if added := rule.of(table for table, (number, _) in found.joined.items() if number > known):

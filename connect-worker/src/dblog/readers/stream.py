@@ -140,8 +140,8 @@ class Output(Protocol):
     def hold(self, tables: frozenset[TableId], reason: str) -> None:
         """Open no window of these tables, and of no others but these, until the next call."""
 
-    def must_dump(self, tables: Iterable[TableId] | None, why: str) -> None:
-        """Rows that only a dump can bring; DefiniteError where none may."""
+    def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
+        """Rows that only a dump can bring, or (``repairs``) take away; DefiniteError where none may."""
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
         """Tables whose rows were passed over have a schema again."""
@@ -492,7 +492,7 @@ class LogStream:
                 return  # the dump that was ordered reads behind this row
             self._dumped_behind.update(dict.fromkeys(tables, max(item.behind, self._log_end() or item.behind)))
         try:
-            self._output.must_dump(tables, item.reason)
+            self._output.must_dump(tables, item.reason, repairs=item.repairs)
         except DefiniteError as e:
             self._unusable(Unusable(error=e))
 
