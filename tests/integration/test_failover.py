@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from stack import MariaDb, MySql
 from stack.database import Database
 from support.follower import Follower
 from support.replicas import follow_primary, same_password
-from support.servers import execute, new_database, started
+from support.servers import connected, execute, new_database, started
 
 pytestmark = pytest.mark.either_server
 
@@ -465,3 +466,42 @@ def check_epoch_behind_a_killed_start(source: Database, monkeypatch: pytest.Monk
         assert created == [{"id": 2, "v": 20, "c": 200}]
     finally:
         follower.task.stop()
+
+
+@pytest.mark.parametrize("made", [MySql, MariaDb])
+def test_a_prepared_transaction_that_another_server_rolls_back_is_repaired(made: type[Database], own_folder: Path) -> None:
+    """The log that its rows were read from is the other server's, and names of files mean nothing there."""
+    primary = made(own_folder / "primary", durable=False)
+    replica = made(own_folder / "replica", durable=False, options={"server_id": 2})
+    same_password(replica, primary)
+    with started(primary), started(replica):
+        follow_primary(replica, primary)
+        database = new_database(primary, "failover")
+        execute(primary, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)", database=database)
+        follower = Follower(primary, database)
+        try:
+            follower.start()
+            follower.until_equal("t")
+            changes = ["UPDATE t SET v = 5", "DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (3, 3)"]
+            with connected(primary, database=database) as connection, connection.cursor() as cursor:
+                for statement in ("XA START 'a'", *changes, "XA END 'a'", "XA PREPARE 'a'"):
+                    cursor.execute(statement)
+            follower.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+            follower.until(lambda: len(follower.rows["t"]) == 2 and "dblog_xa" in (follower.offset or {}))
+            follower.task.stop()
+            follower.until(lambda: bool(execute(replica, f"SHOW TABLES IN {database} LIKE 'u'")))
+            execute(replica, "STOP REPLICA" if replica.flavor == "mysql" else "STOP SLAVE")
+            execute(replica, "XA ROLLBACK 'a'")
+            follower.source = replica
+            follower.config["database.port"] = str(replica.port)
+            markers: list[Any] = []
+            follower.marked = lambda value: markers.append(json.loads(value))
+
+            follower.restart()
+            follower.until(lambda: any(marker["final"] and marker["table"] == f"{database}.t" for marker in markers))
+
+            assert {marker["mode"] for marker in markers if marker["table"] == f"{database}.t"} == {"repair"}
+            assert [row for row in follower.rows["t"].values() if row["id"] < 3] == follower.selected("t")
+            assert any("another server" in text for text in follower.warnings.texts())
+        finally:
+            follower.task.stop()

@@ -6,15 +6,17 @@ The table in docs/log.md names for each of these what the log has of it, and its
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pymysql
 import pytest
+from dblog.errors import DefiniteError
 from stack import MySql
 from stack.database import Database
 from support.follower import Follower
-from support.servers import connected, execute, new_database, started
+from support.servers import connected, execute, new_database, purge_log, started
 
 Make = Callable[..., Follower]
 
@@ -249,3 +251,183 @@ def test_a_signal_that_is_rolled_back_asks_for_nothing(follow: Make, mariadb: Da
     )  # fmt: skip
     check(follower)
     assert sum(r is not None and r["op"] == "r" for name, r in follower.values if name == "t") == 1
+
+
+def prepare(follower: Follower, name: str, *statements: str) -> None:
+    """An XA transaction that stays prepared."""
+    session(follower, f"XA START '{name}'", *statements, f"XA END '{name}'", f"XA PREPARE '{name}'")
+
+
+XA_TABLES = (
+    "CREATE TABLE t (id INT PRIMARY KEY)",
+    "CREATE TABLE x (id INT PRIMARY KEY, a INT, b LONGTEXT, d DECIMAL(9,2), e ENUM('p','q'))",
+    "CREATE TABLE y (a VARCHAR(20), b INT, PRIMARY KEY (b, a))",
+    "INSERT INTO x VALUES (1, 1, 'one', 1.50, 'p'), (2, NULL, NULL, NULL, NULL), (3, 3, 'three', 3, 'q'), (4, 4, 'four', 4, 'p')",
+    "INSERT INTO y VALUES ('a', 1), ('b', 1), ('c', 2)",
+)
+XA_CHANGES = (
+    "INSERT INTO x VALUES (10, 10, 'ten', 1, 'p'), (11, 11, 'eleven', 2, 'q')",
+    "UPDATE x SET a = 5, b = NULL WHERE id < 3",
+    "UPDATE x SET a = 6, b = REPEAT('z', 70000) WHERE id = 1",
+    "DELETE FROM x WHERE id IN (1, 3)",
+    "INSERT INTO x VALUES (3, 33, 'again', 1, 'p')",
+    "UPDATE x SET id = id + 100",
+    "UPDATE x SET id = 1 WHERE id = 104",
+    "DELETE FROM y WHERE b = 1",
+    "INSERT INTO y VALUES ('a', 1)",
+    "UPDATE y SET b = b + 1, a = 'd' WHERE b = 2",
+)
+"""They insert, update, delete, insert again, and move rows to keys of others."""
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
+def test_rows_of_a_prepared_transaction_are_taken_back_when_it_is_rolled_back(follow: Make, source: Database, compressed: bool) -> None:
+    follower = follow(source, *XA_TABLES)
+    for table in ("x", "y"):
+        follower.until_equal(table)
+    name = "binlog_transaction_compression" if source.flavor == "mysql" else "log_bin_compress"
+    if compressed:
+        execute(source, *(() if source.flavor == "mysql" else ("SET GLOBAL log_bin_compress_min_len = 10",)), f"SET GLOBAL {name} = ON")
+    try:
+        xid = follower.config["name"]
+        prepare(follower, xid, *XA_CHANGES)
+    finally:
+        if compressed:
+            execute(source, f"SET GLOBAL {name} = OFF")
+    follower.until(lambda: any(r is not None and r["op"] == "c" and r["after"].get("id") == 111 for _, r in follower.values))
+    execute(source, f"XA ROLLBACK '{xid}'")
+    follower.sql("INSERT INTO x VALUES (10, 0, 'after', 0, 'p')", "UPDATE x SET a = 7 WHERE id = 1")
+    check(follower, "x", "y")
+    assert "dblog_xa" not in follower.offset
+    assert follower.ops("x").count("r") == 4, "nothing is dumped again"
+    assert not follower.warnings.texts()
+
+
+def test_several_prepared_transactions_end_as_they_do_whatever_else_happens(follow: Make, source: Database) -> None:
+    """Some are rolled back and some commit, behind a restart of the task, beside rows of others and with a table that nobody captures."""
+    other = new_database(source, "uncaptured")
+    execute(source, f"CREATE TABLE {other}.t (id INT PRIMARY KEY)")
+    follower = follow(source, *TABLES[:4], "CREATE TABLE k (a INT, b INT)", **{"snapshot.mode": "no_data"})
+    names = [f"{follower.config['name']}-{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        changes = [f"INSERT INTO t VALUES ({10 + number})", f"INSERT INTO u VALUES ({10 + number})"]
+        prepare(follower, name, *changes, f"INSERT INTO k VALUES ({number}, 1)", f"INSERT INTO {other}.t VALUES ({number})")
+        follower.sql(f"INSERT INTO v VALUES ({number})")
+    follower.until(lambda: ever_sent(follower, "t", 15))
+    follower.restart()
+    follower.sql("CREATE TABLE w (id INT PRIMARY KEY)")
+    for name, end in zip(names, ["ROLLBACK", "COMMIT", "ROLLBACK", "ROLLBACK", "COMMIT", "ROLLBACK"], strict=True):
+        execute(source, f"XA {end} '{name}'", "FLUSH BINARY LOGS")
+    follower.sql("INSERT INTO t VALUES (12)")
+    check(follower, "u", "v")
+    taken = [r["before"]["a"] for table, r in follower.values if table == "k" and r is not None and r["op"] == "d"]
+    assert taken == [0, 2, 3, 5]
+    assert "dblog_xa" not in follower.offset
+    assert not follower.warnings.texts()
+
+
+def test_a_restart_inside_what_is_taken_back_takes_all_of_it_back(follow: Make, source: Database) -> None:
+    follower = follow(
+        source, *TABLES[:1], "CREATE TABLE l (id INT PRIMARY KEY, v INT)", *(f"INSERT INTO l VALUES ({n}, 0)" for n in range(5)),
+        **{"max.queue.size": "64", "max.batch.size": "16"},
+    )  # fmt: skip
+    follower.until_equal("l")
+    xid = follower.config["name"]
+    many = ", ".join(f"({n}, 1)" for n in range(10, 3000))
+    prepare(follower, xid, "UPDATE l SET v = 7", f"INSERT INTO l VALUES {many}", "UPDATE l SET v = v + 1")
+    follower.until(lambda: len(follower.rows["l"]) == 2995)
+    execute(source, f"XA ROLLBACK '{xid}'")
+    follower.until(
+        lambda: any(r is not None and r["op"] == "u" and r["after"]["v"] == 7 and r["before"]["v"] == 8 for _, r in follower.values)
+    )
+    follower.restart()
+    check(follower, "l")
+
+
+GONE = {
+    "the log is purged": ("", "purge"),
+    "it is too long": ("INSERT INTO x SELECT 1000 + id, 1, REPEAT('y', 9000000), 1, 'p' FROM x WHERE id > 1 AND id < 4", ""),
+    "the images lack columns": ("SET SESSION binlog_row_image = 'NOBLOB'", ""),
+}
+
+
+@pytest.mark.parametrize("why", GONE)
+def test_what_the_log_alone_cannot_take_back_a_repair_takes_away_and_restores(follow: Make, source: Database, why: str) -> None:
+    """The dump stays a repair behind a restart. A table that is empty again has a marker too, so that the sink empties its own."""
+    statement, purge = GONE[why]
+    follower = follow(source, *XA_TABLES, "CREATE TABLE vacant (id INT PRIMARY KEY)", **{"incremental.snapshot.chunk.size": "2"})
+    for table in ("x", "y"):
+        follower.until_equal(table)
+    markers: list[dict[str, object]] = []
+
+    def marked(value: bytes) -> None:
+        marker = json.loads(value)
+        if markers or marker["mode"] == "repair":  # the last ones of the first dump may come late
+            markers.append(marker)
+
+    follower.marked = marked
+    xid = follower.config["name"]
+    first = [statement] if statement.startswith("SET") else []
+    with connected(source, database=follower.database) as connection, connection.cursor() as cursor:
+        for text in first:
+            cursor.execute(text)
+        for text in (
+            f"XA START '{xid}'",
+            "INSERT INTO vacant VALUES (1)",
+            *XA_CHANGES[:5],
+            *([statement] if statement and not first else []),
+        ):
+            cursor.execute(text)
+        cursor.execute(f"XA END '{xid}'")
+        cursor.execute(f"XA PREPARE '{xid}'")
+    follower.until(lambda: any(r is not None and r["after"] is not None and r["after"].get("b") == "again" for _, r in follower.values))
+    if purge:
+        execute(source, "FLUSH BINARY LOGS")
+        follower.sql("INSERT INTO t VALUES (5)")
+        follower.until_equal("t")
+        purge_log(source)
+    execute(source, f"XA ROLLBACK '{xid}'")
+    follower.until(lambda: any(marker["table"] == f"{follower.database}.x" for marker in markers))
+    assert any("XA ROLLBACK" in text and "repair" in text for text in follower.warnings.texts())
+    follower.restart()
+    follower.sql("INSERT INTO t VALUES (6)")
+    follower.until_equal("t")
+    follower.until_dumped()
+    follower.until(lambda: {m["table"] for m in markers if m["final"]} >= {f"{follower.database}.{name}" for name in ("x", "vacant")})
+    assert {marker["mode"] for marker in markers} == {"repair"}
+    shown = {row["id"]: [str(value) for value in row.values()] for row in follower.rows["x"].values()}
+    rows = {row["id"]: [str(value) for value in row.values()] for row in follower.selected("x")}
+    assert {ident: shown[ident] for ident in rows} == rows, "rows that it changed are as they were"
+
+
+def test_what_no_repair_can_take_away_either_ends_the_task_with_the_remedy(follow: Make, source: Database) -> None:
+    follower = follow(source, *TABLES[:1], "CREATE TABLE k (a INT)", **{"skipped.operations": "d"})
+    follower.sql("INSERT INTO t VALUES (1)")
+    follower.until_equal("t")
+    xid = follower.config["name"]
+    prepare(follower, xid, "INSERT INTO k VALUES (1)")
+    execute(source, f"XA ROLLBACK '{xid}'")
+    with pytest.raises(DefiniteError, match=rf"XA ROLLBACK at .* {follower.database}\.k cannot be repaired .*failure.handling.mode=warn"):
+        follower.until(lambda: False)
+
+
+def test_a_server_that_restarts_in_between_has_the_transaction_and_its_rows_are_taken_back(
+    own_folder: Path, followers: list[Follower]
+) -> None:
+    with started(MySql(own_folder / "mysql")) as server:
+        database = new_database(server, "back")
+        execute(server, *XA_TABLES, database=database)
+        follower = Follower(server, database)
+        followers.append(follower)
+        follower.start()
+        follower.until_equal("x")
+        prepare(follower, "here", *XA_CHANGES)
+        follower.until(lambda: any(r is not None and r["op"] == "c" and r["after"].get("id") == 111 for _, r in follower.values))
+        follower.task.stop()
+        server.kill()
+        server.start()
+        follower.restart()
+        execute(server, "XA ROLLBACK 'here'")
+        check(follower, "x", "y")
+        assert follower.ops("x").count("r") == 4
+        follower.task.stop()

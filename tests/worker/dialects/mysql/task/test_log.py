@@ -39,6 +39,7 @@ def reader_of(at: LogProgress, *items: Any) -> BinlogReader:
         includes=lambda _: True,
         signal_tables=frozenset(),
         endings=unused,
+        take_back=unused,
         warnings=unused,
         ended=lambda *_: AssertionError(),
     )

@@ -5,7 +5,7 @@ chunks; and which server they all have to reach.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -137,6 +137,10 @@ class Connections:
     def ends_decoder(self) -> LogDecoder:
         """A decoder of no table that reports what ends transactions."""
         return self.dialect.decoder(lambda _map, _position: None, (), self.settings, ends=True)
+
+    def rows_decoder(self, tables: Iterable[TableId]) -> LogDecoder:
+        """A decoder that hands out the rows events of these tables, and no other rows."""
+        return self.dialect.decoder(lambda _map, _position: None, tables, self.settings)
 
     def open_log(self, at: LogProgress) -> LogConnection:
         """The task's own log connection."""

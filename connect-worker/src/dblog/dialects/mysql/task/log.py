@@ -32,9 +32,10 @@ from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import rereads
 from dblog.dialects.mysql.task.endings import Endings
 from dblog.dialects.mysql.task.lookahead import LogBytes
-from dblog.dialects.mysql.task.prepared import Ended, Prepared
+from dblog.dialects.mysql.task.prepared import Begin, Ended, Prepared, RolledBack
 from dblog.dialects.mysql.task.reread import Reread, counted
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
+from dblog.dialects.mysql.task.takeback import CannotTakeBackError, TakeBack
 from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
@@ -46,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 HELD = "an XA transaction that changed it is prepared (XA RECOVER names it); it is dumped once that has ended by XA COMMIT or XA ROLLBACK"
 TAKEN_BACK = "XA ROLLBACK of rows that were sent"
-"""Key of the standing warning, with the place."""
+"""Key of the standing warning, which has the place of the last one."""
 
 
 class BinlogLog:
@@ -98,6 +99,14 @@ class BinlogLog:
             includes=self._context.includes,
             signal_tables=self._connections.signal_tables,
             endings=self._endings,
+            take_back=TakeBack(
+                open_log=self._connections.open_second_log,
+                new_decoder=self._connections.rows_decoder,
+                encoder=lambda table_map, position: self._encoder(table_map, position, epoch=at.epoch),
+                end_of_log=self._ended,
+                stopped=self._context.stopped.is_set,
+                now_us=self._context.clock.now_us,
+            ),
             warnings=self._connections.warnings,
             ended=self._ended,
         )
@@ -159,6 +168,7 @@ class BinlogReader:
         includes: Callable[[TableId], bool],
         signal_tables: frozenset[TableId],
         endings: Endings,
+        take_back: TakeBack,
         warnings: StandingWarnings,
         ended: Callable[[int, bytes, str], Exception],
     ) -> None:
@@ -171,6 +181,7 @@ class BinlogReader:
         self._reread = reread
         self._includes = includes
         self._endings = endings
+        self._take_back = take_back
         self._warnings = warnings
         self._ended = ended
         self._received = b""
@@ -286,12 +297,12 @@ class BinlogReader:
             case events.EventType.QUERY:
                 query = events.read_query(event.body)
                 text = self._schemas.text_of(query)
-                ended = yield from self._xa_statement(text, where)
+                ended = yield from self._xa_statement(event, text, where)
                 found = None if ended else self._statement(event, query, text, where)
             case _ if event.encoder is not None:
                 pass
             case events.EventType.MARIADB_GTID:
-                self._prepared.begin()
+                self._prepared.begin(self._begin_of(event))
                 self.forget_tables()  # so that each table map of the transaction is looked up
             case code if code in events.ROWS_TYPES:
                 found = self._own_rows(event)
@@ -382,22 +393,46 @@ class BinlogReader:
         """A chunk of a table with prepared rows would show the rows as they were before: no window of it until the transaction has ended. # I2"""
         return Held(tables=self._prepared.tables, reason=HELD)
 
-    def _xa_statement(self, text: str, where: str) -> Generator[LogItem, None, bool]:
+    def _xa_statement(self, event: LogEvent, text: str, where: str) -> Generator[LogItem, None, bool]:
         """Whether the statement is one of XA (the generator's return value)."""
-        ended: Ended | None = None
-        try:
-            ended = self._prepared.statement(text, where=where)
-            if self._prepared.is_open:
-                self.forget_tables()  # so that each table map of the transaction is looked up
-        except DefiniteError as e:
-            yield Unusable(error=e)
-            self._warnings.raise_warning(f"{TAKEN_BACK} {where}", str(e))  # it goes on
-            ended = Ended()
+        ended = self._prepared.statement(text, at=self._begin_of(event))
+        if self._prepared.is_open:
+            self.forget_tables()  # so that each table map of the transaction is looked up
         if ended is None:
             return False
-        yield from self._xa_ended(ended, where)
+        if isinstance(ended, RolledBack):
+            yield from self._taken_back(ended, event, where)
+            self._prepared.forget(ended.xid)  # not earlier: a connection that is lost in between begins with this statement again
+        else:
+            yield from self._xa_ended(ended, where)
         yield self._held()
         return True
+
+    def _begin_of(self, event: LogEvent) -> Begin:
+        return Begin(self._at.epoch, event.position.file, event.position.pos)
+
+    def _taken_back(self, rolled: RolledBack, event: LogEvent, where: str) -> Iterator[LogItem]:
+        """The inverse of rows that were sent; where the log does not have it, a dump of their tables that takes away what it does not bring. # I3"""
+        tables = None if rolled.tables is None else frozenset(table for table in rolled.tables if self._includes(table))
+        if tables is None:
+            why = "it was prepared before the connector began to read, so nothing shows what it has changed"
+        elif not tables:
+            return
+        else:
+            try:
+                yield from self._take_back.records(rolled, tables, event, epoch=self._at.epoch)
+            except CannotTakeBackError as e:
+                why = str(e)
+            else:
+                log.info("rows of an XA transaction are taken back", position=where, tables=sorted(map(str, tables)))
+                return
+        named = "any captured table" if tables is None else ", ".join(sorted(map(str, tables)))
+        reason = (
+            f"the log holds an XA ROLLBACK at {where} of rows of {named} that were sent when they were prepared, and the log alone "
+            f"cannot take them back: {why}; a dump with the mode repair takes such rows out of the lake: dblog dumps start CONNECTOR TABLE --mode repair"
+        )
+        self._warnings.raise_warning(TAKEN_BACK, f"{reason}; in the topics a row that the transaction had inserted stays")
+        yield OnlyByDump(tables=tables, reason=reason, repairs=True)
 
     def _xa_ended(self, ended: Ended, where: str) -> Iterator[LogItem]:
         """A prepared transaction that ends lets its tables be dumped again; rows that nobody has sent come by a dump."""

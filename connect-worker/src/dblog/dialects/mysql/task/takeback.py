@@ -1,0 +1,178 @@
+"""Makes the records that take a prepared XA transaction back, once the log has its XA ROLLBACK.
+
+A second log connection reads the transaction from its begin to its XA PREPARE, and the inverse of each event is sent at the position of the XA ROLLBACK,
+the last event first. Until there the transaction held the locks of its rows, so nobody else has changed them, and what the log shows as the row before a
+change is the row again. A row that somebody changes later stands behind the XA ROLLBACK in the log. So the records, folded by key, are the table, without a
+look at it. # I2 I3
+
+Up to BYTES_MAX of events wait in memory, for the first one is needed last. # I6 CannotTakeBackError where there is more, where the log is gone or is another
+server's, where its images lack the rows of before, or where a table's schema is not the one of then: only a dump helps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from dblog.codecs.rowplan import PartialImageError, RowEncoder
+from dblog.dialects.mysql.binlog import events
+from dblog.dialects.mysql.binlog.event_types import EventType
+from dblog.dialects.mysql.binlog.inverse_rows import inverse_rows
+from dblog.dialects.mysql.binlog.items import LOOK_AHEAD, IgnoredForNow, LogEvent, LogOffset, RowsParked
+from dblog.dialects.mysql.binlog.source_block import BinlogContext
+from dblog.dialects.mysql.task.lookahead import SILENCE_MAX_S, LogBytes
+from dblog.dialects.mysql.task.prepared import RolledBack, xid_of_event
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import TableId
+from dblog.readers.items import LogRows
+
+BYTES_MAX = 1 << 24
+ROWS_MAX = 1_000_000
+"""So that each row has a number at the position of the XA ROLLBACK, where ``source.sequence`` has room for eight million."""
+
+
+READ_BYTES_MAX = 1 << 28
+"""Rows of other tables are read, too, and the log waits meanwhile."""
+
+_TOO_LONG = f"it has more than {BYTES_MAX >> 20} MiB of rows of captured tables in the log, or {READ_BYTES_MAX >> 20} MiB in all"
+
+
+class CannotTakeBackError(DefiniteError):
+    """The reason why the log alone cannot take the transaction back."""
+
+
+class TakeBack:
+    """One task's, used by its log thread. ``new_decoder`` passes the rows of these tables through; ``encoder`` looks a table map up at a position."""
+
+    def __init__(
+        self,
+        *,
+        open_log: Callable[[str, int], LogBytes],
+        new_decoder: Callable[[AbstractSet[TableId]], Any],
+        encoder: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
+        end_of_log: Callable[[int, bytes, str], Exception],
+        stopped: Callable[[], bool],
+        now_us: Callable[[], int],
+    ) -> None:
+        self._open_log = open_log
+        self._new_decoder = new_decoder
+        self._encoder = encoder
+        self._end_of_log = end_of_log
+        self._stopped = stopped
+        self._now_us = now_us
+
+    def records(self, rolled: RolledBack, tables: AbstractSet[TableId], at: LogEvent, *, epoch: int) -> Iterator[LogRows]:
+        """Give the records of these tables, in the order to send them; ``at`` is the XA ROLLBACK. CannotTakeBackError, also after some records."""
+        begin = rolled.begin
+        if begin is None or begin.epoch != epoch:
+            raise CannotTakeBackError("its rows were read on another server, or by an earlier version")
+        try:
+            found = self._read(begin.file, begin.pos, rolled.xid, tables)
+            encoders = self._encoders(found, at.position)
+            first = 0
+            while found:
+                event = found.pop()
+                encoder = encoders[_map_of(event)]
+                version, op = events.rows_kind(event.type_code)
+                inverse, body, rows = inverse_rows(encoder.plan, op, event.body, version=version)
+                if first + rows > ROWS_MAX:
+                    raise CannotTakeBackError(f"it has changed more than {ROWS_MAX} rows")
+                keys, values, headers = encoder.encode_rows(inverse, body, self._context(at, first=first), version=2)
+                first += rows
+                yield LogRows(
+                    segments=[(encoder, keys, values, headers)],
+                    records=len(keys),
+                    bytes=sum(len(part) for part in (*keys, *values) if part is not None),
+                    source_ts_us=at.source_ts_us or None,
+                    position=at.position,
+                    moves=False,
+                )
+        except CannotTakeBackError:
+            raise
+        except PartialImageError as e:
+            raise CannotTakeBackError("the log does not have all columns of the rows that it has changed (binlog_row_image)") from e
+        except DefiniteError as e:
+            raise CannotTakeBackError(str(e)) from e
+
+    def _context(self, at: LogEvent, *, first: int) -> BinlogContext:
+        return BinlogContext(
+            file=at.file,
+            pos=at.start_pos,
+            server_id=at.server_id,
+            source_ts_us=at.source_ts_us or at.timestamp_s * 1_000_000,
+            now_us=self._now_us(),
+            sequence_high=at.sequence_high,
+            sequence_low=at.sequence_low + first,
+            gtid=at.gtid,
+            thread=at.thread,
+        )
+
+    def _encoders(self, found: list[LogEvent], position: LogOffset) -> dict[bytes, RowEncoder]:
+        """Return the encoder of each table map. What a prepared transaction has changed cannot be altered, so today's schema is that of then, or an error."""
+        encoders: dict[bytes, RowEncoder] = {}
+        for event in found:
+            if _map_of(event) in encoders:
+                continue
+            assert event.table is not None, "rows come with their table map"
+            encoder = self._encoder(event.table, position)
+            if encoder is None or isinstance(encoder, IgnoredForNow | RowsParked):
+                raise CannotTakeBackError("the schema of a table that it has changed is not known")
+            encoder.check_table_map(event.table)
+            if not encoder.plan.skipped_operations.isdisjoint("cud"):
+                raise CannotTakeBackError("skipped.operations leaves out records that would take rows back")
+            encoders[_map_of(event)] = encoder
+        return encoders
+
+    def _read(self, file: str, pos: int, xid: str, tables: AbstractSet[TableId]) -> list[LogEvent]:
+        """Return the transaction's rows events of these tables, in the order of the log."""
+        connection = self._open_log(file, pos)
+        try:
+            decoder = self._new_decoder(tables)
+            decoder.start(file, pos, now_us=lambda: 0)
+            found: list[LogEvent] = []
+            size_bytes = read_bytes = 0
+            heard_s = time.monotonic()
+            while True:
+                data = connection.recv(0.2)
+                read_bytes += len(data)
+                items = decoder.feed(data) if data else []
+                while True:
+                    for event in items:
+                        if not isinstance(event, LogEvent):
+                            continue
+                        if event.type_code in events.ROWS_TYPES:
+                            found.append(event)
+                            size_bytes += len(event.body)
+                        elif self._ends(event, file, pos, xid):
+                            return found
+                    if size_bytes > BYTES_MAX or read_bytes > READ_BYTES_MAX:
+                        raise CannotTakeBackError(_TOO_LONG)
+                    if not decoder.held:
+                        break
+                    items = decoder.feed(b"")
+                if data:
+                    heard_s = time.monotonic()
+                if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
+                    message = f"the XA transaction that begins at {file}:{pos} could not be read again to its XA PREPARE"
+                    raise TransientError(message)
+        finally:
+            connection.close()
+
+    def _ends(self, event: LogEvent, file: str, pos: int, xid: str) -> bool:
+        if event.type_code == LOOK_AHEAD:
+            raise CannotTakeBackError(_TOO_LONG)
+        if event.type_code < 0:
+            raise self._end_of_log(event.type_code, event.body, f"{file}:{pos}")
+        if event.type_code == EventType.XA_PREPARE and xid_of_event(event.body) == xid:
+            return True
+        if event.file != file or event.type_code == EventType.XA_PREPARE:
+            raise CannotTakeBackError("another transaction stands where it was in the log")
+        return False
+
+
+def _map_of(event: LogEvent) -> bytes:
+    """Return the table map without the table's number."""
+    assert event.table is not None, "rows come with their table map"
+    return event.table[6:]
