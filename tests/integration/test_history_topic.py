@@ -14,6 +14,7 @@ from dblog.errors import DefiniteError, TransientError
 from dblog.model import Column, Table, TableId
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.standing_warnings import StandingWarnings
 from stack import Kafka
 
 NUMBERS = itertools.count(1)
@@ -72,6 +73,21 @@ def test_records_stand_beside_those_of_debezium_in_its_own_topic(kafka: Kafka) -
     again = Timeline()
     assert SchemaHistory(history_log, server="shop").recover(again) == 1
     assert again.current_table(T) == TABLE
+
+
+@pytest.mark.parametrize(("retention_ms", "warned"), [("-1", False), (str(2**63 - 1), False), (str(7 * 24 * 3600 * 1000), True)])
+def test_a_topic_as_debezium_makes_it_keeps_its_records_and_no_advice_would_compact_them_away(
+    kafka: Kafka, retention_ms: str, warned: bool
+) -> None:
+    name, warnings = f"history-{next(NUMBERS)}", StandingWarnings()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    settings = {"cleanup.policy": "delete", "retention.ms": retention_ms, "retention.bytes": "-1"}
+    admin.create_topics([NewTopic(name, 1, 1, config=settings)])[name].result(10)
+
+    KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, name, warnings=warnings).ensure_topic()
+
+    assert ["retention.ms=-1" in text for text in warnings.texts()] == [True] * warned
+    assert "compact" not in repr(warnings.texts())
 
 
 def test_a_table_of_as_many_columns_as_there_can_be_fits_a_topic_with_kafkas_own_limit(kafka: Kafka) -> None:

@@ -52,6 +52,10 @@ FORGETS = "history topic forgets"
 ABORT_REQUEST_S = 10.0
 
 
+_KEPT_FOR_GOOD_MS = 5 * 365 * 24 * 3600 * 1000
+"""Debezium asks for a retention of 2^63 - 1 ms where it makes the topic (KafkaSchemaHistory.java), and its check takes five years for unlimited."""
+
+
 class KafkaHistoryLog:
     """``readers.history.HistoryLog`` on a topic."""
 
@@ -219,9 +223,11 @@ class KafkaHistoryLog:
         except (KafkaException, TimeoutError):
             return  # not allowed to look: the topic still works
         policy = settings["cleanup.policy"].value if "cleanup.policy" in settings else ""
-        forgets = [name for name in ("retention.ms", "retention.bytes") if name in settings and settings[name].value != "-1"]
+        forgets = [name for name in ("retention.ms", "retention.bytes") if name in settings and _forgets(name, settings[name].value)]
         if "delete" in policy and forgets:
-            remedy = f"kafka-configs --alter --topic {self._topic} --add-config cleanup.policy=compact, or {','.join(forgets)}=-1"
+            # Not by compaction: Debezium's own records have no key, and a compacted topic drops them and takes no further ones.
+            limits = ",".join(f"{name}=-1" for name in forgets)
+            remedy = f"kafka-configs --alter --entity-type topics --entity-name {self._topic} --add-config {limits}"
             log.warning(
                 "the schema history topic forgets by age or size; a quiet table would lose its schema",
                 topic=self._topic,
@@ -242,3 +248,10 @@ class KafkaHistoryLog:
         }
         remedy = definite.get(error.code())
         return TransientError(text) if remedy is None else DefiniteError(f"{text}; {remedy}")
+
+
+def _forgets(name: str, value: str | None) -> bool:
+    """Whether a limit of the topic lets records go."""
+    if value is None or value == "-1":
+        return False
+    return not (name == "retention.ms" and value.isdecimal() and int(value) >= _KEPT_FOR_GOOD_MS)
