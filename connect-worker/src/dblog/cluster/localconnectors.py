@@ -61,7 +61,7 @@ class LocalConnectors:
         """Why the connector cannot run, for its status; None if it can."""
         try:
             plugin = connector_of(view.config)
-            resolution = resolve(view.config, self._providers)
+            resolution = resolve(plugin.read_keys(view.config), self._providers)
             if resolution.errors:
                 raise ConfigError(resolution.errors)
             hide = hider(resolution, view.config, plugin, of_worker=self._hidden)

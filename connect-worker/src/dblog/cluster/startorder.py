@@ -50,7 +50,7 @@ class StartOrders:
     def build(self, task: TaskId, config: Mapping[str, str], target: Target, *, generation: int) -> StartOrder:
         """A task's order with the offsets that have been read so far; a ``DefiniteError`` when its configuration cannot be used."""
         plugin = find_connector(config.get("connector.class"))
-        resolution = resolve(config, self._providers)
+        resolution = resolve(config if plugin is None else plugin.read_keys(config), self._providers)
         if plugin is None or resolution.errors:
             reason = str(ConfigError(resolution.errors)) if resolution.errors else f"unknown class {config.get('connector.class')}"
             raise DefiniteError(f"The configuration of task {task} cannot be used: {reason}")
