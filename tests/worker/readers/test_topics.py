@@ -106,6 +106,50 @@ def test_many_shared_topics_are_counted_and_many_tables_of_one_too() -> None:
     assert "and 80 more" in refused(mysql(), *(TableId("d", chr(0x4E00 + n)) for n in range(100)))
 
 
+def test_a_table_that_went_is_named_no_longer_beside_those_that_still_share_its_topic() -> None:
+    warnings, third = StandingWarnings(), TableId("shop", "货物")
+    topics = SharedTopicWarnings(mysql(), warnings)
+    for table in (ORDERS, CUSTOMERS, third):
+        topics.captured(table)
+
+    topics.gone(ORDERS)
+
+    (text,) = warnings.texts()
+    assert "shop.订单" not in text
+    assert "shop.客户" in text
+    assert "shop.货物" in text
+
+
+def test_a_table_is_alone_while_no_other_writes_its_topic_and_never_where_sharing_is_accepted() -> None:
+    topics = SharedTopicWarnings(mysql(), StandingWarnings())
+    topics.captured(ORDERS)
+    alone = [topics.is_alone(ORDERS)]
+    topics.captured(CUSTOMERS)
+    alone.append(topics.is_alone(ORDERS))
+    topics.gone(CUSTOMERS)
+    alone.append(topics.is_alone(ORDERS))
+    accepted = SharedTopicWarnings(mysql(dblog_topics_shared="true"), StandingWarnings())
+    accepted.captured(ORDERS)
+
+    assert alone == [True, False, True]
+    assert not accepted.is_alone(ORDERS)
+
+
+def test_a_table_that_topic_regex_sends_into_the_topic_of_another_leaves_neither_alone() -> None:
+    settings = mysql(
+        topic_naming_strategy="io.debezium.schema.DefaultRegexTopicNamingStrategy",
+        topic_regex=r"(.*)\.old\.(.*)",
+        topic_replacement="$1.new.$2",
+        topic_key_enforce_uniqueness="false",
+    )
+    topics = SharedTopicWarnings(settings, StandingWarnings())
+    topics.captured(TableId("new", "t"))
+    topics.captured(TableId("old", "t"))
+
+    assert not topics.is_alone(TableId("new", "t"))
+    assert not topics.is_alone(TableId("old", "t"))
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations("abg")))
 def test_the_warning_stands_exactly_while_two_captured_tables_share_a_topic(order: tuple[str, ...]) -> None:
     """Two tables come, and one of them goes, in any order."""

@@ -7,7 +7,7 @@ the table with the same sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 import structlog
 
@@ -19,6 +19,7 @@ from dblog.core.dumprequests import Mode
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.records import Records
+from dblog.readers.topics import SharedTopicWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -26,8 +27,9 @@ log = structlog.get_logger(__name__)
 class Modes:
     """One connector's. Any thread may ask; the registry is asked here."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, topics: SharedTopicWarnings) -> None:
         self._records = records
+        self._topics = topics
         self._repairable: dict[TableId, tuple[Table, bool]] = {}
 
     def encoder(self, table: Table, mode: Mode, columns: Collection[str] | None) -> RowEncoder | None:
@@ -47,20 +49,19 @@ class Modes:
             raise DefiniteError(message)
         return self._records.partial_encoder(table, columns)
 
-    def can_be_repaired(self, table: Table, captured: Callable[[], Iterable[TableId]]) -> bool:
-        """Whether a dump of this version may be one of mode ``repair``; asked for each chunk, and found out once for each version."""
+    def can_be_repaired(self, table: Table) -> bool:
+        """Whether the connector's own dump of this version may take away what it does not bring. Asked for each chunk; keys are looked at once a version."""
         known = self._repairable.get(table.id)
         if known is None or known[0] is not table:
             try:
                 _require_key(table, self._records.schemas(table), Mode.REPAIR)
-                self.require_own_topics([table.id], Mode.REPAIR, captured())
             except DefiniteError as e:
                 log.info("the dump of a table removes no rows that the source does not have", table=str(table.id), reason=str(e))
                 known = (table, False)
             else:
                 known = (table, True)
             self._repairable[table.id] = known
-        return known[1]
+        return known[1] and self._topics.is_alone(table.id)
 
     def require_own_topics(self, tables: Iterable[TableId], mode: Mode, captured: Iterable[TableId]) -> None:
         """DefiniteError where rows of another captured table go to the topic of one of these: the sink takes them all for rows of one table, and would

@@ -135,7 +135,8 @@ class Running:
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
         self._ahead = EncodersAhead(records.encoders, together=records.registered_together)
         self._records = records
-        modes = Modes(records)
+        topics = records.topic_warnings(warnings)
+        modes = Modes(records, topics)
         self.schemas = Schemas(
             timeline=beginning.timeline,
             history=history,
@@ -150,7 +151,7 @@ class Running:
             ahead=self._ahead,
             dumps_new=options.dump.dumps_new,
             joins=0 if beginning.dump is None else beginning.dump.joins,
-            topics=records.topic_warnings(warnings),
+            topics=topics,
         )
         self._source = server.log(log_schemas, self.schemas.resolve, context)
         self.schemas.resume_parkings(progress.sequence)
@@ -190,7 +191,7 @@ class Running:
             clock=clock,
             particulars=Particulars(
                 encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
-                can_be_repaired=lambda table: modes.can_be_repaired(table, self.schemas.captured),
+                can_be_repaired=modes.can_be_repaired,
                 own_condition=server.own_condition,
                 check_keys=server.check_keys,
                 check_surrogate=lambda table, column: server.check_surrogate([table], column),

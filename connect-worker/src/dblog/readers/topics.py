@@ -50,20 +50,28 @@ class TopicOwners:
 
     naming: TopicNaming
     _owners: dict[str, set[TableId]] = field(default_factory=dict)
+    _writers: dict[str, set[TableId]] = field(default_factory=dict)
+    """The tables of each topic, also those whose topic was chosen for them."""
 
     def add(self, table: TableId) -> str | None:
         """Take in a captured table; return the sentence about those that share its topic, None where none does."""
+        self._writers.setdefault(self.naming.table(table), set()).add(table)
         if self.naming.is_chosen(table):
             return None
         owners = self._owners.setdefault(self.key(table), set())
         owners.add(table)
         return None if len(owners) == 1 else self._sentence(owners)
 
-    def remove(self, table: TableId) -> bool:
-        """Take out a table that is captured no longer; return whether its topic has at most one table now."""
+    def remove(self, table: TableId) -> str | None:
+        """Take out a table that is captured no longer; return the sentence about those that still share its topic, None where none does."""
+        self._writers.get(self.naming.table(table), set()).discard(table)
         owners = self._owners.get(self.key(table), set())
         owners.discard(table)
-        return len(owners) <= 1
+        return None if len(owners) <= 1 else self._sentence(owners)
+
+    def is_alone(self, table: TableId) -> bool:
+        """Whether no other captured table writes the table's topic."""
+        return len(self._writers.get(self.naming.table(table), ())) <= 1
 
     def shared(self) -> list[str]:
         """Return a sentence for each topic that several tables share."""
@@ -107,8 +115,17 @@ class SharedTopicWarnings:
 
     def gone(self, table: TableId) -> None:
         """Take out a table that was dropped or renamed."""
-        if self._owners is not None and self._owners.remove(table):
-            self._warnings.withdraw(f"shared topic {self._owners.key(table)}")
+        if self._owners is None:
+            return
+        key = f"shared topic {self._owners.key(table)}"
+        if (sentence := self._owners.remove(table)) is None:
+            self._warnings.withdraw(key)
+        else:
+            self._warnings.raise_warning(key, sentence)
+
+    def is_alone(self, table: TableId) -> bool:
+        """Whether nothing but the table can have rows in its topic: not where the configuration lets tables, or connectors, share topics."""
+        return self._owners is not None and self._owners.is_alone(table)
 
 
 def require_own_topics(settings: Settings, tables: Iterable[TableId]) -> None:
