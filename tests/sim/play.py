@@ -306,7 +306,7 @@ class Play:
         self.emptied: dict[str, int] = {}
         self.partitions: tuple[deque[Any], deque[Any]] = (deque(), deque())
         self.records.begin_run(self.requests)
-        start = dict(self.running.fold.offset())
+        start = self.running.fold.offset()
         if self.dense:
             self.running._watch.estimates = dict.fromkeys(CAPTURED, KEYS_MAX)  # noqa: SLF001
         self.running.begin()
@@ -560,7 +560,7 @@ class Play:
 
     def store(self) -> None:
         """Late: what is acknowledged since an offset was stored is sent again by the next run."""
-        self.stored = dict(self.running.fold.offset())
+        self.stored = self.running.fold.offset()
         if HUB.is_told:
             HUB.note(f"offset stored: {self.stored}")
         self.running.commit(self.stored)

@@ -146,7 +146,7 @@ class TaskFollower:
     def start(self) -> Self:
         """A run as the runtime begins it: where it begins is stored before its first record is taken."""
         self.task.start(self.offset)
-        self.offset = dict(self.task.fold.offset())
+        self.offset = self.task.fold.offset()
         self.task.commit(self.offset)
         return self
 
@@ -181,7 +181,7 @@ class TaskFollower:
                     self._take(segment.table.name, key, value)
             self.task.fold.advance(batch.step)
         if batches:
-            self.offset = dict(self.task.fold.offset())
+            self.offset = self.task.fold.offset()
             self.task.commit(self.offset)
 
     def _take(self, table: str, key: bytes | None, value: bytes | None) -> None:

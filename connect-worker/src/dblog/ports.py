@@ -19,7 +19,7 @@ class OffsetFold(Protocol):
         """Take one batch's step; steps arrive in the order of the batches."""
 
     def offset(self) -> OffsetMap:
-        """The offset to store now."""
+        """The offset to store now. The task's ``commit`` gets the very object back, maybe after further steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class MessageFollower(PostgresFollower):
                         self.order.append(str(segment.table.name))
             self.task.fold.advance(batch.step)
         if batches:
-            self.offset = dict(self.task.fold.offset())
+            self.offset = self.task.fold.offset()
             self.task.commit(self.offset)
 
 

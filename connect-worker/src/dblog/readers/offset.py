@@ -38,6 +38,17 @@ UNREPORTED = "dblog_unreported"
 """In an offset: the schemas that the connector found at its first start are not all in their topic yet."""
 
 
+class FoldedOffset(dict[str, str | int | float | bool | None]):
+    """An offset with the state that it stands for. The fold may have gone on before Kafka answers that it is stored. # I1"""
+
+    __slots__ = ("requests", "sequence")
+
+    def __init__(self, fields: OffsetMap, *, sequence: Position, requests: Requests) -> None:
+        super().__init__(fields)
+        self.sequence = sequence
+        self.requests = requests
+
+
 class SourceOffset:
     """Where the acknowledged output ends: the log's position, and the dump's state. Implements ``ports.OffsetFold``.
 
@@ -63,7 +74,7 @@ class SourceOffset:
         self._dump_text: str | None = None
         """Of ``_dump``; it may name thousands of tables, and other dumps move in between."""
         self._requests = requests or Requests()
-        self._stored: OffsetMap | None = None
+        self._stored: FoldedOffset | None = None
         """The last one that had room."""
         self._waits = ""
         """What the newest one has no room for."""
@@ -99,7 +110,7 @@ class SourceOffset:
         if step.requests is not None:
             self._requests = step.requests
 
-    def offset(self) -> OffsetMap:
+    def offset(self) -> FoldedOffset:
         """The offset to store now."""
         out = self._progress.to_map()
         if self._dump is not None:
@@ -118,7 +129,7 @@ class SourceOffset:
             size += stored_bytes(text)
         return self._with_room(out, size)
 
-    def _with_room(self, out: OffsetMap, size: int) -> OffsetMap:
+    def _with_room(self, out: OffsetMap, size: int) -> FoldedOffset:
         """This one, or the last one that had room where it is too large for a while. What is too large for good is for its writer to refuse."""
         counts = _size({name: value for name, value in out.items() if name.startswith(TABLE_COUNT)})
         waits = ""
@@ -131,7 +142,7 @@ class SourceOffset:
             if waits:
                 log.warning("the offset has no room; the last one stays until there is some", reason=waits, size=size, counts=counts)
         if not waits or self._stored is None:
-            self._stored = out
+            self._stored = FoldedOffset(out, sequence=self.sequence, requests=self._requests)
         return self._stored
 
 

@@ -36,7 +36,7 @@ from dblog.readers.marks import MarkExchange, WrittenMarks
 from dblog.readers.modes import Modes
 from dblog.readers.notifications import Notifications
 from dblog.readers.numbers import RunningNumbers
-from dblog.readers.offset import WINDOWS, SourceOffset
+from dblog.readers.offset import WINDOWS, FoldedOffset, SourceOffset
 from dblog.readers.options import ReaderOptions
 from dblog.readers.output import LogOutput
 from dblog.readers.patience import Patience
@@ -334,11 +334,15 @@ class Running:
         return self.queue.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=bytes_max)
 
     def commit(self, offset: OffsetMap) -> None:
-        """The offset is stored: versions of tables that no restart needs may go, and the server need not keep the log before it."""
-        self.schemas.committed(self.fold.sequence)
-        self.desk.stored(self.fold.requests)
+        """Note that an offset of the fold is stored: versions of tables that no restart needs may go, and the server need not keep the log before it.
+
+        The fold may be further on by now, so what is stored is read from the offset. # I1
+        """
+        assert isinstance(offset, FoldedOffset), "the fold makes the offsets"
+        self.schemas.committed(offset.sequence)
+        self.desk.stored(offset.requests)
         for channel in self._channels:
-            channel.stored(self.fold.requests)
+            channel.stored(offset.requests)
         if self._exchange is not None and isinstance(windows := offset.get(WINDOWS), int):
             self._exchange.stored(windows)
         self._source.confirm(offset)

@@ -83,7 +83,7 @@ class OffsetWriter:
                 return True
             value = _json(dict(offset)).encode()
             handed = Handed()
-            self._under_way = dict(offset), handed
+            self._under_way = offset, handed
             self._writer.hand_over(Write(self._key, value), handed, limit=limit)
             self._writer.wait(handed, limit=limit)
         except NotWrittenError as e:
@@ -98,11 +98,11 @@ class OffsetWriter:
             )
             raise OffsetNotStoredError(message, stalls=e.unanswered or not answered) from e
         self._under_way = None
-        self._written = dict(offset)
+        self._written = offset
         return True
 
     def stored_late(self) -> OffsetMap | None:
-        """Return the offset that had no answer in time, once it has one that proves it is stored; None until then."""
+        """Return the very offset that had no answer in time, once it has one that proves it is stored; None until then."""
         if self._under_way is None:
             return None
         self._writer.poll()

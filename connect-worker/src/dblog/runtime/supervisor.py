@@ -172,7 +172,7 @@ class SourceTask(Protocol):
         """Finished batches in order, [] when there is none in time; raises what a reader failed with."""
 
     def commit(self, offset: OffsetMap) -> None:
-        """The offset has been stored: whatever is older may be forgotten."""
+        """Note that this offset of the fold is stored: what is older may be forgotten. It is the very object that the fold gave."""
 
     def stop(self) -> None:
         """End the readers; may be called from any state, also twice."""
