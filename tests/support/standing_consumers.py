@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 
 class StandingConsumer(Consumer):
@@ -55,7 +55,12 @@ class StandingProducer(Producer):
         self.proves_nothing = threading.Event()
         """While it is set, records are written, and acknowledged without their offsets."""
 
+        self.has_ended = threading.Event()
+        """While it is set nothing is taken, as after a fatal error."""
+
     def produce(self, *given: Any, **named: Any) -> None:
+        if self.has_ended.is_set():
+            raise KafkaException(KafkaError(KafkaError._FATAL, "Fatal error: the sequence of records is broken"))  # noqa: SLF001
         if self.proves_nothing.is_set() and (report := named.get("on_delivery")) is not None:
             named["on_delivery"] = lambda error, message: report(error, Message(topic=message.topic(), partition=message.partition()))
         if self.stands_still.is_set():

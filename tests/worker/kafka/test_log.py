@@ -400,6 +400,46 @@ def test_a_writer_that_stands_still_though_the_brokers_answer_is_replaced(kafka,
         log.stop()
 
 
+@pytest.mark.parametrize("reports", [True, False])
+def test_a_writer_whose_records_are_waited_for_less_than_their_timeout_is_replaced_too(kafka, topic, monkeypatch, reports):
+    monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
+    monkeypatch.setattr("dblog.kafka.log._UNREPORTED_S", 1.0)
+    writers = standing_producers(monkeypatch, dblog.kafka.writer, reports=reports)
+    log = log_of(kafka, topic, **{"delivery.timeout.ms": "3000", "linger.ms": "0"})
+    log.start(limit_s=30)
+    try:
+        log.put(b"a", b"1", limit_s=30)
+        writers[0].stands_still.set()
+        with pytest.raises(TransientError, match="took longer than"):
+            log.put(b"a", b"2", limit_s=0.5)
+        until(lambda: len(writers) == 2)
+
+        log.put(b"a", b"3", limit_s=30)
+        assert log.items() == {b"a": b"3"}
+    finally:
+        log.stop()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_writer_that_takes_nothing_more_is_replaced_at_once(kafka, topic, monkeypatch, waits):
+    writers = standing_producers(monkeypatch, dblog.kafka.writer)
+    log = log_of(kafka, topic, **{"linger.ms": "0"})
+    log.start(limit_s=30)
+    try:
+        writers[0].has_ended.set()
+        if waits:
+            with pytest.raises(TransientError, match="Fatal error"):
+                log.put(b"a", b"1", limit_s=30)
+            until(lambda: len(writers) == 2)
+            log.put(b"a", b"2", limit_s=30)
+        else:
+            log.put_later(b"a", b"2")
+        until(lambda: log.items() == {b"a": b"2"})
+        assert len(writers) == 2
+    finally:
+        log.stop()
+
+
 def test_a_writer_is_kept_while_the_brokers_are_away(own_folder, monkeypatch):
     monkeypatch.setattr("dblog.kafka.log._ASKED_S", 0.1)
     writers = standing_producers(monkeypatch, dblog.kafka.writer)

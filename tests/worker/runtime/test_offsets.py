@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from dblog.errors import DefiniteError
+from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.producer import offset_writer
 from dblog.kafka.writer import NotWrittenError
 from dblog.readers.offset import OFFSET_BYTES_MAX
@@ -76,7 +76,12 @@ def test_the_largest_offset_that_is_made_is_taken_by_brokers_and_producers_as_th
 
 def test_a_refusal_is_no_stall_and_a_silence_is_one() -> None:
     refused, silent = KafkaError(KafkaError.INVALID_TIMESTAMP), KafkaError(KafkaError._MSG_TIMED_OUT)  # noqa: SLF001  spelled so
+    fatal = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "", True)  # noqa: FBT003  the client takes it by place alone
     for error, stalls in (
+        (NotWrittenError(fatal), True),
+        (NotWrittenError(KafkaError(KafkaError._FATAL)), True),  # noqa: SLF001
+        (NotWrittenError(KafkaError(KafkaError._PURGE_QUEUE)), True),  # noqa: SLF001
+        (NotWrittenError(KafkaError(KafkaError._PURGE_INFLIGHT)), True),  # noqa: SLF001
         (NotWrittenError(refused), False),
         (NotWrittenError(silent, unanswered=True), True),
         (NotWrittenError("it was acknowledged without an offset"), True),
@@ -85,6 +90,17 @@ def test_a_refusal_is_no_stall_and_a_silence_is_one() -> None:
         with pytest.raises(OffsetNotStoredError) as failed:
             OffsetWriter(given, connector="c", partition={}, timeout_s=1, stop=Stop()).write({"n": 1})
         assert failed.value.stalls is stalls
+        assert failed.value.ended is error.ended
+
+
+def test_a_producer_of_offsets_that_has_ended_is_replaced_without_waiting() -> None:
+    unstored = Unstored("t", Unacknowledged(lambda _: False))
+    unstored.failed(OffsetNotStoredError("a fatal error", stalls=True, ended=True))
+
+    with pytest.raises(TransientError, match="a fatal error; the producer of offsets takes nothing more"):
+        unstored.check()
+    unstored.stored()
+    unstored.check()
 
 
 def test_since_when_no_offset_is_stored_is_that_of_the_last_one() -> None:

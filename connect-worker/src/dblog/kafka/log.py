@@ -21,7 +21,7 @@ from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
 from dblog.kafka.fenced import FencedWriter
 from dblog.kafka.standstill import Standstill
-from dblog.kafka.writer import NotWrittenError, TopicWriter, Until, Write, failure_of, is_timeout, is_too_large
+from dblog.kafka.writer import Handed, NotWrittenError, TopicWriter, Until, Write, failure_of, is_fatal, is_timeout, is_too_large
 
 _log = structlog.get_logger("dblog.kafka.log")
 E = TypeVar("E", bound=BaseException)
@@ -34,6 +34,8 @@ _ASKED_S = 5.0
 """So often the thread asks the brokers about its topic."""
 _STANDSTILL_S = 30.0
 _DELIVERY_TIMEOUT_MS = 30_000
+_ENDED_AGAIN_S = 1.0
+"""A producer that has ended is replaced at once, but so often at most."""
 _UNREPORTED_S = 5.0
 """That long behind its timeout the client should have reported a record."""
 _MISSING_MAX = 3
@@ -130,6 +132,12 @@ class CompactedLog:
         """What was given to the producer and is not acknowledged, by its number, in order, and when that was."""
         self._timed_out_s = 0.0
         """When a record was last not taken within the delivery timeout."""
+        self._given_up: list[tuple[Handed, float]] = []
+        """Records that somebody waited for in vain, and since when the producer has them."""
+        self._ended: str | None = None
+        """The error after which the producer takes nothing more; None while it does."""
+        self._ended_at_s = 0.0
+        """When the producer was last replaced for such an error."""
         self._answered_since_s: float | None = None
         """Since when the brokers have known the topic's ends each time they were asked."""
 
@@ -147,6 +155,7 @@ class CompactedLog:
         self._failure = None
         self._under_way.clear()
         self._timed_out_s, self._answered_since_s = 0.0, None
+        self._given_up, self._ended = [], None
         consumer = self._consumer = self._new_consumer()
         self._writer = self._new_writer()
         admin = self._admin = self._new_admin()
@@ -204,11 +213,16 @@ class CompactedLog:
             raise TransientError(f"the topic {self.topic} is not open")
         deadline = time.monotonic() + limit_s
         reached = dict(self._reached)
+        handed, began_s = Handed(), time.monotonic()
         try:
-            done = writer.write(writes, limit=Until(deadline))
+            done = writer.write(writes, limit=Until(deadline), handed=handed)
         except NotWrittenError as e:
-            if is_timeout(e.reason) or (e.unanswered and limit_s >= self._delivery_timeout_s):
-                self._timed_out_s = time.monotonic()
+            self._note(e.reason)
+            if handed.waits:
+                if limit_s >= self._delivery_timeout_s:
+                    self._timed_out_s = time.monotonic()
+                with self._moved:
+                    self._given_up.append((handed, began_s))
             raise self._not_written(e, limit_s) from e
         for partition, offset in done:
             if offset < reached.get(partition, 0):
@@ -252,7 +266,7 @@ class CompactedLog:
                     return  # it has been sent again, by another producer
                 del self._under_way[later.number]
             again = self._write_again(later, error)
-            self._note_timeout(error)
+            self._note(error)
             if error is not None:
                 _log.warning("record not written", topic=self.topic, reason=str(error), again=again)
 
@@ -265,12 +279,16 @@ class CompactedLog:
                 writer.send(Write(later.key, later.value), delivered)
             except NotWrittenError as e:
                 del self._under_way[later.number]
+                self._note(e.reason)
                 _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(later, e.reason))
         writer.poll()
 
-    def _note_timeout(self, error: KafkaError | str | None) -> None:
+    def _note(self, error: KafkaError | str | None, at_s: float | None = None) -> None:
+        """Note what an answer says of the producer. ``at_s``: when it came, if not now."""
         if is_timeout(error):
-            self._timed_out_s = time.monotonic()
+            self._timed_out_s = time.monotonic() if at_s is None else at_s
+        elif is_fatal(error):
+            self._ended = str(error)
 
     def _write_again(self, later: _Later, error: KafkaError | str | None) -> bool:
         """Whether the record is to be sent again: not when it was taken, when a newer one of its key has been put, or when it never fits."""
@@ -305,6 +323,7 @@ class CompactedLog:
         with self._moved:
             self._again += [later for later, _ in self._under_way.values() if self._newest_put.get(later.key) == later.number]
             self._under_way.clear()
+            self._given_up, self._ended = [], None
             if self._writer is not None:
                 self._writer.replace(stalled)
 
@@ -446,6 +465,7 @@ class CompactedLog:
                 if self._writer is not None:
                     # Delivery reports of put_later, which nobody else waits for.
                     self._writer.poll()
+                    self._replace_ended()
                     self._send_again()
                 if first is None or stopping.is_set():
                     continue
@@ -492,6 +512,23 @@ class CompactedLog:
     def _delivery_timeout_s(self) -> float:
         return int(self._producer_settings.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000
 
+    def _replace_ended(self) -> None:
+        """Write on with another producer after a fatal error, which no wait mends."""
+        now_s = time.monotonic()
+        if self._ended is not None and now_s - self._ended_at_s >= _ENDED_AGAIN_S:
+            self._ended_at_s = now_s
+            self._write_on(stalled=f"it takes nothing more ({self._ended})")
+
+    def _oldest_given_up_s(self, now_s: float) -> float:
+        """Since when the producer has had the oldest record that was waited for in vain and has no answer yet; `now_s` where there is none."""
+        with self._moved:
+            given_up = self._given_up
+            self._given_up = [(handed, since_s) for handed, since_s in given_up if handed.waits]
+        for handed, _ in given_up:
+            for failure in handed.failures:
+                self._note(failure, handed.answered_s)
+        return min((since_s for _, since_s in self._given_up), default=now_s)
+
     def _look_at_writer(self, now_s: float | None) -> None:
         """A record that is not taken for all of its delivery timeout though the brokers answer (``now_s``, else None): the next one would fare no better. Of
         one whose partition had no leader when the producer began, librdkafka does not even report that.
@@ -500,8 +537,9 @@ class CompactedLog:
         if now_s is None or self._answered_since_s is None:
             return
         timeout_s = self._delivery_timeout_s
+        oldest_s = self._oldest_given_up_s(now_s)
         with self._moved:
-            oldest_s = next((since_s for _, since_s in self._under_way.values()), now_s)
+            oldest_s = min(oldest_s, next((since_s for _, since_s in self._under_way.values()), now_s))
         waits = now_s - max(oldest_s, self._answered_since_s) >= timeout_s + _UNREPORTED_S
         if waits or self._timed_out_s - self._answered_since_s >= timeout_s:
             self._answered_since_s = None

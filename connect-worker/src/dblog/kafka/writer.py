@@ -31,6 +31,7 @@ _log = structlog.get_logger("dblog.kafka.writer")
 UNPROVED = "it was acknowledged without an offset"
 """So it may be in no log: see ``_librdkafka.UNPROVED``."""
 _POLL_S = 0.1
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001  their public names
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,19 @@ class Write:
 
 
 class NotWrittenError(DblogError):
-    """A record that is not proved to be written. ``reason`` is the client's, or a sentence; ``unanswered``: there was no answer in time."""
+    """A record that is not proved to be written. ``reason`` is the client's, or a sentence; ``unanswered``: no broker has answered, so another producer may
+    fare better.
+    """
 
     def __init__(self, reason: KafkaError | str, *, unanswered: bool = False) -> None:
         self.reason = reason
-        self.unanswered = unanswered
+        self.unanswered = unanswered or has_ended(reason)
         super().__init__(reason.str() if isinstance(reason, KafkaError) else reason)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the producer writes nothing more, however long it is waited for."""
+        return has_ended(self.reason)
 
     @property
     def too_large(self) -> bool:
@@ -129,9 +137,12 @@ class TopicWriter:
         with files_in_memory(self._settings) as settings:
             return Producer(settings, **self._callbacks)
 
-    def write(self, writes: Sequence[Write], *, limit: Limit) -> list[tuple[int, int]]:
-        """Write in order, and return partition and offset of each. NotWrittenError: some are not proved to be written, and those before may be."""
-        handed, producer = Handed(), self._producer
+    def write(self, writes: Sequence[Write], *, limit: Limit, handed: Handed | None = None) -> list[tuple[int, int]]:
+        """Write in order, and return partition and offset of each. NotWrittenError: some are not proved to be written, and those before may be.
+
+        ``handed`` takes the answers, also those that come after the limit.
+        """
+        handed, producer = handed or Handed(), self._producer
         for one in writes:
             self._hand_over(producer, one, handed, limit)
         self._wait(producer, handed, limit)
@@ -212,6 +223,16 @@ def failure_of(error: KafkaError | None, message: Message) -> KafkaError | str |
 def is_too_large(error: KafkaError | str | None) -> bool:
     """Whether the record never fits."""
     return isinstance(error, KafkaError) and error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+
+
+def has_ended(error: KafkaError | str | None) -> bool:
+    """Whether the producer takes nothing more, or has dropped the record unanswered."""
+    return is_fatal(error) or (isinstance(error, KafkaError) and error.code() in _PURGED)
+
+
+def is_fatal(error: KafkaError | str | None) -> bool:
+    """Whether only another producer writes after this error."""
+    return isinstance(error, KafkaError) and (error.fatal() or error.code() == KafkaError._FATAL)  # noqa: SLF001  its public name
 
 
 def is_timeout(error: KafkaError | str | None) -> bool:

@@ -31,11 +31,14 @@ _REMEDIES = {
 
 
 class OffsetNotStoredError(TransientError):
-    """The offset is not stored. ``stalls``: there was no answer, or one that proves nothing; another producer may fare better."""
+    """The offset is not stored. ``stalls``: there was no answer, or one that proves nothing; another producer may fare better. ``ended``: only another
+    producer stores it.
+    """
 
-    def __init__(self, message: str, *, stalls: bool) -> None:
+    def __init__(self, message: str, *, stalls: bool, ended: bool = False) -> None:
         super().__init__(message)
         self.stalls = stalls
+        self.ended = ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class OffsetWriter:
             message = (
                 f"the offset could not be written to topic {self.topic}: {reason}; records already sent will be sent again after a restart"
             )
-            raise OffsetNotStoredError(message, stalls=e.unanswered or not answered) from e
+            raise OffsetNotStoredError(message, stalls=e.unanswered or not answered, ended=e.ended) from e
         self._under_way = None
         self._written = offset
         return True
