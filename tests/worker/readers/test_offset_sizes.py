@@ -231,6 +231,32 @@ def test_signals_are_refused_with_the_reason_once_the_offset_has_no_room_and_a_w
     assert not desk.requests.of_signals(), "all are stopped"
 
 
+def test_dumps_that_take_more_room_than_is_allowed_now_are_still_paused_resumed_and_stopped() -> None:
+    tables = names(LETTERS["letters"], 3000)
+    desk = Desk(tables)
+    desk.signal("execute-snapshot", "d+.*", number=1)
+    (one,) = desk.requests.of_signals()
+    # An older version wrote the name of each table that was stopped.
+    stopped = replace(one.request, tables_wanted={str(table): Wanted.STOPPED for table in tables[2:]}, revision=one.request.revision + 1)
+    desk.requests = desk.requests.added(stopped, tables)
+    assert signals_bytes(desk.requests) > SIGNALS_BYTES_MAX
+
+    def wanted() -> Wanted:
+        return desk.requests.of_signals()[0].request.wanted
+
+    with capture_logs() as lines:
+        desk.signal("pause-snapshot", number=2)
+        assert wanted() is Wanted.PAUSED
+        desk.signal("resume-snapshot", number=3)
+        assert wanted() is Wanted.RUNNING
+        desk.signal("stop-snapshot", "nothing.matches", number=4)
+        assert not [line for line in lines if line["event"] == "a signal is left out"]
+        desk.signal("stop-snapshot", str(tables[0]), number=5)
+    assert [line["event"] for line in lines].count("a signal is left out") == 1, "this one takes more than before"
+    desk.signal("stop-snapshot", number=6)
+    assert not desk.requests.of_signals()
+
+
 def test_a_stop_of_most_of_fifteen_thousand_tables_is_its_pattern_and_takes_linear_time() -> None:
     tables = names(LETTERS["letters"])
     desk = Desk(tables)

@@ -148,7 +148,7 @@ class SignalDesk:
                 self._change(lambda one: with_wanted(one.request, Wanted.STOPPED), read)
             case Stop(tuple(patterns)):
                 selected = any_of(patterns, ignore_case=True)
-                self._change(lambda one: _without_tables(one, selected, patterns), read)
+                self._change(lambda one: _without_tables(one, selected, patterns), read, grows=True)
             case LogText(message):
                 log.info(message.replace("{}", self._position(), 1), signal=signal.request_id)
                 self._interleaver.change_requests(read)
@@ -170,12 +170,16 @@ class SignalDesk:
             origin, id=signal.request_id, connector=self._connector, created_ms=created_ms, chunk_rows=self._chunk_rows
         )
         tables = self._tables_of(request)
-        _require_room(known.added(request, tables, checked=False))
+        _require_room(known, known.added(request, tables, checked=False))
         self._interleaver.change_requests(lambda requests: read(requests.added(request, tables, checked=False).without_old_ends()))
         self._check_soon()
 
-    def _change(self, change: Callable[[RequestedDump], DumpRequest], read: Read) -> None:
-        """Change all dumps that signals have asked for. Others are their owners' business: a signal's writer need not be allowed to steer them."""
+    def _change(self, change: Callable[[RequestedDump], DumpRequest], read: Read, *, grows: bool = False) -> None:
+        """Change all dumps that signals have asked for. Others are their owners' business: a signal's writer need not be allowed to steer them.
+
+        ``grows``: whether the requests may take more than a word more in the offset. An older version may have left more there than is allowed now; whoever
+        pauses, resumes or stops such dumps is obeyed.
+        """
 
         def changed(requests: Requests) -> Requests:
             for one in requests.of_signals():
@@ -183,7 +187,8 @@ class SignalDesk:
                     requests = requests.added(request, ())
             return requests
 
-        _require_room(changed(self._interleaver.requests))
+        if grows:
+            _require_room(self._interleaver.requests, changed(self._interleaver.requests))
         self._interleaver.change_requests(lambda requests: read(changed(requests)))
         self._start_readers()
 
@@ -254,10 +259,12 @@ def _without_tables(one: RequestedDump, selected: Callable[[str], bool], pattern
     return with_tables_stopped(one.request, patterns) if any(selected(str(table)) for table in one.dump.left) else one.request
 
 
-def _require_room(requests: Requests) -> None:
-    """SignalError where the offset has no room for what signals have asked for: it is in each offset until it has ended. # I6"""
+def _require_room(before: Requests, requests: Requests) -> None:
+    """Raise SignalError where the offset has no room for what signals have asked for: it is in each offset until it has ended. What takes no more than before
+    has room. # I6
+    """
     size = signals_bytes(requests)
-    if size > SIGNALS_BYTES_MAX:
+    if size > SIGNALS_BYTES_MAX and size > signals_bytes(before):
         raise SignalError(
             f"with it the dumps that signals asked for would take {size} bytes in the connector's offset, and no more than {SIGNALS_BYTES_MAX} are "
             "kept; wait for some to end, or stop them by a stop-snapshot without data-collections, and use fewer and shorter patterns"
