@@ -190,6 +190,25 @@ def test_a_member_waits_while_the_brokers_answer_nobody_or_refuse_its_claims(now
         now[0] += 1.0
 
 
+def test_a_leaders_reader_does_not_stand_still_for_a_look_that_failed_before_it_led(now):
+    consumer, membership = HeldConsumer(), member()
+    membership.observe(HeldConsumer())
+    now[0] += 1.0
+
+    def away(*_, **__):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    membership.observe(SimpleNamespace(committed=away))
+    for _ in range(60):
+        membership.renew(consumer)
+        membership.on_commit(None, consumer.commits[-1])
+        membership.observe(SimpleNamespace(committed=away))
+        assert not membership._reader_stalls()  # noqa: SLF001
+        now[0] += 1.0
+    membership.publish()
+    assert membership.standing.leads
+
+
 def test_a_member_that_the_group_never_answers_joins_again_and_one_that_stands_by_does_not(monkeypatch, now):
     monkeypatch.setattr(group, "REOPEN_S", 0.01)
     monkeypatch.setattr(group, "_POLL_S", 0.0)

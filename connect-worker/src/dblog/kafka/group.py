@@ -383,7 +383,10 @@ class Membership:
     def observe(self, reader: Consumer) -> None:
         """Read the group's claim now and then, while this worker does not lead."""
         now_s = lease_clock_s()
-        if self._leadership.leads(now_s) or self._awaits_answer(now_s) or now_s < self._look_from_s:
+        if self._leadership.leads(now_s):
+            self._unread_since_s = None  # nobody looks now, so a look that failed before says nothing
+            return
+        if self._awaits_answer(now_s) or now_s < self._look_from_s:
             return
         try:
             committed = reader.committed([self._claim_partition], timeout=_LOOK_LIMIT_S)[0]
