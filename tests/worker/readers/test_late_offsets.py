@@ -13,6 +13,7 @@ from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.readers.interleaved import Step
 from dblog.readers.offset import SourceOffset
 from dblog.readers.running import Running
+from dblog.readers.standing_warnings import StandingWarnings
 from worker.readers.test_signal_file import Task as WithSignalFile
 
 
@@ -22,7 +23,8 @@ class Run:
     def __init__(self, path: Path) -> None:
         path.write_text("")
         self.signals = WithSignalFile(path)
-        self.fold = SourceOffset(progress(4), dump=None)
+        self.warnings = StandingWarnings()
+        self.fold = SourceOffset(progress(4), dump=None, warnings=self.warnings)
         self.schemas, self.desk = Mock(), Mock()
 
     def advance(self, requests: Requests) -> None:
@@ -81,3 +83,22 @@ def test_an_offset_that_stays_for_lack_of_room_stands_for_what_it_holds(path: Pa
 
     run.schemas.committed.assert_called_once_with(sequence)
     assert path.read_text()
+
+
+def test_a_warning_stands_while_an_offset_waits_for_room_and_until_a_further_one_is_stored(path: Path) -> None:
+    run = Run(path)
+    run.commit(run.fold.offset())
+    assert run.warnings.texts() == ()
+    many = {f"shop.a_table_of_many_{number:06}": 1 for number in range(5000)}
+    run.fold._progress = progress(104, TransactionCounts("id", many))  # noqa: SLF001  as the log moves it
+    run.commit(run.fold.offset())
+    run.commit(run.fold.offset())
+
+    (text,) = run.warnings.texts()
+    assert "the connector's offset does not move: an open transaction has changed so many tables" in text
+    assert "provide.transaction.metadata=false" in text
+    run.fold._progress = progress(204)  # noqa: SLF001
+    offset = run.fold.offset()
+    assert run.warnings.texts() == (text,), "it is not stored yet"
+    run.commit(offset)
+    assert run.warnings.texts() == ()

@@ -19,6 +19,7 @@ from dblog.core.timeline import Position
 from dblog.model import OffsetMap
 from dblog.readers.contract import Progress
 from dblog.readers.interleaved import Step
+from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
@@ -31,11 +32,22 @@ COUNTS_BYTES_MAX = 100_000
 TABLE_COUNT = "transaction_data_collection_order_"
 """Debezium's name of one, before the table's."""
 
+NO_ROOM = "offset has no room"
+"""The key of a standing warning."""
+
 WINDOWS = "dblog_windows"
 """In an offset: a number ahead of those that windows at one position of the log have (core/openings.py)."""
 
 UNREPORTED = "dblog_unreported"
 """In an offset: the schemas that the connector found at its first start are not all in their topic yet."""
+
+
+MANY_COUNTED = "an open transaction has changed so many tables"
+MANY_JOINED = "so many tables have joined the dump since the task's start"
+_REMEDIES = {
+    MANY_COUNTED: "It moves again once the transaction ends: commit smaller ones, or set provide.transaction.metadata=false, so that nothing is counted",
+    MANY_JOINED: "It moves again once enough of these tables are dumped; a restart of the task stores their names in a list of their own",
+}
 
 
 class FoldedOffset(dict[str, str | int | float | bool | None]):
@@ -66,8 +78,10 @@ class SourceOffset:
         unreported: int = 0,
         requests: Requests | None = None,
         windows: Callable[[], int] = lambda: 0,
+        warnings: StandingWarnings | None = None,
     ) -> None:
-        """``windows``: for ``dblog_windows``; 0 where there is nothing to tell."""
+        """``windows``: for ``dblog_windows``; 0 where there is nothing to tell. ``warnings`` None: nobody reads them."""
+        self._warnings = warnings or StandingWarnings()
         self._windows = windows
         self._progress = progress
         self._dump = dump
@@ -129,18 +143,28 @@ class SourceOffset:
             size += stored_bytes(text)
         return self._with_room(out, size)
 
+    def stored(self) -> None:
+        """Note that an offset is stored: where the newest one had room, nothing waits any more."""
+        if not self._waits:
+            self._warnings.withdraw(NO_ROOM)
+
     def _with_room(self, out: OffsetMap, size: int) -> FoldedOffset:
         """This one, or the last one that had room where it is too large for a while. What is too large for good is for its writer to refuse."""
         counts = _size({name: value for name, value in out.items() if name.startswith(TABLE_COUNT)})
         waits = ""
         if counts > COUNTS_BYTES_MAX:
-            waits = "an open transaction has changed so many tables"
+            waits = MANY_COUNTED
         elif size > OFFSET_BYTES_MAX and stored_bytes(self._dump_text or "") > OFFSET_BYTES_MAX // 2:
-            waits = "so many tables have joined the dump since the task's start"
+            waits = MANY_JOINED
         if waits != self._waits:
             self._waits = waits
             if waits:
                 log.warning("the offset has no room; the last one stays until there is some", reason=waits, size=size, counts=counts)
+                self._warnings.raise_warning(
+                    NO_ROOM,
+                    f"the connector's offset does not move: {waits} that it does not fit into a record ({size} bytes). Rows go on to be sent, and a restart "
+                    f"sends them again; the database has to keep its log meanwhile. {_REMEDIES[waits]}",
+                )
         if not waits or self._stored is None:
             self._stored = FoldedOffset(out, sequence=self.sequence, requests=self._requests)
         return self._stored

@@ -206,6 +206,7 @@ class Running:
             unreported=len(beginning.reports),
             requests=beginning.requests,
             windows=(lambda: beginning.windows) if exchange is None else exchange.to_store,
+            warnings=warnings,
         )
         self._watches = options.watch_interval_s > 0
         self._watch = Watch(
@@ -346,6 +347,7 @@ class Running:
         if self._exchange is not None and isinstance(windows := offset.get(WINDOWS), int):
             self._exchange.stored(windows)
         self._source.confirm(offset)
+        self.fold.stored()
 
     def stop(self) -> None:
         """End the threads and close the connections."""
