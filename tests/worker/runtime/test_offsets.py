@@ -76,7 +76,7 @@ def test_the_largest_offset_that_is_made_is_taken_by_brokers_and_producers_as_th
 
 def test_a_refusal_is_no_stall_and_a_silence_is_one() -> None:
     refused, silent = KafkaError(KafkaError.INVALID_TIMESTAMP), KafkaError(KafkaError._MSG_TIMED_OUT)  # noqa: SLF001  spelled so
-    fatal = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "", True)  # noqa: FBT003  the client takes it by place alone
+    fatal = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "", True)
     for error, stalls in (
         (NotWrittenError(fatal), True),
         (NotWrittenError(KafkaError(KafkaError._FATAL)), True),  # noqa: SLF001
