@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,7 +64,7 @@ def repaired(follower: Follower, table: str) -> None:
         pytest.param(
             "orders",
             ["DROP TABLE orders", "CREATE TABLE orders (id INT PRIMARY KEY, v INT)", "INSERT INTO orders VALUES (3, 3)"],
-            "another table has its name",
+            "it was gone, and is there again",
             id="drop and create",
         ),
         pytest.param(
@@ -141,3 +142,39 @@ def test_a_dump_of_rows_leaves_the_warning(shop: Any) -> None:
     assert named(follower)
     repaired(follower, "orders")
     assert named(follower) == ""
+
+
+@pytest.mark.parametrize(
+    ("table", "statements"),
+    [
+        pytest.param("parts", ["ALTER TABLE parts DROP PARTITION low"], id="drop partition"),
+        pytest.param("parts", ["ALTER TABLE parts EXCHANGE PARTITION low WITH TABLE other"], id="exchange"),
+        pytest.param("orders", ["DROP TABLE orders", "CREATE TABLE orders (id INT PRIMARY KEY, v INT)"], id="drop and create"),
+        pytest.param(
+            "orders",
+            ["CREATE TABLE fresh (id INT PRIMARY KEY, v INT)", "RENAME TABLE orders TO former, fresh TO orders"],
+            id="renamed away and in",
+        ),
+    ],
+)
+def test_where_truncates_are_written_the_table_is_repaired_and_not_named(shop: Any, table: str, statements: list[str]) -> None:
+    follower, markers = shop(**{"skipped.operations": "none"}), []
+    follower.marked = lambda value: markers.append(json.loads(value))
+
+    follower.sql(*statements)
+
+    follower.until(lambda: [m for m in markers if m["table"].endswith(f".{table}") and m["final"]])
+    assert {(m["mode"], m["scope"]) for m in markers if m["table"].endswith(f".{table}")} == {("repair", "table")}
+    assert named(follower) == ""
+    markers.clear()
+    follower.sql(f"ALTER TABLE {table} ADD d INT NOT NULL DEFAULT 7")
+    follower.until(lambda: [m for m in markers if m["table"].endswith(f".{table}") and m["final"]])
+    assert {m["mode"] for m in markers if m["table"].endswith(f".{table}")} == {"rows"}, "no row has gone"
+
+
+def test_a_table_that_no_dump_may_bring_again_is_named_though_truncates_are_written(shop: Any) -> None:
+    follower = shop(**{"skipped.operations": "none", "dblog.ddl.redump": "never"})
+
+    follower.sql("ALTER TABLE parts DROP PARTITION low")
+
+    follower.until(lambda: ".parts (DROP PARTITION)" in named(follower))

@@ -47,7 +47,13 @@ MUTATIONS = (
     Mutation("lost watermarks are waited for", f"{WATERMARK}:Windows.overdue", "late = self._late(submitted_before_s)", "late = []", 5000),
     # ---- core/dumps.py
     Mutation("the frontier does not move", f"{DUMPS}:TableDump.read", "after=after,", "after=self.after,", 10_000),
-    Mutation("a restarted table keeps its frontier", f"{DUMPS}:Dump.restarted", "TableDump(table=t.table)", "replace(t, done=False)", 1000),
+    Mutation(
+        "a restarted table keeps its frontier",
+        f"{DUMPS}:Dump.restarted",
+        "TableDump(table=t.table, repairs=repairs or (t.repairs and not t.done))",
+        "replace(t, done=False)",
+        1000,
+    ),
     Mutation("a table cut short is forgotten", f"{DUMPS}:Dump.dropped", ", cut_short=t.cut_short or not t.done", "", 20_000),
     Mutation("a table that takes an unfinished one's name is left alone", f"{DUMPS}:Dump.renamed", "or is_pending(new)", "", 20_000),
     Mutation(
@@ -413,7 +419,7 @@ MUTATIONS = (
     Mutation(
         "a table that is dumped again is not begun again",
         f"{READERS}dumping:Dumping.dump_again",
-        ".restarted(t, repairs=repairs)",
+        ".restarted(table, repairs=table in repairs)",
         "",
         1000,
     ),
@@ -428,7 +434,7 @@ MUTATIONS = (
     Mutation(
         "rows that only a dump brings are left out",
         f"{READERS}dumping:Dumping.must_dump",
-        "self.dump_again(dict.fromkeys(wanted, why), repairs=repairs)",
+        "self.dump_again(dict.fromkeys(wanted, why), repairs=frozenset(wanted))",
         "pass",
         5000,
     ),

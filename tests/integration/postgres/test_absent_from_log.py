@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from dblog.dialects.postgres.task.server import PostgresServer
 from stack import Postgres
@@ -255,3 +257,19 @@ def test_rows_that_are_written_anew_as_they_are_cost_no_dump(begun: Begun, state
         follower.until_caught_up()
 
     assert not logged(lines, DUMPED_AGAIN)
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+def test_the_dump_after_a_stretch_that_is_in_no_log_is_a_repair_for_rows_were_deleted_in_it(begun: Begun, away: bool) -> None:
+    follower, (taken_out, *others), table = case(begun, "taken out and put back", **SELDOM)
+    markers: list[dict[str, object]] = []
+    follower.marked = lambda value: markers.append(json.loads(value))
+    if away:
+        follower.task.stop()
+
+    follower.sql(taken_out, "DELETE FROM t WHERE id = 2", *others)
+    if away:
+        follower.restart()
+
+    follower.until(lambda: any(marker["final"] and str(marker["table"]).endswith(f".{table}") for marker in markers))
+    assert {(marker["mode"], marker["scope"]) for marker in markers} == {("repair", "table")}

@@ -79,6 +79,36 @@ def test_a_dump_after_a_gap_of_the_log_is_known_as_one_behind_a_restart() -> Non
     assert not dump_from_text(dump_to_text(dump)).repairs
 
 
+def test_a_table_that_is_to_be_repaired_stays_so_until_it_has_been_read() -> None:
+    one, other = TableId("d", "t"), TableId("d", "u")
+    dump = dump_of("r1", [one, other]).restarted(one, repairs=True)
+
+    for known in (dump, dump_from_text(dump_to_text(dump)), dump.restarted(one), dump.started(one, key=("id",), upto=(9,))):
+        assert (known.repairs_table(one), known.repairs_table(other)) == (True, False)
+    ended = dump.started(one, key=("id",), upto=None)
+    assert not ended.restarted(one).repairs_table(one), "what has it read again later does not ask for a repair"
+    assert not dump_from_text(dump_to_text(ended)).repairs_table(one)
+
+
+def test_a_table_that_is_to_be_repaired_is_named_though_there_is_a_list() -> None:
+    tables = [TableId("d", f"t{n}") for n in range(300)]
+    dump = dump_of("r1", tables).with_list("l").restarted(tables[7], repairs=True)
+
+    known = dump_from_text(dump_to_text(dump), {"l": tables})
+
+    assert [table for table in tables if known.repairs_table(table)] == [tables[7]]
+    assert set(known.left) == set(tables)
+
+
+def test_a_repair_of_all_tables_ends_with_the_last_of_them() -> None:
+    table = TableId("d", "t")
+    dump = replace(dump_of("r1", [table]), repairs=True)
+
+    assert dump.ended_repair().repairs_table(table)
+    assert dump.given_up(table, "denied").ended_repair().repairs_table(table)
+    assert not dump.started(table, key=("id",), upto=None).ended_repair().restarted(table).repairs_table(table)
+
+
 def test_ranges_of_one_table_move_each_for_itself_and_the_last_one_that_is_read_ends_it() -> None:
     dump = in_three()
     assert bounds(dump) == [((10,), (30,)), ((30,), (60,)), ((60,), (90,))]

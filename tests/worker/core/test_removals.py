@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from dblog.core import removals
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, Ignored, RenameTable, TruncateTable, Unknown
-from dblog.core.removals import DETACHED, REPLACED, TRUNCATED, Removals
+from dblog.core.removals import DETACHED, REPLACED, RETURNED, TRUNCATED, Removals
 from dblog.model import Column, Table, TableId
 
 T, U, V = (TableId("d", name) for name in ("t", "u", "v"))
@@ -58,9 +58,9 @@ def rename(*pairs: tuple[TableId, TableId]) -> tuple[Change, ...]:
         ([[AlterTable(T, table(T))]], {}),
         ([[DropTable((T,))]], {}),
         ([[CreateTable(table(U))]], {}),
-        ([[DropTable((T,))], [CreateTable(table(T))]], {T: REPLACED}),
+        ([[DropTable((T,))], [CreateTable(table(T))]], {T: RETURNED}),
         ([[DropTable((T,))], [CreateTable(table(T))], [Ignored("")]], {}),
-        ([[DropTable((T,))], [Unknown((T,), "")]], {T: REPLACED}),
+        ([[DropTable((T,))], [Unknown((T,), "")]], {T: RETURNED}),
         ([[Unknown((T,), "")]], {}),
         ([[DropTable((T,)), CreateTable(table(T), with_rows=True)]], {T: REPLACED}),
         ([[CreateTable(table(T), replaces=True)]], {T: REPLACED}),
@@ -70,7 +70,7 @@ def rename(*pairs: tuple[TableId, TableId]) -> tuple[Change, ...]:
         ([rename((T, U), (V, T))], {T: REPLACED}),
         ([rename((T, U)), rename((V, T))], {T: REPLACED}),
         ([rename((T, U)), [AlterTable(V, table(T))]], {T: REPLACED}),
-        ([rename((T, U)), [CreateTable(table(T))]], {T: REPLACED}),
+        ([rename((T, U)), [CreateTable(table(T))]], {T: RETURNED}),
         ([rename((T, U)), [TruncateTable(U)]], {U: TRUNCATED}),
         ([[TruncateTable(T), DropTable((T,))]], {}),
         ([[DropTable((U,))], [CreateTable(table(U))]], {}),
@@ -99,4 +99,4 @@ def test_names_of_tables_that_are_gone_are_bounded(monkeypatch: pytest.MonkeyPat
 
     rule.leave([T, U, V])
 
-    assert [rule.of([CreateTable(table(one))], lambda _: None) for one in (T, U, V)] == [{}, {U: REPLACED}, {V: REPLACED}]
+    assert [rule.of([CreateTable(table(one))], lambda _: None) for one in (T, U, V)] == [{}, {U: RETURNED}, {V: RETURNED}]

@@ -32,13 +32,14 @@ class AlterTable:
     """A table as it is after ALTER TABLE or CREATE/DROP INDEX; ``table.id`` differs from ``id`` when the statement renames it.
 
     ``rewrites``: what the statement does to old rows beyond what the columns show (a partition emptied, a new expression); None: nothing.
-    ``removes``: the clause that takes rows away; None: there is none.
+    ``removes``: the clause that takes rows away; None: there is none. ``misses``: changes of before may be in no log, deletes among them.
     """
 
     id: TableId
     table: Table
     rewrites: str | None = None
     removes: str | None = None
+    misses: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class TableDump:
     chosen: bool = False
     """The configuration may choose which of its rows are sent. Not once it is read again: then the dump brings what the log has lost."""
     repairs: bool = False
-    """Rows were sent that the table does not have. Its chunks are those of a repair."""
+    """Rows were sent that the table does not have, or its log lacks deletes: its chunks are those of a repair."""
     fault: str | None = None
     """Why the table cannot be dumped. It is no part of the text: the next start tries again."""
 
@@ -264,6 +264,15 @@ class Dump:
     def restarted(self, table: TableId, *, repairs: bool = False) -> Dump:
         """The table must be read again from its beginning (its key has changed). A repair that has not ended stays one; ``repairs`` makes it one."""
         return self._with(table, lambda t: TableDump(table=t.table, repairs=repairs or (t.repairs and not t.done)))
+
+    def ended_repair(self) -> Dump:
+        """Return a dump that has read all its tables as one that repairs no table that it reads again."""
+        return replace(self, repairs=False) if self.repairs and self.done else self
+
+    def repairs_table(self, table: TableId) -> bool:
+        """Return whether rows of the table that the dump does not bring are to leave the lake."""
+        progress = self.table(table)
+        return progress is not None and (self.repairs or progress.repairs)
 
     def dropped(self, table: TableId) -> Dump:
         """The table is gone from the source: there is nothing left to read."""

@@ -17,6 +17,7 @@ LEFT_MAX = 50_000
 
 TRUNCATED = "TRUNCATE"
 REPLACED = "another table has its name"
+RETURNED = "it was gone, and is there again"
 DETACHED = "a partition was detached or dropped"
 
 
@@ -47,7 +48,9 @@ class Removals:
                 case TruncateTable(table_id):
                     found[table_id] = TRUNCATED
                 case CreateTable(table) if not change.already:
-                    if had_another(table.id) or (change.replaces and before(table.id) is not None):
+                    if table.id in self._left:
+                        found[table.id] = RETURNED
+                    elif table.id in left or (change.replaces and before(table.id) is not None):
                         found[table.id] = REPLACED
                 case DropTable(ids):
                     left.update(dropped for dropped in ids if before(dropped) is not None)
@@ -64,7 +67,7 @@ class Removals:
                     elif (known := before(old)) is not None and not set(known.attached) <= set(table.attached):
                         found[table.id] = DETACHED
                 case Unknown(ids):
-                    found |= {spoilt: REPLACED for spoilt in ids if had_another(spoilt)}
+                    found |= {spoilt: RETURNED for spoilt in ids if spoilt in self._left}
                 case _:
                     pass
         return found

@@ -380,8 +380,7 @@ class ChunkReader:
         _, dump = self._interleaver.dump_of(table)
         progress = None if dump is None else dump.table(table)
         where = self._particulars.own_condition(table) if progress is not None and progress.chosen else None
-        repairs = (dump is not None and dump.repairs) or (progress is not None and progress.repairs)
-        version = self._table_of(table) if repairs else None
+        version = self._table_of(table) if dump is not None and dump.repairs_table(table) else None
         return Extent.own(where, repairs=version is not None and self._particulars.can_be_repaired(version))
 
     def _report_table(self, table: TableId) -> None:

@@ -10,8 +10,9 @@ waits. # I3
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
+from types import MappingProxyType
 
 import structlog
 
@@ -362,28 +363,35 @@ class Dumping:
         changes: Iterable[Change],
         rewritten: Mapping[TableId, str],
         reordered: Iterable[TableId] = (),
-        removed: Iterable[TableId] = (),
-    ) -> None:
+        removed: Mapping[TableId, str] = MappingProxyType({}),
+    ) -> frozenset[TableId]:
         """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again. One whose
         key sorts in another order now begins again where it was under way: what stood behind its frontier may stand in front.
-        ``removed``: tables that have lost rows without a row in the log.
+        ``removed``: tables that have lost rows without a row in the log, and what took them. Return those whose dump takes these rows out of the lake.
         """
         changes = tuple(changes)
         self._follow(changes)
         for table in reordered:
             self._interleaver.begin_again(table, "its key sorts in another order")
         # Rows that went without events are in chunks that are out already.
-        emptied = (change.id for change in changes if isinstance(change, TruncateTable))
+        emptied = dict.fromkeys(change.id for change in changes if isinstance(change, TruncateTable))
         for table in dict.fromkeys((*emptied, *rewritten, *removed)):
-            self._interleaver.begin_again(table, "rows of it are gone, or have changed, without a trace in the log", only=_is_whole)
+            self._interleaver.begin_again(
+                table, "rows of it are gone, or have changed, without a trace in the log", only=_is_whole, own_repair=True
+            )
         for change in changes:
             if isinstance(change, AlterTable):
                 self._interleaver.begin_again(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
+        # A TRUNCATE has a record of its own. Where rows are to stay, a repair would take them away unasked.
+        repaired = {table: what for table, what in removed.items() if self._options.removes and table not in emptied}
+        rewritten = {**repaired, **rewritten}
         if not self._options.redumps:  # which is about rows that were dumped before; what has joined has none
             known, joined = 0 if (dump := self._interleaver.dump) is None else dump.joins, self._schemas.joined_numbers()
             rewritten = {table: why for table, why in rewritten.items() if joined.get(table, 0) > known}
+        missed = {change.id for change in changes if isinstance(change, AlterTable) and change.misses}
         if rewritten:
-            self.dump_again(rewritten)
+            return self.dump_again(rewritten, repairs={*repaired, *missed})
+        return frozenset()
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
         """Tables whose rows were passed over until now have a schema again. The dump that brings these rows is not optional. # I3"""
@@ -391,7 +399,8 @@ class Dumping:
             self._interleaver.begin_again(
                 table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate
             )
-        self.dump_again({table: tables[table] for table in self._options.dump.of_parked(tables)})
+        again = {table: tables[table] for table in self._options.dump.of_parked(tables)}
+        self.dump_again(again, repairs=again)  # deletes were passed over, too
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
         """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration dumps none. ``repairs``:
@@ -401,7 +410,7 @@ class Dumping:
         self._options.dump.refuse_left_out(wanted, why)
         if repairs:
             self._refuse_unrepairable(wanted, why)
-        self.dump_again(dict.fromkeys(wanted, why), repairs=repairs)
+        self.dump_again(dict.fromkeys(wanted, why), repairs=frozenset(wanted))
 
     def _refuse_unrepairable(self, tables: Iterable[TableId], why: str) -> None:
         can_be_repaired = (self._particulars or Particulars()).can_be_repaired
@@ -413,20 +422,26 @@ class Dumping:
             )
             raise DefiniteError(message)
 
-    def dump_again(self, rewritten: Mapping[TableId, str], *, repairs: bool = False) -> None:
-        """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3"""
-        joined = self._schemas.joined_numbers()
+    def dump_again(self, rewritten: Mapping[TableId, str], *, repairs: Collection[TableId] = ()) -> frozenset[TableId]:
+        """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3
+
+        ``repairs``: those of which rows may have gone, too. Return those of them whose dump is a repair.
+        """
+        joined, found = self._schemas.joined_numbers(), set[TableId]()
         for table in self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None):
             log.info("the table is dumped again", table=str(table), reason=rewritten[table])
             number = joined.get(table, 0)
-            self._interleaver.read_again(
-                table,
-                "its rows were rewritten",
-                lambda d, t=table, n=number: (  # type: ignore[misc]
-                    (d or dump_of(self._options.run, ())).with_tables([t]).restarted(t, repairs=repairs).with_join(n)
-                ),
-            )
+
+            def again(dump: Dump | None, table: TableId = table, number: int = number) -> Dump:
+                made = (dump or dump_of(self._options.run, ())).ended_repair().with_tables([table])
+                return made.restarted(table, repairs=table in repairs).with_join(number)
+
+            self._interleaver.read_again(table, "its rows were rewritten", again)
+            version = self._schemas.table(table) if table in repairs else None
+            if version is not None and self._particulars is not None and self._particulars.can_be_repaired(version):
+                found.add(table)
         self.start_readers()
+        return frozenset(found)
 
     def _follow(self, changes: Iterable[Change]) -> None:
         for change in changes:

@@ -583,9 +583,12 @@ class Interleaver:
             )
             self.change_table(table, lambda d: d.given_up(table, message) if table in d.left else d)
 
-    def begin_again(self, table: TableId, reason: str, *, only: Callable[[DumpRequest], bool] | None = None) -> None:
+    def begin_again(
+        self, table: TableId, reason: str, *, only: Callable[[DumpRequest], bool] | None = None, own_repair: bool = False
+    ) -> None:
         """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too. ``only``: in
         dumps alone whose requests it holds for. A list of keys is read in its own order, and goes on if they still are keys.
+        ``own_repair``: beside these in the connector's own dump, where that repairs the table.
         """
 
         def again(dump: Dump) -> Dump:
@@ -598,10 +601,13 @@ class Interleaver:
                 for one in self._requests
                 if one.end is None and one.request.keys is None and (only is None or only(one.request)) and again(one.dump) is not one.dump
             ]
-            if only is not None and not requested:
+            own = self._dump
+            if own is not None and not (only is None or (own_repair and own.repairs_table(table))):
+                own = None
+            if only is not None and not requested and (own is None or again(own) is own):
                 return
             self._thrown_back(table, reason)
-            if only is None and self._dump is not None and (changed := again(self._dump)) is not self._dump:
+            if own is not None and (changed := again(own)) is not own:
                 self._set_dump(changed)
             for identity in requested:
                 self._set_requests(self._requests.changed(identity, again))

@@ -77,6 +77,8 @@ class ReaderOptions:
     dump: DumpRule
     keeps_to_its_tables: bool
     """Whether tables that the connector does not have yet are left out (``starting`` narrows ``selection``)."""
+    removes: bool
+    """Whether rows that a statement takes away are to leave the lake (``skipped.operations`` without t)."""
     redumps: bool
     """Whether a statement that rewrites old rows has its table dumped again."""
     history_topic: str
@@ -138,6 +140,7 @@ class ReaderOptions:
                 dumps_joining=settings.text("dblog.new.tables") == "dump",
             ),
             keeps_to_its_tables=settings.text("dblog.new.tables") == "ignore",
+            removes="t" not in settings.items_of("skipped.operations"),
             redumps=settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(mode),
             history_topic=history_topic_of(settings),
             is_filtered=name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),

@@ -113,13 +113,13 @@ class LogOutput:
         """Tables have changed: windows are read again, the dump follows, and the topics get their records."""
         for table in {*done.touched, *done.rewritten}:
             self._interleaver.table_changed(table, "DDL inside the window")
-        self._dumping.tables_changed(done.changes, done.rewritten, done.reordered, done.removed)
+        repaired = self._dumping.tables_changed(done.changes, done.rewritten, done.reordered, done.removed)
         if done.unparked:
             self._dumping.tables_back(done.unparked)
         truncates = self._made(lambda: self._truncates(statement, done))
         if self._removed is not None:
             self._removed.take_back(done.gone)
-            reported = {segment.table for segment in truncates}
+            reported = {*repaired, *(segment.table for segment in truncates)}
             self._removed.removed({table: what for table, what in done.removed.items() if table not in reported})
         self._interleaver.extra([*truncates, *self._made(lambda: self._schema_changes(statement, done))])
 

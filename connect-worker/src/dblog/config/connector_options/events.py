@@ -69,8 +69,8 @@ EVENT_OPTIONS = (
     ),
     list_option(
         name="skipped.operations",
-        doc="Operations that are not written: c, u, d, t, or none. While it has t, rows that a TRUNCATE removes stay in the topic and in the lake until a dump "
-        "in mode repair; the status names such tables.",
+        doc="Operations that are not written: c, u, d, t, or none. While it has t, rows that a TRUNCATE or another statement takes away stay in the lake "
+        "until a dump in mode repair; the status names such tables.",
         default="t",
         importance=LOW,
         group=EVENTS,

@@ -84,7 +84,7 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
                 or interruption(before, after)
                 or statement.why
             )
-            return [*renamed, AlterTable(after.id, after, rewrites=why)]
+            return [*renamed, AlterTable(after.id, after, rewrites=why, misses=interruption(before, after) is not None)]
 
 
 def _other_key(before: Table, after: Table) -> str | None:

@@ -310,7 +310,8 @@ class PostgresSchemas:
                 "changes of a table may be in no log for a while",
                 table=str(name),
                 reason=why,
-                remedy="it is dumped again where snapshot.mode lets it be; for rows that were deleted in between ask for a dump with mode repair",
+                remedy="it is dumped again where snapshot.mode lets it be, and the sink removes rows that were deleted in between; where the table has no key, "
+                "or shares its topic, they stay",
             )
         placed = in_place | {table.id for table in made}
         for number, table in asked.found.items():
