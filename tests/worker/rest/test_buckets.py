@@ -1,7 +1,11 @@
 """How often a client may do something in a minute."""
 
+import asyncio
+
 import pytest
-from dblog.rest.limits import Buckets, client_of
+from dblog.config.roles import EVERYTHING
+from dblog.rest.identity import FORWARDED, PRINCIPAL, Principal, Way
+from dblog.rest.limits import Buckets, Writes, client_of
 
 
 class Clock:
@@ -60,3 +64,26 @@ def test_a_million_addresses_take_no_more_memory_than_ten_thousand():
 )
 def test_the_addresses_of_one_network_of_ipv6_are_one_client(host, client):
     assert client_of(host) == client
+
+
+def test_users_of_one_standby_are_counted_alone_at_the_leader_and_addresses_as_before():
+    came = []
+
+    async def inside(scope, _receive, _send):
+        came.append(scope)
+
+    async def ask(user, standby):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(FORWARDED.encode(), standby.encode())] if standby else []
+        scope = {"type": "http", "method": "PUT", "path": "/connectors/a/stop", "headers": headers, "client": ("10.0.0.2", 5)}
+        before = len(came)
+        await writes({**scope, PRINCIPAL: Principal(user, Way.PASSWORD, EVERYTHING)}, None, send)
+        return len(came) > before
+
+    writes = Writes(inside, buckets=Buckets(per_minute=1, clock_s=lambda: 0.0))
+    asked = [("ann", "b"), ("ann", "b"), ("bob", "b"), ("bob", "c"), ("ann", ""), ("bob", "")]
+    assert [asyncio.run(ask(*each)) for each in asked] == [True, False, True, False, True, False]

@@ -11,7 +11,7 @@ from dblog.config.roles import Role
 from dblog.config.worker import read_worker_config
 from dblog.errors import ConfigError
 from dblog.rest.connections import PEER
-from dblog.rest.identity import PRINCIPAL, Identity, Way
+from dblog.rest.identity import FORWARDED, PRINCIPAL, Identity, Way, is_same_at_the_leader
 from dblog.rest.limits import Buckets
 from dblog.rest.login import Login
 
@@ -52,9 +52,10 @@ class Door:
     async def _inside(self, scope, _receive, _send):
         self.came.append(scope[PRINCIPAL])
 
-    def ask(self, authorization="", *, client="10.0.0.7", server="10.0.0.1", peer=None, path="/connectors"):
+    def ask(self, authorization="", *, client="10.0.0.7", server="10.0.0.1", peer=None, path="/connectors", forwarded_by=None):
         """The status of a refusal, or who came in."""
         headers = [(b"authorization", authorization.encode())] if authorization else []
+        headers += [(FORWARDED.encode(), forwarded_by.encode())] if forwarded_by else []
         scope = {
             "type": "http",
             "path": path,
@@ -93,6 +94,23 @@ def test_without_a_login_whoever_comes_from_elsewhere_only_reads_unless_all_are_
     assert not came.grants.may_somewhere(Role.VIEWER)
     assert "add dblog.rest.without.login=all" in came.remedy
     assert Door(Identity(settings(dblog_rest_without_login="all"))).ask(client=client).grants.may(Role.ADMIN)
+
+
+@pytest.mark.parametrize("client", ["127.0.0.1", "::1", "10.0.0.1", "10.0.0.7"])
+def test_what_a_standby_hands_on_is_from_another_machine_wherever_the_standby_is(client):
+    came = Door(Identity(settings())).ask(client=client, forwarded_by="http://127.0.0.1:8083")
+
+    assert came.grants.may(Role.READER)
+    assert not came.grants.may_somewhere(Role.VIEWER)
+
+
+def test_only_callers_that_the_leader_takes_for_the_same_are_handed_on():
+    open_to_all = settings(dblog_rest_without_login="all")
+
+    assert is_same_at_the_leader(Door(Identity(settings())).ask(client="10.0.0.7"))
+    assert is_same_at_the_leader(Door(Identity(open_to_all)).ask(client="127.0.0.1"))
+    assert not is_same_at_the_leader(Door(Identity(settings())).ask(client="127.0.0.1"))
+    assert not is_same_at_the_leader(Door(Identity(settings())).ask(client="10.0.0.7", peer="ann"))
 
 
 def test_a_login_that_nobody_asked_for_changes_nothing():

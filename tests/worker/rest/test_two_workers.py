@@ -43,7 +43,8 @@ def echo(own_folder):
 @pytest.fixture
 def pair(kafka, own_folder, group):
     """Two workers of one group; neither is started. A standby is healthy too."""
-    workers = [Worker(kafka, own_folder, group, name=f"{group}-{name}", **TIMES, **FEW) for name in "ab"]
+    open_to_all = {"dblog.rest.without.login": "all"}  # whoever is on this machine is so at a standby alone
+    workers = [Worker(kafka, own_folder, group, name=f"{group}-{name}", **TIMES, **FEW, **open_to_all) for name in "ab"]
     for worker in workers:
         worker.process.ready = lambda worker=worker: health(worker)[0] == 200
     yield workers
@@ -145,6 +146,7 @@ def test_the_second_worker_refuses_reports_why_and_takes_over_after_a_clean_stop
     assert second.status("c") == first.status("c")
     config = first.client.get("/connectors/c/config").json() | {
         "name": "d",
+        "topic.prefix": "d",
         "database.server.id": "5401",
         "table.inclde.list": "x",
         "dummy.echo": f"{echo}-d",

@@ -2,6 +2,9 @@
 
 Of a configuration it has the keys that were added, changed and removed, with the new values, and nothing that is secret in them. Task processes register
 schemas by the thousand and are left out.
+
+A request that a standby hands on has two lines. The standby's names the leader that it went to; the leader's has the keys, with the standby's address as the
+client, and beside it what the standby has said: its own address and its client's. Whoever may ask can say that too, so it is under names of its own.
 """
 
 from __future__ import annotations
@@ -12,15 +15,18 @@ from typing import Any
 from urllib.parse import unquote
 
 import structlog
+from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.config.secret_values import shown_name
 from dblog.rest.access import without_secrets
-from dblog.rest.identity import PRINCIPAL, Principal, Way
+from dblog.rest.identity import FORWARDED, PRINCIPAL, Principal, Way
 
 _log = structlog.get_logger("dblog.audit")
 
+HANDED_ON_FOR = "x-dblog-forwarded-for"
+"""The address of the client whose request a standby hands on."""
 _NOTED = "dblog.audit"
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _ASKING = re.compile(r"/connector-plugins/.*|/connectors/[^/]+/ddl/explain|/subjects/[^/]+|/compatibility/.*")
@@ -63,8 +69,21 @@ class Audit:
                 method=scope["method"],
                 path=scope["path"],
                 status=status or None,
-                **(about | noted),
+                **(about | _told(scope) | noted),
             )
+
+
+def _told(scope: Scope) -> dict[str, str]:
+    """Return what a standby says of a request that it hands on."""
+    given = Headers(scope=scope)
+    said = {"handed_on_by": FORWARDED, "handed_on_for": HANDED_ON_FOR}
+    return {field: given[name][:_VALUE_CHARS_MAX] for field, name in said.items() if FORWARDED in given and name in given}
+
+
+def note_handed_on(scope: Scope, leader: str) -> None:
+    """Name the leader that has answered a request, for its line here: the leader's own line has the keys."""
+    if (noted := scope.get(_NOTED)) is not None:
+        noted["handed_on_to"] = leader
 
 
 def _changes(scope: Scope) -> bool:

@@ -1,7 +1,9 @@
 """Hands on to the leader what only the leader can answer, as Kafka Connect's workers do: one address in front of all workers takes every request.
 
-Who asks is found out, and what it may do, on the worker that got the request and again on the leader: the Authorization header goes along. It never goes from
-TLS to plain HTTP. A request is handed on once, which a header shows: where two workers each take the other for the leader, the second one answers 409.
+Who asks is found out, and what it may do, on the worker that got the request and again on the leader: the Authorization header goes along, and never from TLS
+to plain HTTP. Only callers that the leader takes for the same ones are handed on. A client certificate cannot go along, and neither can a place on this
+machine: these callers get this worker's own answer, which is 409 with the leader's URL. A request is handed on once, which a header shows: where two workers
+each take the other for the leader, the second one answers 409.
 
 The status of connectors is asked of the leader too, for only the leader knows what its tasks report; where it does not answer in time, this worker's own view
 is the answer.
@@ -24,13 +26,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dblog.cluster.requests import RequestError
 from dblog.config.listener_tls import ListenerTls
 from dblog.errors import DblogError
-from dblog.rest.api import REQUEST_LIMIT_S, Services, error
+from dblog.rest.api import LIVE_PATH, REQUEST_LIMIT_S, Services, error
+from dblog.rest.audit import HANDED_ON_FOR, note_handed_on
+from dblog.rest.identity import FORWARDED, PRINCIPAL, is_same_at_the_leader
 from dblog.trust import kind_of, trusting
 
 _log = structlog.get_logger("dblog.rest")
 
-FORWARDED = "x-dblog-forwarded-by"
-"""The address of the worker that has handed a request on."""
 _REACHED_S = 5.0
 _ANSWERED_S = REQUEST_LIMIT_S + 5.0
 _VIEW_S = 3.0
@@ -52,6 +54,7 @@ class Forward:
         self._app = app
         self._services = services
         self._own_url = services.worker.advertised_url
+        self._wants_certificates = ListenerTls.of(services.worker.settings.originals).requires_certificates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         leader = self._leader(scope)
@@ -77,6 +80,10 @@ class Forward:
         leader = herder.role.leader.rstrip("/")
         if not herder.ready.is_set() or herder.role.leads or not herder.role.stands_by or leader == self._own_url:
             return None
+        if not is_same_at_the_leader(scope[PRINCIPAL]):
+            return None
+        if leader.startswith("https://") and self._wants_certificates:
+            return None  # the leader, which has the same settings, wants one too, and this worker has none as a client
         if FORWARDED in Headers(scope=scope) or (scope["scheme"] == "https" and not leader.startswith("https://")):
             return None
         return leader
@@ -90,11 +97,18 @@ class Forward:
             limits = httpx.Timeout(_VIEW_S if view else _ANSWERED_S, connect=_VIEW_S if view else _REACHED_S)
             trusts = await asyncio.to_thread(self._trusted) if leader.startswith("https://") else False
             async with httpx.AsyncClient(verify=trusts, timeout=limits, trust_env=False, follow_redirects=False) as client:
+                if trusts and not view and not await _lets_in(client, leader):
+                    _log.warning("a request is not handed on: the leader ends the TLS connections of this standby", leader=leader)
+                    return None
                 found = await client.request(
                     scope["method"],
                     f"{leader}{scope['path']}{'?' if query else ''}{query}",
                     content=body,
-                    headers={**{name: given[name] for name in _SENT if name in given}, FORWARDED: self._own_url},
+                    headers={
+                        **{name: given[name] for name in _SENT if name in given},
+                        FORWARDED: self._own_url,
+                        HANDED_ON_FOR: str((scope.get("client") or ("?",))[0]),
+                    },
                 )
         except (httpx.HTTPError, httpx.InvalidURL, DblogError, ssl.SSLError, OSError) as e:
             if view:
@@ -102,9 +116,10 @@ class Forward:
             _log.warning("a request could not be handed on to the leader", leader=leader, reason=kind_of(e), method=scope["method"])
             return _unreached(leader, e)
         if found.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and "authorization" not in given:
-            return None  # who asks has shown a certificate, which cannot be handed on
+            return None  # the leader, whose settings are others, asks for a login
         if view and not found.is_success:
             return None
+        note_handed_on(scope, leader)
         answer = Response(found.content, status_code=found.status_code)
         for name in _ANSWERED:
             if name in found.headers:
@@ -120,6 +135,21 @@ class Forward:
         for pem in ListenerTls.of(self._services.worker.settings.originals).certificates():
             context.load_verify_locations(cadata=pem)
         return context
+
+
+async def _lets_in(client: httpx.AsyncClient, leader: str) -> bool:
+    """Tell whether the leader serves this worker, on the connection that the request goes by next. Raise ConnectTimeout where it is silent.
+
+    Under TLS 1.3 a leader that wants a certificate closes the connection only after this side has sent something. Were that the request, nobody could tell
+    whether it has been carried out.
+    """
+    try:
+        await client.get(f"{leader}{LIVE_PATH}", timeout=_REACHED_S)
+    except httpx.ReadTimeout as e:
+        raise httpx.ConnectTimeout(str(e)) from e
+    except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+        return False
+    return True
 
 
 def _is_leaders(scope: Scope) -> bool:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 from starlette.types import Scope
 
@@ -35,6 +36,8 @@ T = TypeVar("T")
 
 PRINCIPAL = "dblog.principal"
 CERTIFICATES = "dblog.rest.login.certificates"
+FORWARDED = "x-dblog-forwarded-by"
+"""The address of the standby that has handed a request on. It proves nothing, and whoever sends it gets less for it."""
 
 _KNOWN_S = 60.0
 """How long a login that was right is not compared again: a slow hash for every request would be an attack on oneself."""
@@ -81,6 +84,13 @@ def principal_of(request: HttpRequest) -> Principal:
     """Who asks."""
     found: Principal = request.scope[PRINCIPAL]
     return found
+
+
+def is_same_at_the_leader(principal: Principal) -> bool:
+    """Tell whether a leader that gets the request from this worker takes the caller for the same one: what proves a certificate, or a place on this
+    machine, stays behind.
+    """
+    return principal.way in (Way.PASSWORD, Way.TOKEN) or principal in (_ANYBODY, _FROM_ELSEWHERE)
 
 
 def may(request: HttpRequest, role: Role, connector: str | None) -> bool:
@@ -190,7 +200,11 @@ def _read_roles(file: str) -> Roles:
 
 
 def _is_of_this_machine(scope: Scope) -> bool:
-    """Whether the other end of the connection is on this machine: at a loopback address, or at the very address that it has reached."""
+    """Tell whether the caller is on this machine: at a loopback address, or at the very address that it has reached. A caller whose request a standby hands
+    on is not, wherever that standby is.
+    """
+    if FORWARDED in Headers(scope=scope):
+        return False
     host = (scope.get("client") or ("",))[0]
     server = (scope.get("server") or ("",))[0]
     try:

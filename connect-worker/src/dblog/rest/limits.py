@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dblog.config.options import Settings
 from dblog.rest.api import CONNECT_PATHS, error
+from dblog.rest.identity import FORWARDED, PRINCIPAL
 
 _CLIENTS_MAX = 10_000
 
@@ -88,7 +90,10 @@ class Limits:
 
 
 class Writes:
-    """429 for a client that changes, or has checked, more than its share. Schemas are not counted: a source of many tables registers thousands at its start."""
+    """429 for a client that changes, or has checked, more than its share. Schemas are not counted: a source of many tables registers thousands at its start.
+
+    A standby counts its own clients by their addresses. At the leader what it hands on comes from one address, and each user of it is counted alone.
+    """
 
     def __init__(self, app: ASGIApp, *, buckets: Buckets) -> None:
         self._app = app
@@ -96,7 +101,7 @@ class Writes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in _READING and scope["path"].startswith(CONNECT_PATHS):
-            client = client_of(str((scope.get("client") or ("?",))[0]))
+            client = _writer(scope)
             if wait_s := self._buckets.wait_s(client):
                 answer = error(HTTPStatus.TOO_MANY_REQUESTS, f"Too many changes from this address; see {WRITES}")
                 answer.headers["Retry-After"] = str(wait_s)
@@ -104,3 +109,9 @@ class Writes:
                 return
             self._buckets.take(client)
         await self._app(scope, receive, send)
+
+
+def _writer(scope: Scope) -> str:
+    """Return what counts as one client: its address, and for what a standby hands on the user as well, whose login has been checked here."""
+    client = client_of(str((scope.get("client") or ("?",))[0]))
+    return f"{client} {scope[PRINCIPAL].name}" if FORWARDED in Headers(scope=scope) else client
