@@ -225,6 +225,19 @@ class Revision:
     behind: int
 
 
+class SimTopics:
+    """The ``SharedTopicWarnings`` of a task: each table has a topic of its own."""
+
+    def captured(self, table: TableId) -> None:
+        """Nothing to warn of."""
+
+    def gone(self, table: TableId) -> None:
+        """Nothing to withdraw."""
+
+    def is_alone(self, _table: TableId) -> bool:
+        return True
+
+
 class SimRecords:
     """The ``Records`` of a task. Each marker is checked against the one before it."""
 
@@ -250,6 +263,10 @@ class SimRecords:
         """The snapshot of the rows that were encoded last."""
 
     registered_together = True
+
+    def topic_warnings(self, _warnings: Any) -> SimTopics:
+        return SimTopics()
+
     chunk_context = staticmethod(chunk_context)
 
     def encoder(self, table: Table) -> SimEncoder:

@@ -148,7 +148,7 @@ class SimHistory:
         timeline.began = self._began
         return len(self._tables)
 
-    def save(self, timeline: Timeline, tables: Any, *, databases: Any = ()) -> None:
+    def save(self, timeline: Timeline, tables: Any, *, databases: Any = (), statement: Any = None) -> None:
         HUB.pause()
         for id_ in tables:
             record = timeline.to_record(id_)
