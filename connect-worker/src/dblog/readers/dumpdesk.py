@@ -21,6 +21,7 @@ from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import RequestCheck
 from dblog.readers.dumping import Dumping
+from dblog.readers.dumpreport import bounded
 from dblog.readers.dumpstatus import Statuses
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.modes import Modes
@@ -145,7 +146,7 @@ class DumpDesk:
         return self._statuses.eta_error(INITIAL)
 
     def statuses(self) -> list[dict[str, Any]]:
-        """Of the connector's own dump, and of all requests."""
+        """Return the status of the connector's own dump and of each request, together no larger than the herder takes."""
         own = self._interleaver.dump
         out = [] if own is None else [self._statuses.of(INITIAL, own, _own_state(own), None)]
         for one in self._interleaver.requests:
@@ -153,7 +154,7 @@ class DumpDesk:
             end = None if stored is None else stored.end
             state = _state(one, end, rows_leave=bool(self._interleaver.rows_leave(one.request.id)))
             out.append(self._statuses.of(one.request.id, one.dump, state, one.reason if end is not None else None, one=one))
-        return out
+        return bounded(out)
 
 
 def _own_state(dump: Dump) -> str:

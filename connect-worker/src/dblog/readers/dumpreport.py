@@ -1,0 +1,48 @@
+"""The size of a task's report of its dumps, which travels to the herder as one message and ends the task where that is too long.
+
+Each dump names the first of its tables, and there may be a hundred dumps. So they share the room: the more dumps, the fewer tables of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+REPORT_BYTES_MAX = 3 << 20
+"""The room for all dumps; the herder takes a message of 8 MiB."""
+TABLES_MAX = 2000
+"""Tables that all dumps name together, where that leaves each at least TABLES_OF_EACH_MIN."""
+TABLES_OF_EACH_MIN = 10
+REASON_CHARS_MAX = 2000
+"""Characters of a dump's reason; the herder keeps no more."""
+
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def bounded(statuses: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the statuses with as many of their first tables as there is room for. What a dump has beside its tables is always kept."""
+    if not statuses:
+        return []
+    bare = [{**status, "tables": [], "reason": _cut(status["reason"])} for status in statuses]
+    count_max = max(TABLES_OF_EACH_MIN, TABLES_MAX // len(statuses))
+    share = (REPORT_BYTES_MAX - sum(map(_size, bare))) // len(statuses)
+    return [{**one, "tables": _fitting(status["tables"][:count_max], share)} for one, status in zip(bare, statuses, strict=True)]
+
+
+def _cut(reason: str | None) -> str | None:
+    return None if reason is None else reason[:REASON_CHARS_MAX]
+
+
+def _size(part: dict[str, Any]) -> int:
+    return len(_encoded(part)) + 1  # the comma
+
+
+def _fitting(tables: Sequence[dict[str, Any]], bytes_max: int) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    for table in tables:
+        bytes_max -= _size(table)
+        if bytes_max < 0:
+            break
+        out.append(table)
+    return out
