@@ -363,16 +363,47 @@ def test_a_transient_error_starts_the_task_again_where_its_records_are_stored(wo
 
 
 @pytest.mark.parametrize("mode", ["when_needed", "always"])
-def test_a_position_that_is_lost_while_the_task_runs_is_a_start_that_knows_it(world: World, mode: str) -> None:
-    """The server has purged what comes next, say. The start dumps again, as it would if it had found that out by itself."""
-    world.poll_errors[11] = PositionLostError("the server has purged it")
+def test_a_position_that_one_run_finds_lost_is_left_to_the_next_start_to_check(world: World, mode: str) -> None:
+    """The server may have failed to read its log for a moment. A start asks it, and dumps again where the position is lost indeed."""
+    world.poll_errors[11] = PositionLostError("the server cannot send it")
     world.start(**{"snapshot.mode": mode})
 
     world.records(world.topic, 20)
 
-    assert world.starts == [None, {"n": 10, LOST_POSITION: "the server has purged it"}]
+    assert world.starts == [None, {"n": 10}]
     world.stop()
     assert world.stored()[-1] == 20
+
+
+@pytest.mark.parametrize("mode", ["when_needed", "always"])
+def test_a_position_that_runs_find_lost_again_and_again_is_a_start_that_knows_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The starts in between have found nothing: only reading shows it, and only a dump ends it."""
+    monkeypatch.setattr(supervisor.Supervisor, "_wait", lambda _self, _delay_s: None)
+    monkeypatch.setattr(supervisor, "LOSSES_S", 0.0)
+    errors = [PositionLostError("the server cannot send it") for _ in range(supervisor.LOSSES_MIN)]
+    monkeypatch.setattr(world, "poll_errors", _Repeated(world.poll_errors, 11, errors))
+    world.start(**{"snapshot.mode": mode})
+
+    world.records(world.topic, 20)
+
+    assert world.starts == [None, *[{"n": 10}] * (supervisor.LOSSES_MIN - 1), {"n": 10, LOST_POSITION: "the server cannot send it"}]
+    world.stop()
+    assert world.stored()[-1] == 20
+
+
+class _Repeated(dict[int, Exception]):
+    """Errors of polls, of which that at one number comes several times."""
+
+    def __init__(self, others: dict[int, Exception], number: int, errors: list[Exception]) -> None:
+        super().__init__(others)
+        self._number = number
+        self._errors = errors
+
+    def pop(self, number: int, default: Exception | None = None) -> Exception | None:  # type: ignore[override]
+        """Return the next error of this poll."""
+        return self._errors.pop() if number == self._number and self._errors else super().pop(number, default)
 
 
 @pytest.mark.parametrize("mode", ["initial", "no_data", ""])

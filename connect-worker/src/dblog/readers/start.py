@@ -43,7 +43,8 @@ class StartPlan:
 
 
 LOST_POSITION = "dblog_lost"
-"""The reason why the position of an offset is lost, as a run found it out behind its start. Only in the memory of a process: the next start begins anew."""
+"""The reason why the position of an offset is lost, where several runs found it so and their starts did not. Only in the memory of a process: the next
+start begins anew."""
 
 DUMPING_MODES = frozenset({"initial", "initial_only", "always", "when_needed"})
 

@@ -100,6 +100,11 @@ AWAY_REPORTED_S = 3.0
 
 DUMP_FLUSH_INTERVAL_S = 1.0
 
+LOSSES_MIN, LOSSES_S = 3, 60.0
+"""At least this many runs in a row, over at least this many seconds, have to lose one position that each start has found there, before all is dumped again.
+MySQL says "purged" also of a log file that it cannot open for a moment.
+"""
+
 SPANS_WAIT_S = 0.5
 """At the end of the process; a stop leaves it a second (runtime/stop.py)."""
 
@@ -225,6 +230,10 @@ class Supervisor:
         self._brokers_away: str | None = None
         self._sending_since: tuple[float, OffsetMap] | None = None
         """Since when the current run sends, and the offset that it began with."""
+        self._lost_at: OffsetMap | None = None
+        """The position at which the last run found it lost, None before any did; ``_losses``: how many runs in a row, since ``_lost_since_s``."""
+        self._losses = 0
+        self._lost_since_s = 0.0
         self._has_run = False
         self._reported: tuple[str, str | None] | None = None
         self._traces: Traces | None = None
@@ -408,8 +417,21 @@ class Supervisor:
             if isinstance(e, TransientError):
                 raise _RestartError(e, stored) from e
             if isinstance(e, PositionLostError) and may_start_over(order.config.get("snapshot.mode") or ""):
-                raise _RestartError(TransientError(f"{e}; all is dumped again"), {**stored, LOST_POSITION: str(e)}) from e
+                raise self._lost(e, stored) from e
             raise
+
+    def _lost(self, error: PositionLostError, stored: OffsetMap) -> _RestartError:
+        """Return the restart after a loss that showed while the task ran. The next start asks the server by itself whether the position is lost. Where it
+        finds nothing and the loss comes again, from the same position, it is told.
+        """
+        at = {key: value for key, value in stored.items() if not key.startswith("dblog_")}
+        if at != self._lost_at:
+            self._lost_at, self._losses, self._lost_since_s = at, 0, time.monotonic()
+        self._losses += 1
+        if self._losses < LOSSES_MIN or time.monotonic() - self._lost_since_s < LOSSES_S:
+            return _RestartError(TransientError(f"{error}; the position is checked, and all is dumped again if it is lost"), stored)
+        self._lost_at = None
+        return _RestartError(TransientError(f"{error}; all is dumped again"), {**stored, LOST_POSITION: str(error)})
 
     def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
         client_id = f"connector-producer-{order.connector}-{order.task}"

@@ -534,6 +534,12 @@ def err_packet(code: int, text: str) -> bytes:
     ("code", "text", "kind", "sentence"),
     [
         (1236, "Could not find first log file name in binary log index file", PositionLostError, r"from b\.7:4 .*snapshot.mode=when_needed"),
+        (1236, "binlog truncated in the middle of event; consider out of disk space", PositionLostError, r"from b\.7:4 "),
+        (1236, "bogus data in log event", PositionLostError, r"from b\.7:4 "),
+        (1236, "Could not open log file", TransientError, r"cannot read its log from b\.7:4 now .*Could not open log file"),
+        (1236, "memory allocation failed reading log event", TransientError, r"cannot read its log from b\.7:4 now"),
+        (1236, "error reading log entry", TransientError, r"cannot read its log from b\.7:4 now"),
+        (1236, "I/O error reading log event", TransientError, r"cannot read its log from b\.7:4 now"),
         (1236, "A replica with the same server_uuid/server_id as this replica has connected", TransientError, r"database\.server\.id"),
         (1236, "log event entry exceeded max_allowed_packet; Increase max_allowed_packet", DefiniteError, "max_allowed_packet"),
         (1227, "you need (at least one of) the REPLICATION SLAVE privilege(s)", PrivilegeError, "REPLICATION SLAVE"),

@@ -400,9 +400,40 @@ LOST = frozenset({1053, 1077, 1079, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 13
 """Shutdown, aborted or killed connections, network errors, inactivity."""
 
 BUSY = frozenset(
-    {1021, 1028, 1037, 1038, 1040, 1041, 1047, 1114, 1135, 1180, 1203, 1205, 1206, 1213, 1226, 1461, 1614, 1969, 3024, 3100, 3101, 3572}
+    {
+        2,
+        5,
+        13,
+        20,
+        23,
+        29,
+        1021,
+        1028,
+        1037,
+        1038,
+        1040,
+        1041,
+        1047,
+        1114,
+        1135,
+        1180,
+        1203,
+        1205,
+        1206,
+        1213,
+        1226,
+        1461,
+        1614,
+        1969,
+        3024,
+        3100,
+        3101,
+        3572,
+    }
 )
-"""Too many connections or statements, lock wait, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready."""
+"""Too many connections or statements, lock wait, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready. Those below 100
+are of the server's file system (mysys_err.h): a file that it cannot read or find now, no memory or handle for it.
+"""
 
 TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1267, 1412, 1615})
 """Unknown database, column or table, index gone, a key's bound that does not compare with its column (another character set by now), table definition

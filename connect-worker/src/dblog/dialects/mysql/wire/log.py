@@ -41,6 +41,9 @@ SAME_SERVER_ID = (
 
 _WRONG_POSITION = 1236
 
+PASSING_TEXTS = ("memory", "could not open", "cannot open", "error reading", "i/o error", "io error")
+"""Texts of error 1236 for a log that is there and cannot be read now: the server lacks memory, or its disk or folder of logs does not answer."""
+
 
 class LogConnection:
     """The server's log as it comes. One thread receives; ``close`` may be called from another."""
@@ -197,6 +200,11 @@ def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position:
         return meaning(error.code, error.text, settings, f"reading the log from {position}")
     if "max_allowed_packet" in text:
         return meaning(error.code, error.text, settings, f"reading the log from {position}")
+    if any(passing in text for passing in PASSING_TEXTS):
+        return TransientError(
+            f"the server at {settings.address} cannot read its log from {position} now ({server_message(error.code, error.text)}); its error log has the "
+            "cause. Where the file is gone for good, reset the connector's offsets to dump again"
+        )
     return PositionLostError(
         f"the server at {settings.address} cannot send its log from {position} ({server_message(error.code, error.text)}); "
         "the log is purged, belongs to another history, or has no event that begins there: set snapshot.mode=when_needed, or reset the connector's "
