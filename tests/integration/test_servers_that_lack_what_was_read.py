@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dblog.core import successor
 from dblog.errors import PositionLostError, ServerChangedError, TransientError
 from stack import MariaDb, MySql
 from stack.database import Database
@@ -152,13 +153,22 @@ def test_a_replica_that_has_not_got_yet_what_was_read_is_waited_for(made: type[D
 
 
 @MADE
-def test_a_stopped_replica_is_waited_for_no_longer_than_a_while(made: type[Database], failover: Failover) -> None:
+def test_a_stopped_replica_is_waited_for_a_while_however_old_the_newest_transaction_is(
+    made: type[Database], failover: Failover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database rests over night. The while counts from the moment at which the lack is seen."""
     follower = failover.lags()
     failover.turn(follower)
     assert follower.offset is not None
-    follower.offset = {**follower.offset, "ts_sec": int(time.time()) - 3600}
+    follower.offset = {**follower.offset, "ts_sec": int(time.time()) - 36_000}
+    lacks = rf"lacks.* {lacking(follower, failover.primary)}.*replication is stopped"
+    for _ in range(2):
+        with pytest.raises(TransientError, match=lacks):
+            follower.start()
+        follower.task = follower.new_task()
 
-    with pytest.raises(PositionLostError, match=rf"lacks.* {lacking(follower, failover.primary)}.*replication is stopped"):
+    monkeypatch.setattr(successor, "WAIT_MAX_S", 0.0)
+    with pytest.raises(PositionLostError, match=f"{lacks}.*have not come for"):
         follower.start()
 
 

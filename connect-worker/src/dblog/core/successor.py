@@ -14,8 +14,9 @@ the server has, as sets of GTIDs or as positions in one history, and this rule g
     the same  there                     lacks some        replays this history     waits
     the same  there                     lacks some        may, or does             waits, for a while
 
-The while is ``WAIT_MAX_S`` from the newest transaction that was read, longer by what the server reports of its own lag: a replica that is no further behind,
-and lacks them all the same, follows a server that never had them.
+The while is ``WAIT_MAX_S`` from the moment at which the lack was first seen: transactions of a database that rests are old at once. It is longer as long as
+the server reports a lag that reaches back to what was read, or that is longer than it has been waited for: a replica that is no further behind, and lacks
+them all the same, follows a server that never had them. A lag that is not reported tells nothing, and makes the while no shorter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import enum
 from dataclasses import dataclass
 
 WAIT_MAX_S = 600.0
-"""How old the newest transaction that was read may be, beyond the lag that the server reports, before the server's replication is taken to never bring it."""
+"""How long a server that lacks what was read is waited for, beyond the lag that it reports, before its replication is taken to never bring it."""
 
 
 class Receives(enum.Enum):
@@ -53,6 +54,8 @@ class Answering:
     receives: Receives = Receives.NOTHING
     lag_s: float | None = None
     """How far it is behind the server that it follows, by its own account; None where it reports nothing."""
+    waited_s: float = 0.0
+    """How long ago the lack was first seen."""
     read_age_s: float | None = None
     """Age of the newest transaction that was read; None where its time is not known."""
 
@@ -99,6 +102,26 @@ def verdict_on(server: Answering) -> Verdict:
         return Verdict(Answer.LOST, Why.LACKS_ITS_OWN)
     if server.receives is Receives.NOTHING:
         return Verdict(Answer.LOST, Why.NEVER_COMES)
-    if server.read_age_s is None or server.read_age_s <= WAIT_MAX_S + (server.lag_s or 0.0):
+    wait_max_s = WAIT_MAX_S + (server.lag_s or 0.0)
+    lags_that_far = server.lag_s is not None and server.read_age_s is not None and server.read_age_s <= wait_max_s
+    if server.waited_s <= wait_max_s or lags_that_far:
         return Verdict(Answer.WAITS, Why.MAY_COME)
     return Verdict(Answer.LOST, Why.WAITED_IN_VAIN)
+
+
+class Waits:
+    """Since when what is lacking is lacking. One for each process that starts a task: a wait lasts over many starts, and begins anew with the process."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[str, float]] = {}
+
+    def waited_s(self, server: str, lacks: str, *, now_s: float) -> float:
+        """Return for how long the server at this address has lacked just this. Anything else is progress, and is waited for from now on."""
+        known = self._since.get(server)
+        if known is None or known[0] != lacks:
+            known = self._since[server] = lacks, now_s
+        return now_s - known[1]
+
+    def over(self, server: str) -> None:
+        """Forget a server that lacks nothing, or that is not waited for any more."""
+        self._since.pop(server, None)

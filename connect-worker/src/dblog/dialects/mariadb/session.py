@@ -36,6 +36,8 @@ class MariaDbSession(Session):
     """REPLICATION CLIENT's name since 10.5.2."""
     replica_privilege = "SLAVE MONITOR"
     history_privilege = None
+    names_its_own = False
+    """Nodes of a Galera cluster share a server_id, and a server that is made anew often gets that of the one before it."""
 
     @property
     def status_statement(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dblog.core.successor import Answering, Why, verdict_on
+from dblog.core.successor import Answering, Receives, Waits, Why, verdict_on
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN, KnownLog, LogEnd, why_other_log
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
 from dblog.dialects.mysql.catalog import information_schema, sql
@@ -45,6 +45,9 @@ _VARIABLES = (
 )  # fmt: skip
 
 _PICOSECONDS_OF_MS = 1_000_000_000
+
+_WAITS = Waits()
+"""Of this process: sessions come and go while a server is waited for."""
 
 HONEST_TRIES_MAX, HONEST_INTERVAL_S = 50, 0.01
 
@@ -128,6 +131,8 @@ class Session:
     replica_privilege = "REPLICATION CLIENT"
     history_privilege: str | None = "PROCESS"
     """The same of a replica's lag, and of the history list."""
+    names_its_own = True
+    """Whether a transaction that has this server's name in its GTID was made by this server and by no other."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -329,11 +334,15 @@ class Session:
         unread = self._purged_unread(gtids)
         lacking = Lacking("", own=False) if unread else self.lacking(gtids, wanted)
         server = Answering(dropped=bool(unread), lacks=bool(lacking.text), lacks_its_own=lacking.own)
-        if server.lacks and not server.lacks_its_own:
+        if server.lacks and not (server.lacks_its_own and self.names_its_own):
             receives, lag_s = received_by(self._wire, self.replica_statement)
             age_s = self.now_s() - read_ts_s if read_ts_s else None
-            server = replace(server, receives=receives, lag_s=lag_s, read_age_s=age_s)
+            waited_s = _WAITS.waited_s(self.settings.address, lacking.text, now_s=time.monotonic())
+            own = server.lacks_its_own and receives is Receives.NOTHING
+            server = replace(server, lacks_its_own=own, receives=receives, lag_s=lag_s, waited_s=waited_s, read_age_s=age_s)
         verdict = verdict_on(server)
+        if verdict.why is not Why.MAY_COME:
+            _WAITS.over(self.settings.address)
         at = f"the server at {self.settings.address}"
         match verdict.why:
             case Why.DROPPED:
@@ -354,8 +363,8 @@ class Session:
             case Why.WAITED_IN_VAIN:
                 lag = "" if server.lag_s is None else f", though it reports to be {server.lag_s:.0f} s behind"
                 message = (
-                    f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}, and what was read last is "
-                    f"{server.read_age_s:.0f} s old{lag}: they are not waited for any longer"
+                    f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}, and they have not come for "
+                    f"{server.waited_s:.0f} s{lag}: they are not waited for any longer"
                 )
                 raise PositionLostError(f"{message}; {LACKING_REMEDY}")
 
