@@ -47,6 +47,9 @@ EPOCH_START_S = 1_704_067_200
 
 TABLES_NAMED_MAX = 20
 
+LEFT_OUT = "position lost, and tables without a dump"
+"""The key of a standing warning of a run that began anew."""
+
 ITS_TABLES = "tables"
 """The id of the list of tables that the connector has, where it takes no new ones. A run's id is another."""
 
@@ -177,6 +180,8 @@ class _Start:
         self._warnings = warnings
         self._checked: list[str] = []
         self._recovery: dict[str, float] = {}
+        self._lost = False
+        """Whether what was stored is lost, and the connector begins anew."""
 
     def beginning(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Beginning:
         """Everything that has to be ready before the first thread runs."""
@@ -201,6 +206,8 @@ class _Start:
                 found = self._begin(plan, epoch_above=epoch_above)
         else:
             found = self._begin(plan, epoch_above=epoch_above)
+        if self._lost:
+            self._warn_of_left_out(found.timeline)
         dump = self._listed(self._dump(plan, found, follows_another=offset is not None), offset)
         known, all_requests = self._requests(offset, requests, found.timeline)
         windows = None if offset is None else offset.get(WINDOWS)
@@ -234,11 +241,25 @@ class _Start:
 
     def _warn_of_loss(self, what: str, mode: str, error: PositionLostError) -> None:
         log.warning("what was stored is lost, dumping again", lost=what, mode=mode, reason=str(error))
+        self._lost = True
         text = (
-            f"{what}, so all tables are dumped again (snapshot.mode={mode}). The sink removes rows that were deleted in between once a table's dump has "
+            f"{what}, so the tables are dumped again (snapshot.mode={mode}). The sink removes rows that were deleted in between once a table's dump has "
             f"arrived whole, if it reads the topic of chunk markers; other consumers keep them: {error}"
         )
         self._warnings.raise_warning(LOST, text)
+
+    def _warn_of_left_out(self, timeline: Timeline) -> None:
+        """Name the tables that the dump after a loss does not bring. It stands for the whole run: the dump's end does not cure it. # I5"""
+        left_out = sorted(str(table.id) for table in timeline.captured_tables() if not self._options.dump.dumps(table.id))
+        if not left_out:
+            return
+        more = f" and {len(left_out) - TABLES_NAMED_MAX} more" if len(left_out) > TABLES_NAMED_MAX else ""
+        text = (
+            f"what was changed in {', '.join(left_out[:TABLES_NAMED_MAX])}{more} before the connector began anew is lost: "
+            "snapshot.include.collection.list leaves these tables out of the dump after a lost position. Request a dump of them with mode=repair"
+        )
+        log.warning("tables that no dump brings after a loss", count=len(left_out), tables=left_out[:TABLES_NAMED_MAX])
+        self._warnings.raise_warning(LEFT_OUT, text)
 
     def _listed(self, dump: Dump | None, offset: OffsetMap | None) -> Dump | None:
         """The dump with its tables in a list that is stored, where they are many: the list comes before any offset that refers to it."""
