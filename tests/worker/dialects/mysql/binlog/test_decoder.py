@@ -919,6 +919,12 @@ TAKEN_BACK: list[tuple[list[str | int], str, list[int]]] = [
     ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `a`", 3, "ROLLBACK TO `a`", 4], "XID", [1, 2, 4]),
     ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `b`", 3, "RELEASE SAVEPOINT `b`", "ROLLBACK TO `a`", 4], "XID", [1, 4]),
     (["SAVEPOINT `a`", 1, "ROLLBACK TO `a`", 2, "SAVEPOINT `c`", 3, "ROLLBACK TO `c`"], "XID", [2]),
+    ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `b`", 3, 'ROLLBACK TO "a"', 4], "XID", [1, 4]),  # sql_mode=ANSI_QUOTES, set in between
+    ([1, 'SAVEPOINT "a""x"', 2, "SAVEPOINT `b`", 3, 'ROLLBACK TO `a"x`', 4], "XID", [1, 4]),
+    ([1, "SAVEPOINT `\u00c9t\u00e9`", 2, "SAVEPOINT `b`", 3, "ROLLBACK TO ete", 4], "XID", [1, 4]),
+    ([1, "SAVEPOINT `ma\u00df`", 2, "SAVEPOINT `b`", 3, "ROLLBACK TO `MAS`", 4], "XID", [1, 4]),
+    ([1, "SAVEPOINT `\u00c6`", 2, "ROLLBACK TO `\u1d2d`", 3], "XID", [1, 3]),  # the one that is open
+    ([1, "SAVEPOINT `a`", 2, "SAVEPOINT `b`", 3, 'RELEASE SAVEPOINT "B"', "ROLLBACK TO A", 4], "XID", [1, 4]),
 ]
 
 
@@ -1007,6 +1013,10 @@ def test_a_savepoint_that_was_never_set_is_damage_and_no_row_is_given_out(make) 
 
     with pytest.raises(DamagedLogError, match="holds a ROLLBACK TO a savepoint that its transaction has not set"):
         drain(make("mariadb"), stream.bytes())
+
+    stream = mapped(Stream(flavor="mariadb").hello().begin()).query("SAVEPOINT `b`").rows(WRITE_V1, 5, 2, row(1)).query("SAVEPOINT `c`")
+    with pytest.raises(DamagedLogError, match="holds a ROLLBACK TO a savepoint that its transaction has not set"):
+        drain(make("mariadb"), stream.query("ROLLBACK TO `a`").xid().bytes())
 
 
 def test_an_end_whose_type_is_damaged_takes_no_rows_back(make) -> None:

@@ -18,12 +18,15 @@ Rule sources: MariaDB sql/log.cc (``binlog_rollback``, ``binlog_savepoint_rollba
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 UNDONE_MAX = 100_000
 """Savepoints that a transaction may have open, and parts that it may take back. # I6"""
 _END = 1 << 62
 """A position behind every other."""
+_SHARP_S = "\u00df\u1e9e"
+"""general_ci has one weight for each letter, and gives this one that of S."""
 
 
 class Undone:
@@ -77,8 +80,10 @@ class Undone:
 
     def _back_to(self, name: str, end: int) -> None:
         if name not in self._savepoints:
-            message = "a ROLLBACK TO a savepoint that its transaction has not set"
-            raise ValueError(message)
+            if len(self._savepoints) != 1:
+                message = "a ROLLBACK TO a savepoint that its transaction has not set"
+                raise ValueError(message)
+            (name,) = self._savepoints  # the server takes both for one name by a rule that ``_name`` does not know: no other is open
         begin = self._savepoints[name]
         while next(reversed(self._savepoints)) != name:
             self._savepoints.popitem()
@@ -95,8 +100,18 @@ class Undone:
 
 
 def _name(text: bytes) -> str:
-    """A savepoint's name as the server compares it: without regard to case."""
+    """Return a savepoint's name as the server compares it: by utf8 general_ci, which sees neither case nor accents. It stands in the quotes that the
+    session's sql_mode had just then, or in none.
+    """
     text = text.strip()
-    if text[:1] == b"`" and text[-1:] == b"`":
-        text = text[1:-1].replace(b"``", b"`")
-    return text.decode("utf-8", "replace").casefold()
+    quote = text[:1]
+    if quote in {b"`", b'"'} and len(text) > 1 and text[-1:] == quote:
+        text = text[1:-1].replace(quote * 2, quote)
+    return "".join(_without_accent(letter) for letter in text.decode("utf-8", "replace"))
+
+
+def _without_accent(letter: str) -> str:
+    if letter in _SHARP_S:
+        return "S"
+    upper = unicodedata.normalize("NFD", letter)[0].upper()
+    return upper if len(upper) == 1 else letter
