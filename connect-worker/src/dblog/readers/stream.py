@@ -389,7 +389,8 @@ class LogStream:
         point = self._at.resume_point
         self._damaged = self._damaged + 1 if point == self._damaged_at else 1
         self._damaged_at = point
-        if self._damaged > DAMAGED_TRIES_MAX and self._options.skips_unreadable and error.event_at is not None:
+        skips = self._options.skips_unreadable and error.event_at is not None and error.event_at not in self._unreadable
+        if self._damaged > DAMAGED_TRIES_MAX and skips:
             self._unreadable |= {error.event_at}
             self._damaged = 0
             self.skipped_total += 1

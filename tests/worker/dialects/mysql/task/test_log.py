@@ -12,10 +12,11 @@ import pytest
 from dblog.dialects.mysql.binlog._fast import LogDecoder
 from dblog.dialects.mysql.binlog.items import LogEvent, LogOffset, LogRows
 from dblog.dialects.mysql.binlog.offset import LogProgress
+from dblog.dialects.mysql.task.connections import BytesAhead
 from dblog.dialects.mysql.task.log import BinlogReader
 from dblog.dialects.mysql.task.prepared import Prepared
 from dblog.errors import DefiniteError
-from dblog.readers.items import Moved
+from dblog.readers.items import LogCounts, Moved
 from support.mysql_log import Stream
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -40,6 +41,8 @@ def reader_of(at: LogProgress, *items: Any) -> BinlogReader:
         signal_tables=frozenset(),
         endings=unused,
         take_back=unused,
+        unreadable=frozenset(),
+        ahead=BytesAhead(),
         warnings=unused,
         ended=lambda *_: AssertionError(),
     )
@@ -124,3 +127,28 @@ def test_the_beginning_of_encryption_is_passed_over() -> None:
     found = list(reader_of(LogProgress(file="binlog.000002", pos=4, gtids=None), begun).flush())
 
     assert found == [Moved(position=begun.position)]
+
+
+def test_bytes_that_were_read_ahead_count_as_the_log_s() -> None:
+    unused: Any = sentinel.unused
+    ahead = BytesAhead()
+    ahead.total = 1000  # of an earlier connection
+    reader = BinlogReader(
+        unused,
+        SimpleNamespace(counts=LogCounts(bytes=7, commits=1)),
+        progress_at(gtids=None),
+        schemas=unused,
+        prepared=Prepared(),
+        reread=None,
+        includes=lambda _: True,
+        signal_tables=frozenset(),
+        endings=unused,
+        take_back=unused,
+        unreadable=frozenset(),
+        ahead=ahead,
+        warnings=unused,
+        ended=lambda *_: AssertionError(),
+    )
+    assert reader.counts == LogCounts(bytes=7, commits=1)
+    ahead.total += 50
+    assert reader.counts == LogCounts(bytes=57, commits=1)

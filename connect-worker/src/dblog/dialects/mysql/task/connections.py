@@ -17,6 +17,7 @@ from dblog.dialects.mysql.binlog.identity import KnownLog
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.task.dialect import BinlogDialect, gtid_filter, writes_watermarks
+from dblog.dialects.mysql.task.lookahead import LogBytes
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.log import LogConnection
 from dblog.dialects.mysql.wire.session import ConnectSettings, Session, settings_of
@@ -50,6 +51,40 @@ def chunk_settings_of(settings: Settings) -> ConnectSettings:
     )
 
 
+class BytesAhead:
+    """The bytes that second log connections have read so far, to look ahead. ``total`` is written by the log thread alone."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
+class _LogAhead:
+    """A second log connection whose bytes are counted. Implements ``lookahead.LogBytes``."""
+
+    def __init__(self, connection: LogConnection, count: BytesAhead) -> None:
+        self._connection = connection
+        self._count = count
+
+    def recv(self, timeout_s: float) -> bytes:
+        """Return whatever has arrived."""
+        data = self._connection.recv(timeout_s)
+        self._count.total += len(data)
+        return data
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the server's heartbeats are overdue."""
+        return self._connection.is_silent
+
+    def wake(self) -> None:
+        """End a wait inside ``recv``."""
+        self._connection.wake()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
 class Connections:
     """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
 
@@ -72,6 +107,7 @@ class Connections:
         self._watermark_table = watermark_table
         self._signal_tables = signal_tables
         self._log_lock: str | None = None
+        self.ahead = BytesAhead()
         self.absent_gtids: Any = None
         """Of the stored offset, those that this server did not have at the start."""
 
@@ -157,7 +193,8 @@ class Connections:
         self._log_lock = lock
         return connection
 
-    def open_second_log(self, file: str, pos: int) -> LogConnection:
+    def open_second_log(self, file: str, pos: int) -> LogBytes:
         """Beside the task's own log connection, so with another server id: the server ends the older of two with one id."""
         known = KnownLog(server=self._identity, file=file, pos=pos)
-        return self.session.open_log(server_id=second_server_id(self.settings), file=file, pos=pos, gtids=None, known=known)
+        connection = self.session.open_log(server_id=second_server_id(self.settings), file=file, pos=pos, gtids=None, known=known)
+        return _LogAhead(connection, self.ahead)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from dblog.dialects.mysql.binlog import events
@@ -38,22 +39,23 @@ class Endings:
         self._stopped = stopped
         self._last: tuple[tuple[str, int], Sequence[tuple[int, int]]] | None = None
 
-    def undone(self, begin: LogOffset) -> Sequence[tuple[int, int]]:
-        """Return the parts of the transaction that begins at ``begin.pos`` whose rows are taken back.
+    def undone(self, begin: LogOffset, unreadable: AbstractSet[tuple[str, int]]) -> Sequence[tuple[int, int]]:
+        """Return the parts of the transaction that begins at ``begin.pos`` whose rows are taken back. ``unreadable``: positions of damaged events that are
+        left out.
 
         The last answer is kept: the server may end the task's log connection while it waits for this one, and the next
         connection asks again.
         """
         at = begin.file, begin.pos
         if self._last is None or self._last[0] != at:
-            self._last = at, self._read(*at)
+            self._last = at, self._read(*at, unreadable)
         return self._last[1]
 
-    def _read(self, file: str, pos: int) -> Sequence[tuple[int, int]]:
+    def _read(self, file: str, pos: int, unreadable: AbstractSet[tuple[str, int]]) -> Sequence[tuple[int, int]]:
         connection = self._open_log(file, pos)
         try:
             decoder = self._new_decoder()
-            decoder.start(file, pos, now_us=lambda: 0)
+            decoder.start(file, pos, now_us=lambda: 0, unreadable=frozenset(unreadable))
             undone = Undone(pos)
             heard_s = time.monotonic()
             while True:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -28,7 +29,7 @@ from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.binlog.signal_rows import signal_rows
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
 from dblog.dialects.mysql.catalog.information_schema import read_table
-from dblog.dialects.mysql.task.connections import Connections
+from dblog.dialects.mysql.task.connections import BytesAhead, Connections
 from dblog.dialects.mysql.task.dialect import rereads
 from dblog.dialects.mysql.task.endings import Endings
 from dblog.dialects.mysql.task.lookahead import LogBytes
@@ -72,6 +73,8 @@ class BinlogLog:
         assert isinstance(at, LogProgress), "made by this dialect"
         if self._prepared is None:
             self._prepared = Prepared(at.prepared, complete=at.epoch > 0)
+        left_out = frozenset(unreadable)
+        self._schemas.leave_out(left_out)
         connection = self._connections.open_log(at)
         decoder = self._connections.decoder(
             lambda table_map, position: self._encoder(table_map, position, epoch=at.epoch),
@@ -84,7 +87,7 @@ class BinlogLog:
             skip_rows=at.row,
             epoch=at.epoch,
             now_us=self._context.clock.now_us,
-            unreadable=frozenset(unreadable),
+            unreadable=left_out,
             transaction=at.transaction,
         )
         gtids = None if at.gtids is None else at.gtids.text()
@@ -107,6 +110,8 @@ class BinlogLog:
                 stopped=self._context.stopped.is_set,
                 now_us=self._context.clock.now_us,
             ),
+            unreadable=left_out,
+            ahead=self._connections.ahead,
             warnings=self._connections.warnings,
             ended=self._ended,
         )
@@ -169,6 +174,8 @@ class BinlogReader:
         signal_tables: frozenset[TableId],
         endings: Endings,
         take_back: TakeBack,
+        unreadable: AbstractSet[tuple[str, int]],
+        ahead: BytesAhead,
         warnings: StandingWarnings,
         ended: Callable[[int, bytes, str], Exception],
     ) -> None:
@@ -182,6 +189,9 @@ class BinlogReader:
         self._includes = includes
         self._endings = endings
         self._take_back = take_back
+        self._unreadable = unreadable
+        self._ahead = ahead
+        self._ahead_before = ahead.total
         self._warnings = warnings
         self._ended = ended
         self._received = b""
@@ -195,9 +205,9 @@ class BinlogReader:
 
     @property
     def counts(self) -> LogCounts:
-        """What it has met since it was opened."""
+        """What it has met since it was opened. Bytes that a second connection has read ahead meanwhile count: hours may pass with nothing else."""
         counts: LogCounts = self._decoder.counts
-        return counts
+        return replace(counts, bytes=counts.bytes + self._ahead.total - self._ahead_before)
 
     def receive(self, timeout_s: float) -> int:
         """How many bytes have arrived."""
@@ -310,7 +320,7 @@ class BinlogReader:
                 yield from self._xa_ended(self._prepared.prepare(event.body), where)
                 yield self._held()
             case code if code == LOOK_AHEAD:
-                self._decoder.told(self._endings.undone(event.position))
+                self._decoder.told(self._endings.undone(event.position, self._unreadable))
             case code if code < 0:
                 raise self._ended(code, event.body, where)
             case code if code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:

@@ -60,6 +60,8 @@ class LookAhead:
         self._end_of_log = end_of_log
         self._stopped = stopped
         self._epoch = epoch
+        self.unreadable: frozenset[tuple[str, int]] = frozenset()
+        """Positions of damaged events that are left out."""
 
     def touches(self, table: TableId, begin: LogOffset, position: Position, end: Position) -> bool:
         """Whether a statement behind ``position`` (whose transaction begins at ``begin``) and up to ``end`` may have changed the table's columns."""
@@ -68,7 +70,7 @@ class LookAhead:
         connection = self._open_log(begin.file, begin.pos)
         try:
             decoder = self._new_decoder()
-            decoder.start(begin.file, begin.pos, epoch=self._epoch, now_us=lambda: 0)
+            decoder.start(begin.file, begin.pos, epoch=self._epoch, now_us=lambda: 0, unreadable=self.unreadable)
             heard_s = time.monotonic()
             while True:
                 data = connection.recv(0.2)

@@ -53,6 +53,10 @@ class BinlogSchemas:
             epoch=epoch,
         )
 
+    def leave_out(self, unreadable: frozenset[tuple[str, int]]) -> None:
+        """Leave these damaged events out where the log is looked through."""
+        self._ahead.unreadable = unreadable
+
     def text_of(self, query: Query) -> str:
         """A statement's text."""
         return self._dialect.statement_text(query, self._charsets)
