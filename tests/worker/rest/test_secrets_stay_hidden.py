@@ -224,7 +224,7 @@ def test_no_secret_comes_out_of_a_task_that_quotes_it_or_prints_it(kafka, canari
     worker = made_worker()
     shown = {}
     for behaviour in ("fail", "shout"):
-        config = connector_config(dummy_behaviour=behaviour, **secret)
+        config = connector_config(dummy_behaviour=behaviour, topic_prefix=behaviour, **secret)
         assert worker.client.put(f"/connectors/{behaviour}/config", json=config).status_code == 201
         worker.wait_for(behaviour, "RUNNING", "FAILED")
         shown[behaviour] = worker.client.get(f"/connectors/{behaviour}/status").text

@@ -42,14 +42,15 @@ def test_a_killed_worker_goes_on_with_the_same_connectors(own_worker, own_folder
     echo = own_folder / "echo"
     config = connector_config(dummy_echo=str(echo))
     for name in ("running", "paused", "stopped", "failed"):
-        own_worker.client.put(f"/connectors/{name}/config", json=config | ({"dummy.behaviour": "fail"} if name == "failed" else {}))
+        more = {"dummy.behaviour": "fail"} if name == "failed" else {}
+        own_worker.client.put(f"/connectors/{name}/config", json=config | {"topic.prefix": name} | more).raise_for_status()
     own_worker.client.put("/connectors/paused/pause")
     own_worker.client.put("/connectors/stopped/stop")
     own_worker.wait_for("running", "RUNNING", "RUNNING")
     own_worker.wait_for("paused", "PAUSED", "PAUSED")
     own_worker.wait_for("stopped", "STOPPED")
     own_worker.wait_for("failed", "RUNNING", "FAILED")
-    entry = {"partition": {"server": "shop"}, "offset": {"file": "bin.000001", "pos": 1}}
+    entry = {"partition": {"server": "stopped"}, "offset": {"file": "bin.000001", "pos": 1}}
     own_worker.client.patch("/connectors/stopped/offsets", json={"offsets": [entry]})
     pids = [start["pid"] for start in starts(echo)]
 
@@ -61,7 +62,7 @@ def test_a_killed_worker_goes_on_with_the_same_connectors(own_worker, own_folder
     own_worker.wait_for("paused", "PAUSED", "PAUSED")
     own_worker.wait_for("stopped", "STOPPED")
     own_worker.wait_for("failed", "RUNNING", "FAILED")
-    assert own_worker.client.get("/connectors/running/config").json() == {**config, "name": "running"}
+    assert own_worker.client.get("/connectors/running/config").json() == {**config, "topic.prefix": "running", "name": "running"}
     assert own_worker.client.get("/connectors/stopped/offsets").json() == {"offsets": [entry]}
     expected = [("failed", "STARTED"), ("paused", "PAUSED"), ("running", "STARTED")]
 
