@@ -16,7 +16,7 @@ from dblog.readers.offset import UNREPORTED, WINDOWS
 
 _NUMBERS = (
     *LSN_FIELDS, "txId", "ts_usec", "xmin", "lsn_events_processed",
-    "dblog_commit", "dblog_event", "dblog_change_lsn", "dblog_change", "dblog_epoch", WINDOWS,
+    "dblog_commit", "dblog_event", "dblog_change_lsn", "dblog_change", "dblog_epoch", "dblog_standby_started", WINDOWS,
 )  # fmt: skip
 _TEXTS = ("messageType", "dblog_server", "dblog_dump", "dblog_dumps", TRANSACTION_ID)
 _OTHERS = ("snapshot", "snapshot_completed", "last_snapshot_record", UNREPORTED)
