@@ -25,6 +25,17 @@ DUMPED_AGAIN = "the table is dumped again"
 
 CASES = {
     "a partition for a while": (HIGH, BY_ROOT, UNDER_ROOT, "high"),
+    "a partition for a while that has lost a column": (
+        (
+            *ROOT,
+            "CREATE TABLE high (id INT PRIMARY KEY, old INT, v TEXT)",
+            "ALTER TABLE high DROP old",
+            "INSERT INTO high VALUES (11, 'a')",
+        ),
+        BY_ROOT,
+        UNDER_ROOT,
+        "high",
+    ),
     "taken out and put back": (
         (*T, "CREATE PUBLICATION dbz_publication FOR TABLE t, marks"),
         BY_HAND,

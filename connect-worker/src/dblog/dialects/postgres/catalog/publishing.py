@@ -33,9 +33,9 @@ _OF_SCHEMAS_SQL = (
 
 COLUMNS_WRITTEN_SQL = (
     "SELECT a.attrelid::bigint, pg_catalog.array_agg(DISTINCT a.xmin::text) FROM pg_catalog.pg_attribute a "
-    "WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 GROUP BY a.attrelid"
+    "WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped GROUP BY a.attrelid"
 )
-"""(Number, transactions) of tables: ``Table.columns_written_by``."""
+"""(Number, transactions) of tables: ``Table.columns_written_by``. Nothing writes a dropped column anew."""
 
 
 def entries_sql(publication: str, *, version: int, numbers: Sequence[int] | None = None) -> str:
