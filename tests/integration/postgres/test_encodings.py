@@ -12,7 +12,7 @@ from dblog.errors import DefiniteError
 from stack import Postgres
 from support.postgres import connected, new_database
 from support.postgres_begun import Begun
-from support.postgres_follower import drop_slots
+from support.postgres_follower import PostgresFollower, drop_slots
 
 
 @pytest.fixture(params=["SQL_ASCII"])
@@ -92,6 +92,30 @@ def test_a_captured_table_with_a_name_that_is_no_utf8_is_refused_by_name_with_th
 
     with pytest.raises(DefiniteError, match=r"caf\\xe9.*RENAME.*table.exclude.list"):
         PostgresKind().check(parse_connector(follower.options, config), limit_s=60.0, abort=Abort())
+
+
+def test_a_table_with_keys_that_are_no_utf8_is_dumped_over_kills_in_its_middle(postgres: Postgres, database: str, begun: Begun) -> None:
+    raw(
+        postgres,
+        database,
+        b"CREATE TABLE t (id TEXT, n INT, PRIMARY KEY (id, n))",
+        b"INSERT INTO t SELECT n || '\xe9', n FROM generate_series(1, 3000) n",
+    )
+    follower = PostgresFollower(
+        postgres, database, **{"incremental.snapshot.chunk.size": "50", "max.batch.size": "50", "max.queue.size": "100"}
+    )
+    begun.followers.append(follower)
+
+    follower.start()
+    for rows in (100, 1000):
+        while len(follower.keys("t")) < rows or '"after":[{"bytes":' not in str((follower.offset or {})["dblog_dump"]):
+            follower.poll(records_max=50)
+        follower.restart()
+    assert len(follower.keys("t")) < 3000
+    follower.until_dumped()
+
+    assert len(follower.keys("t")) == 3000
+    assert follower.ops("t").count("r") < 4000
 
 
 @pytest.mark.parametrize(("database", "text"), [("LATIN1", "größe"), ("WIN1252", "größe"), ("EUC_JP", "日本")], indirect=["database"])

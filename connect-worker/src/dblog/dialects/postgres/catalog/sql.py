@@ -115,7 +115,7 @@ def max_key(table: Table, *, where: str | None = None) -> Statement:
 
 def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
     """The key that a row shows, as a bound: the server's texts show all of it."""
-    return tuple(value if isinstance(value, int | str) else str(value) for value in shown) if len(shown) == len(table.key) else None
+    return tuple(value if isinstance(value, int | str | bytes) else str(value) for value in shown) if len(shown) == len(table.key) else None
 
 
 def last_key(
@@ -205,7 +205,11 @@ def _compared(table: Table, operator: str, bound: Sequence[Any]) -> str:
 
 
 def literal(column: Column, value: Any) -> str:
-    """A value of a column. The cast is to the type without its modifier: to varchar(3) it would cut a longer text instead of finding nothing."""
+    """A value of a column. The cast is to the type without its modifier: to varchar(3) it would cut a longer text instead of finding nothing. Bytes are those
+    of a text that is no UTF-8.
+    """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     return f"{quote_text(text)}::{type_name(column)}"
 

@@ -270,5 +270,13 @@ class DumpConnection:
 def _key_of(line: bytes, key: Sequence[int], whole: Sequence[bool]) -> tuple[Any, ...]:
     """A key's values, as bounds have them."""
     fields = fields_of_line(line)
-    texts = ["" if (raw := fields[at]) is None else raw.decode("utf-8", "surrogateescape") for at in key]
-    return tuple(int(text) if number else text for text, number in zip(texts, whole, strict=True))
+    return tuple(_bound(fields[at] or b"", whole=number) for at, number in zip(key, whole, strict=True))
+
+
+def _bound(raw: bytes, *, whole: bool) -> int | str | bytes:
+    """A value; a text that is no UTF-8, as a database without an encoding may have it, is its own bytes: the dump's state is stored as UTF-8."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return raw
+    return int(text) if whole else text
