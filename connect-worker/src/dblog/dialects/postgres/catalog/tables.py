@@ -149,8 +149,8 @@ WRITER_SQL = (
     "WHERE c.oid = %s::oid AND (NOT c.relhasindex OR EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid "
     "WHERE i.indrelid = c.oid AND x.xmin::text = a.xmin::text))"
 )
-"""The transaction that gave a table its files, where it made its TOAST table and wrote its indexes anew: VACUUM FULL, CLUSTER and each ALTER TABLE that
-writes all rows do. pg_repack makes these in several transactions, TRUNCATE leaves the TOAST table.
+"""The transaction that gave a table its files, where it made its TOAST table and wrote its indexes anew, as each ALTER TABLE that writes all rows does.
+pg_repack makes these in several transactions; VACUUM FULL, CLUSTER and TRUNCATE leave the TOAST table.
 """
 
 MARKS_SQL = (
