@@ -51,6 +51,8 @@ class LocalTask:
     """When they came, by the wall clock."""
     waits: str | None = None
     """What it waits for while it is not FAILED, as it reported last."""
+    failure: str | None = None
+    """Why its phase is FAILED; secrets are hidden in it."""
 
     @property
     def has_process(self) -> bool:
@@ -270,7 +272,8 @@ class LocalTasks:
         unit.state = State.FAILED
         self.startup_failures += 1
         self.failures[unit.id] += 1
-        self.write_status(unit.id, State.FAILED, unit.hide(trace))
+        unit.failure = unit.hide(trace)
+        self.write_status(unit.id, State.FAILED, unit.failure)
         if unit.run is not None:
             self._processes.stop(unit.run, limit_s=self._stop_limit_s)
 

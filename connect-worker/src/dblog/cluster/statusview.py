@@ -8,6 +8,7 @@ from typing import Any
 
 from dblog.cluster.answers import connector_type, status_answer, unassigned
 from dblog.cluster.connectorwarnings import ConnectorWarnings
+from dblog.cluster.decisions import Phase
 from dblog.cluster.localconnectors import LocalConnectors
 from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.records import State, Status, TaskId
@@ -87,12 +88,10 @@ class StatusView:
         """Return the status with what this worker alone knows: when Kafka is away, the status topic gets none of it."""
         status = self._without_lead(status)
         unit = self._tasks.get(task)
+        if unit is not None and unit.phase is Phase.FAILED and status.state is not State.FAILED:
+            return replace(status, state=State.FAILED, trace=unit.failure)
         if self._role.leads and status.state in (State.RUNNING, State.PAUSED) and (unit is None or not unit.has_process):
-            return replace(
-                status,
-                state=State.UNASSIGNED,
-                trace="No process runs the task at the moment: the worker that leads its group is about to start it.",
-            )
+            return replace(status, state=State.UNASSIGNED, trace=_NO_PROCESS)
         if unit is None or not unit.waits or unit.state is not status.state:
             return status
         return replace(status, trace=unit.waits)
