@@ -29,7 +29,9 @@ RECEIVED_BYTES_MAX = 1 << 20
 
 STATUS_INTERVAL_S = 5.0
 OVERDUE_S = 12.0
-"""A server answers each status at once: two answers are missing then."""
+"""A server answers each status at once, so two answers are missing then; but for one that decodes a large transaction of tables that are not published,
+which answers none before it has come to the end.
+"""
 SILENT_S = 60.0
 """A server sends a keepalive at least every half of wal_sender_timeout, a minute by default, where it is asked to answer."""
 
