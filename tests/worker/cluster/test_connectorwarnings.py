@@ -106,3 +106,23 @@ def test_a_connector_that_is_deleted_or_of_another_class_has_none(warnings, conf
 
     assert warnings.of("gone") == ()
     assert warnings.of("b") == ()
+
+
+def test_a_written_out_password_and_other_defaults_are_shown_and_not_counted(warnings, configs):
+    configs.configs["a"] = plain()
+    warnings.config_changed()
+
+    assert any("database.password" in text for text in warnings.of("a"))
+    assert warnings.count("a") == 0
+
+    # The answer to the request has had them too.
+    warnings.accepted("a", configs.configs["a"], warnings.of("a"))
+    assert warnings.count("a") == 0
+
+    configs.configs["a"] = plain(**{"table.inclde.list": "a"})
+    assert UNKNOWN in warnings.of("a")
+    assert warnings.count("a") == 1
+
+    warnings.reported("a", configs.configs["a"], ["the publication lacks b.c"])
+    assert warnings.count("a") == 2
+    assert warnings.count("of nobody") == 0

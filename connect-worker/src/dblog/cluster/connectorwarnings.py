@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dblog.cluster.doubts import doubts, written_out
+from dblog.cluster.doubts import doubts, ordinary, written_out
 from dblog.cluster.sharedids import shared_prefixes, shared_readers
 from dblog.cluster.stores import ConfigStore
 from dblog.cluster.validation import hider
@@ -25,6 +25,8 @@ class _Found:
     config: Mapping[str, str]
     texts: tuple[str, ...]
     by_task: bool = False
+    ordinary: frozenset[str] = frozenset()
+    """Those of the texts that nobody needs to look at."""
 
 
 class ConnectorWarnings:
@@ -51,14 +53,25 @@ class ConnectorWarnings:
 
     def of(self, name: str) -> tuple[str, ...]:
         """Return what stands for a connector now, bounded in number and length."""
+        return shown(self._all(name))
+
+    def count(self, name: str) -> int:
+        """Return how many of them somebody should look at: all but secrets that are written out, and defaults that are not Debezium's."""
         view = self._configs.view(name)
         if view is None:
-            return ()
+            return 0
+        passed_over = self._doubts_of(name, view.config).ordinary
+        return len(shown(text for text in self._all(name) if text not in passed_over))
+
+    def _all(self, name: str) -> list[str]:
+        view = self._configs.view(name)
+        if view is None:
+            return []
         found, texts = self._found.get(name), list(self._shared_with_others().get(name, ()))
-        texts += self._doubts_of(name, view.config)
+        texts += self._doubts_of(name, view.config).texts
         if found is not None and view.config.items() <= found.config.items():
             texts += found.texts
-        return shown(texts)
+        return texts
 
     def config_changed(self) -> None:
         """Look again at which connectors share a reader's name or a prefix: a configuration or a target has changed."""
@@ -73,19 +86,20 @@ class ConnectorWarnings:
         """Drop what tasks have reported: another worker leads, and runs them."""
         self._found.clear()
 
-    def _doubts_of(self, name: str, config: Mapping[str, str]) -> tuple[str, ...]:
+    def _doubts_of(self, name: str, config: Mapping[str, str]) -> _Found:
         known = self._doubts.get(name)
         if known is None or known.config != config:
-            known = self._doubts[name] = _Found(config, self._doubts_in(config))
-        return known.texts
+            known = self._doubts[name] = self._doubts_in(config)
+        return known
 
-    def _doubts_in(self, config: Mapping[str, str]) -> tuple[str, ...]:
+    def _doubts_in(self, config: Mapping[str, str]) -> _Found:
         plugin = find_connector(config.get("connector.class"))
         if plugin is None:
-            return ()
+            return _Found(config, ())
         # No provider is asked: a secret that nobody has read can be in no sentence.
         hide = hider(resolve(config, {}), config, plugin)
-        return (*map(hide, doubts(plugin, config)), *written_out(plugin, config, self._providers))
+        texts = (*map(hide, doubts(plugin, config)), *written_out(plugin, config, self._providers))
+        return _Found(config, texts, ordinary=frozenset(map(hide, ordinary(plugin, config, self._providers))))
 
     def _shared_with_others(self) -> Mapping[str, tuple[str, ...]]:
         shared = self._shared

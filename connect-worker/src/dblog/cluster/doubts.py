@@ -30,3 +30,10 @@ def written_out(plugin: Plugin, properties: Mapping[str, str | None], providers:
     """Return one sentence for all secrets that stand in the configuration as they are, if there are any."""
     keys = inline_secrets.inline_secret_keys(plugin.options, properties)
     return [inline_secrets.described(keys, providers)] if keys else []
+
+
+def ordinary(plugin: Plugin, properties: Mapping[str, str | None], providers: Collection[str]) -> list[str]:
+    """Return those sentences of the two above that many a sound configuration has: secrets that are written out, and defaults that are not Debezium's."""
+    read = plugin.read_keys(properties)
+    defaults = [f"{shown_name(name)}: {text}" for name, text in other_defaults(plugin.options, read).items()]
+    return [*defaults, *written_out(plugin, properties, providers)]

@@ -39,7 +39,7 @@ class Snapshot:
     plugins: dict[str, Plugin | None]
     """What each of them is, None where its class is none of this worker's."""
     warnings: dict[str, int]
-    """How many stand for each connector that runs here."""
+    """How many stand for each connector that runs here, without those that are ordinary."""
 
 
 class StatusView:
@@ -124,7 +124,7 @@ class StatusView:
             failures={task: self._tasks.failures[task] for task in [*lost, *(task.id for task in tasks)]},
             configured={name: len(view.tasks) for name, view in views.items()},
             plugins={name: find_connector(view.config.get("connector.class")) for name, view in views.items()},
-            warnings={name: len(self._warnings.of(name)) for name in connectors},
+            warnings={name: self._warnings.count(name) for name in connectors},
         )
 
     def _lost(self, views: Mapping[str, ConnectorView]) -> dict[TaskId, Mapping[str, str]]:

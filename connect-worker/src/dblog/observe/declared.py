@@ -68,7 +68,8 @@ WORKER_METRICS: tuple[Metric, ...] = (
         ),
         _metric(
             "connector_warnings",
-            "Warnings that stand for a connector: GET /connectors/NAME/status lists them; from the worker that leads.",
+            "Warnings that stand for a connector, but for passwords that are written out and defaults that are not Debezium's: "
+            "GET /connectors/NAME/status lists them all; from the worker that leads.",
             "connector",
         ),
         _metric("connector_tasks_configured", "Tasks that a connector should have.", "connector"),
