@@ -166,7 +166,7 @@ def test_no_secret_of_a_configuration_comes_out_again(kafka, canaries, made_work
         return worker.client.get(f"/connectors/{name}/status").text
 
     def put(name, **more):
-        answer = worker.client.put(f"/connectors/{name}/config", json={**config, **more})
+        answer = worker.client.put(f"/connectors/{name}/config", json={**config, "topic.prefix": name, **more})
         assert answer.status_code == 201, answer.text
 
     ends = {"waits": "UNASSIGNED", "fails": "FAILED", "keys": "FAILED"}
