@@ -254,6 +254,12 @@ CONNECTOR = Board(
             alert="DblogEventsSkipped",
         ),
         _task("Parked tables", "Tables whose columns are not known.", "tables_parked", alert="DblogTableParked"),
+        _task(
+            "Tables in no log",
+            "Captured tables of which PostgreSQL logs no changes, or not all.",
+            "tables_unpublished",
+            alert="DblogTablesUnpublished",
+        ),
         _task("Captured tables", "Captured tables that exist.", "tables_captured"),
         Panel(
             title="Queue",
