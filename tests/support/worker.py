@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import ssl
 import sys
 import time
@@ -87,9 +86,8 @@ class Worker:
         self.process.stop()
 
     def create(self, name: str, **config: str) -> httpx.Response:
-        """POST a connector with a prefix of its own; `dummy_behaviour=` becomes `dummy.behaviour`, and so on."""
-        own = {"topic_prefix": re.sub(r"[^A-Za-z0-9_-]", "_", name)}
-        return self.client.post("/connectors", json={"name": name, "config": connector_config(**own | config)})
+        """POST a connector that may share its prefix; `dummy_behaviour=` becomes `dummy.behaviour`, and so on."""
+        return self.client.post("/connectors", json={"name": name, "config": connector_config(**{"dblog_topics_shared": "true"} | config)})
 
     def status(self, name: str) -> dict[str, Any] | None:
         """STATUS, None for 404."""
