@@ -134,6 +134,23 @@ def test_what_the_log_lacks_of_a_table_is_dumped_though_all_is_as_before_at_the_
     follower.until_equal(table)
 
 
+def test_a_table_that_somebody_locks_holds_up_no_other_table_and_is_dumped_once_it_can_be_read(
+    postgres: Postgres, database: str, begun: Begun
+) -> None:
+    follower = begun(*T, "CREATE TABLE other (id INT PRIMARY KEY, v TEXT)", **SELDOM)
+    with connected(postgres, database=database) as writer:
+        follower.sql("ALTER TABLE t ALTER v TYPE TEXT USING upper(v)")
+        writer.autocommit = False
+        writer.cursor().execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        wait_for_look(follower)
+        follower.sql("INSERT INTO other VALUES (1, 'a')")
+
+        follower.until_equal("other")
+
+        writer.rollback()
+    follower.until_equal("t")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_what_the_log_lacks_of_a_table_is_dumped_while_the_watch_looks_at_each_step(begun: Begun, name: str) -> None:
     follower, statements, table = case(begun, name, **OFTEN)

@@ -119,6 +119,10 @@ class UnconvertedTextError(DefiniteError):
     """A text of the database has no form in UTF-8."""
 
 
+class LockedError(TransientError):
+    """Somebody holds a lock that the statement did not get in time (lock_not_available)."""
+
+
 class PublicationMissingError(DefiniteError):
     """The publication was not there where the log is read: no change of then can be had."""
 
@@ -354,6 +358,8 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
         error = TransientError(f"{text}: somebody else has done it meanwhile")
     elif state in _TABLE_CHANGED:
         error = TableChangedError(f"{text}{TABLE_CHANGED}")
+    elif state == "55P03":
+        error = LockedError(text)
     elif state[:2] in _TRANSIENT_CLASSES or state == "XX000":
         error = TransientError(text)
     elif state in _NOT_CONVERTED:

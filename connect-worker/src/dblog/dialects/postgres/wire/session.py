@@ -13,10 +13,13 @@ from dblog.dialects.postgres.catalog import tables as catalog
 from dblog.dialects.postgres.catalog.sql import quote_table, written_by
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
 from dblog.dialects.postgres.pgoutput.position import lsn_of
-from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire
+from dblog.dialects.postgres.wire.connect import ConnectSettings, LockedError, Wire, open_wire
 from dblog.dialects.postgres.wire.identity import identity_of
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
+
+LOCKED_MS = 200
+"""The log waits at most this long for a lock on a table that it asks something."""
 
 OLDEST_VERSION = 140000
 """Watermarks are logical messages, which pgoutput sends from 14 on."""
@@ -222,13 +225,23 @@ class Session:
 
     def was_rewritten(self, table: Table) -> bool:
         """Return whether the statement that gave the table its files wrote its rows as new ones: ALTER TABLE does (SET LOGGED, or another type), VACUUM FULL
-        and CLUSTER take them as they are. False where the account may not ask.
+        and CLUSTER take them as they are. False where the account may not ask. True where somebody locks the table: the log does not wait for that, and a
+        dump that nobody needs is better than old values that stay.
         """
-        rows = self.query(catalog.WRITER_SQL, (table.number,), doing=f"asking who wrote {table.id}")
+        doing = f"asking who wrote {table.id}"
+        rows = self.query(catalog.WRITER_SQL, (table.number,), doing=doing)
+        if not rows:
+            return False
+        self.query("BEGIN READ ONLY", doing=doing)
         try:
-            return bool(rows) and bool(self.query(written_by(table, rows[0][0]), doing=f"asking who wrote {table.id}"))
+            self.query(f"SET LOCAL lock_timeout = {LOCKED_MS}", doing=doing)
+            return bool(self.query(written_by(table, rows[0][0]), doing=doing))
+        except LockedError:
+            return True
         except (DefiniteError, TableChangedError):
             return False
+        finally:
+            self.query("ROLLBACK", doing=doing)
 
     def unreadable_columns(self, table: Table, read: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return those columns of the table that the account may not read, of these (None: of all); None where it may read no column of it."""
