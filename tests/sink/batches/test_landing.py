@@ -168,6 +168,34 @@ def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, regi
     assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]
 
 
+def test_a_table_that_is_parked_for_long_keeps_no_rows_of_the_others(sink: Sink, registry: RegistryServer) -> None:
+    parked, works = (
+        TableSchema(topic=f"p.shop.{name}", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+        for name in ("parked", "works")
+    )
+    sink.settings |= {**LAND_EVERYTHING, "landing.keep.h": "0", "rewrite.rows.max": "0"}
+    sink.land(change(parked, "c", row(1, "a"), at=1), change(works, "c", row(1, "a"), at=1))
+    sink.drain()
+    sink.book.park(parked.topic, "a person asked for it")
+    for n in (2, 3):
+        sink.land(change(parked, "c", row(n, "a"), at=n), change(works, "c", row(n, "a"), at=n))
+        sink.drain()
+        sink.batch_id += 256
+
+    def landed() -> dict[str, int]:
+        rows = sink.spark.read.format("delta").load(f"{sink.base}/_dblog/landing").groupBy("topic").count().collect()
+        return {one["topic"]: one["count"] for one in rows}
+
+    sink.land(change(works, "c", row(4, "a"), at=4))
+    sink.drain()
+
+    assert landed() == {parked.topic: 3, works.topic: 1}
+    sink.restarted().book.unpark(parked.topic)
+    sink.drain()
+    assert sink.rows(parked) == [row(n, "a") for n in (1, 2, 3)]
+    assert sink.rows(works) == [row(n, "a") for n in (1, 2, 3, 4)]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("made_before", [False, True], ids=["", "by an earlier version"])
 def test_what_lands_after_control_table_and_checkpoint_were_lost_is_not_taken_for_what_was_merged_before(

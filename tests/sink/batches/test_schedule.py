@@ -202,6 +202,17 @@ def test_only_groups_of_batches_of_which_none_waits_expire() -> None:
     assert schedule.expirable([table("c")], newest=10 * 256) == 10
 
 
+def test_a_parked_table_keeps_only_its_own_rows_of_old_groups() -> None:
+    tables = [
+        table("a", waiting=[LandedBatch(6 * 256 + 5, 1, 0.0)]),
+        table("b", waiting=[LandedBatch(4 * 256, 1, 0.0)], parked="why"),
+        table("c"),
+    ]
+
+    assert schedule.kept_for_parked(tables, newest=10 * 256) == (6, frozenset({"b"}))
+    assert schedule.kept_for_parked(tables[1:], newest=10 * 256) == (10, frozenset({"b"}))
+
+
 def test_of_many_new_tables_none_holds_up_the_batch_and_a_few_are_made_at_once() -> None:
     known = table("known", seconds=0.5)
 

@@ -66,6 +66,8 @@ class Landing:
         self.id = identity(session, path)
         """Delta's own id of the table, None as long as there is none: batch sequences count within it."""
         self._known_epoch = self._stored_epoch()
+        self._thinned: tuple[int, frozenset[str]] = (-1, frozenset())
+        """The last group that holds rows of these topics alone."""
 
     def append(self, raw: DataFrame, topics: Collection[str], *, sequence: int, query_id: str, rows: int, txn: Txn) -> None:
         """Land the records of ``topics``; nothing happens if this batch has landed before."""
@@ -147,8 +149,31 @@ class Landing:
 
     def expire(self, first_group: int) -> None:
         """Drop groups of batches before ``first_group`` that are older than they must be kept; whole files, nothing is read."""
-        if self.id is None:
+        last = self._last_old_group(first_group)
+        if last is not None:
+            DeltaTable.forPath(self._session, self.path).delete(F.col(GROUP) <= last)
+            self._reached("expired")
+
+    def thin(self, first_group: int, topics: frozenset[str]) -> None:
+        """Leave only the rows of ``topics`` in groups before ``first_group`` that are older than they must be kept: one parked table keeps only its own rows.
+
+        Files are written anew, each group's once as long as the topics stay the same. Nothing of another topic waits in these groups.
+        """
+        last = self._last_old_group(first_group)
+        if last is None or self._thinned == (last, topics):
             return
+        before, of = self._thinned
+        inside = F.col(GROUP) <= last
+        if of == topics:
+            inside &= F.col(GROUP) > before
+        DeltaTable.forPath(self._session, self.path).delete(inside & ~F.col("topic").isin(sorted(topics)))
+        self._thinned = (last, topics)
+        self._reached("expired")
+
+    def _last_old_group(self, first_group: int) -> int | None:
+        """Return the last of the groups before ``first_group`` that are old enough to go, None where none is."""
+        if self.id is None:
+            return None
         old = (
             self._session.read.format("delta")
             .load(self.path)
@@ -159,9 +184,7 @@ class Landing:
             .agg(F.max(GROUP))
             .collect()
         )
-        if old and old[0][0] is not None:
-            DeltaTable.forPath(self._session, self.path).delete(F.col(GROUP) <= old[0][0])
-            self._reached("expired")
+        return None if not old or old[0][0] is None else int(old[0][0])
 
     def _window(self, after: int, to: int, rows: int, topic: str | None) -> DataFrame:
         session = self._session

@@ -198,6 +198,7 @@ class BatchWriter:
         self._record([*profiled, *markers], applied)
         if schedule.group(sequence) > self._expired_group:
             self._landing.expire(self._book.first_kept_group(sequence + 1))
+            self._landing.thin(*self._book.kept_for_parked(sequence + 1))
             self._expired_group = schedule.group(sequence)
         phases.ended("record")
         records = sum(stats.records for stats in profiled)

@@ -208,3 +208,13 @@ def prefix(waiting: list[LandedBatch], rows_max: int) -> tuple[int, int]:
 def expirable(tables: Iterable[Table], *, newest: int) -> int:
     """The first landing group that must stay: that of ``newest`` (the next batch sequence), or of the oldest batch that waits."""
     return min([group(newest), *(group(table.waiting[0].sequence) for table in tables if table.waiting)])
+
+
+def kept_for_parked(tables: Iterable[Table], *, newest: int) -> tuple[int, frozenset[str]]:
+    """Return the first landing group that must stay whole, and the topics of which rows before it must stay: those of parked tables.
+
+    Nothing that waits before that group is of another topic. ``newest``: the next batch sequence.
+    """
+    waiting = [table for table in tables if table.waiting]
+    first = expirable([table for table in waiting if table.parked is None], newest=newest)
+    return first, frozenset(table.topic for table in waiting if group(table.waiting[0].sequence) < first)

@@ -155,6 +155,11 @@ class TableBook:
         with self.turn:
             return schedule.expirable(self.tables.values(), newest=newest)
 
+    def kept_for_parked(self, newest: int) -> tuple[int, frozenset[str]]:
+        """Return the first landing group that must stay whole, and the topics whose rows before it must stay; ``newest``: the sequence of the next batch."""
+        with self.turn:
+            return schedule.kept_for_parked(self.tables.values(), newest=newest)
+
     # -- parking ----------------------------------------------------------------------------------------------------------------------------
 
     def park(self, topic: str, reason: str) -> None:
