@@ -55,7 +55,7 @@ class ObjectStore(Server):
         self._asked("POST", plan)
 
     def counts(self) -> dict[str, int]:
-        """How often what happened since the last `fail`: requests, and each kind of fault."""
+        """How often what happened since the last `fail`: requests, listings (`lists`) and the `keys` that they showed, each kind of fault."""
         found: dict[str, int] = self._asked("GET")["counts"]
         return found
 

@@ -66,6 +66,9 @@ class Faulty:
             if not self.plan.heeds_conditions:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
             answer = list(self.store(environ, start))
+            if environ["REQUEST_METHOD"] == "GET" and "list-type" in environ.get("QUERY_STRING", ""):
+                self.counts["lists"] += 1
+                self.counts["keys"] += sum(part.count(b"<Contents>") for part in answer)
         if what == "lost":
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         return answer

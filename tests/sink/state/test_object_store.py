@@ -13,6 +13,7 @@ import pytest
 from dblog_sink.config import job_options
 from dblog_sink.config.lake_paths import CONDITIONAL
 from dblog_sink.delta.fence import Fence
+from dblog_sink.delta.file_skipping import newest
 from dblog_sink.errors import DefiniteError
 from dblog_sink.job.start import check_paths
 from dblog_sink.state.crash_points import nothing
@@ -207,6 +208,57 @@ def test_a_store_without_a_client_is_refused_with_what_it_needs(spark: SparkSess
 
     with pytest.raises(DefiniteError, match=rf"^target.path: Spark has no client for {path}.*{remedy}"):
         check_paths(spark, job_options.parse(least))
+
+
+def test_a_look_at_a_long_log_lists_one_page_from_the_last_checkpoint_on(spark: SparkSession, store: ObjectStore, lake: str) -> None:
+    table = f"{lake}/t"
+    new_table(spark, table).addColumn("n", "INT").property("delta.checkpointInterval", "3").execute()
+    for n in range(7):
+        spark.range(1).selectExpr(f"CAST({n} AS INT) AS n").write.format("delta").mode("append").save(table)
+    folder = HadoopFolder(spark, f"{table}/_delta_log")
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: folder.create(f"{0:020}.x{n:06d}", ""), range(1_100)))
+
+    def cost(look: Callable[[], object]) -> tuple[int, int]:
+        store.fail()
+        look()
+        counts = store.counts()
+        return counts.get("lists", 0), counts.get("keys", 0)
+
+    lists, keys = cost(lambda: newest(spark, table))
+
+    assert lists <= 4, "questions for folders are listings too, of one key"
+    assert keys < 30
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"{table}/_delta_log/{6:020}.")
+    whole = cost(lambda: log_store(spark, "io.delta.storage.AzureLogStore").listFrom(path, hadoop(spark)))
+    assert whole[1] > 1_100, "what the other log stores cost"
+    names = [one.getPath().getName() for one in iterated(log_store(spark, CONDITIONAL).listFrom(path, hadoop(spark)))]
+    assert names == sorted(names)
+    assert names[0].startswith(f"{6:020}.")
+    missing = spark._jvm.org.apache.hadoop.fs.Path(f"{lake}/none/_delta_log/{6:020}.")
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        log_store(spark, CONDITIONAL).listFrom(missing, hadoop(spark))
+    beyond = spark._jvm.org.apache.hadoop.fs.Path(f"{table}/_delta_log/{99:020}.")
+    assert {one.getPath().getName()[0] for one in iterated(log_store(spark, CONDITIONAL).listFrom(beyond, hadoop(spark)))} == {"_"}
+
+
+def iterated(found: Any) -> Iterator[Any]:
+    while found.hasNext():
+        yield found.next()
+
+
+def test_a_fence_that_looks_each_second_lists_nothing_while_nobody_commits(spark: SparkSession, store: ObjectStore, lake: str) -> None:
+    fence = Fence(spark, f"{lake}/_dblog/control", unheld=lambda: None, now_s=iter(range(0, 10**9, 10)).__next__)
+    fence.take(alone=True)
+    fence.check()
+    store.fail()
+
+    for _ in range(20):
+        fence.check()
+
+    counts = store.counts()
+    assert counts.get("lists", 0) == 0
+    assert counts["requests"] <= 60
 
 
 # -- one writer

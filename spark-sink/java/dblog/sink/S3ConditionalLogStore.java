@@ -1,17 +1,20 @@
 package dblog.sink;
 
 import io.delta.storage.HadoopFileSystemLogStore;
+import io.delta.storage.internal.S3LogStoreUtil;
 import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.Iterator;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -24,10 +27,16 @@ import org.apache.hadoop.fs.Path;
  *
  * <p>The option is asked of the client as one that it must know: a client that does not (EMRFS, Hadoop before 3.4.2) refuses the first commit. A store that
  * takes the condition and does not heed it is found at the start of the sink.
+ *
+ * <p>A log is listed from the name on that is asked for (ListObjectsV2, start-after), not from its beginning: Delta asks for what follows the last checkpoint,
+ * which is one page, however long the log is. A client that is set to the first version of the listing, which cannot do that, lists everything.
  */
 public final class S3ConditionalLogStore extends HadoopFileSystemLogStore {
   /** Hadoop's name of the condition (org.apache.hadoop.fs.Options.CreateFileOptionKeys). */
   private static final String IF_NONE_IS_THERE = "fs.option.create.conditional.overwrite";
+
+  /** Hadoop's setting of the version of S3's listing that it uses. */
+  private static final String LIST_VERSION = "fs.s3a.list.version";
 
   private static final int ATTEMPTS = 3;
 
@@ -48,6 +57,23 @@ public final class S3ConditionalLogStore extends HadoopFileSystemLogStore {
     } else {
       putIfNoneIsThere(system, path, lines.toByteArray());
     }
+  }
+
+  @Override
+  public Iterator<FileStatus> listFrom(Path path, Configuration hadoopConf) throws IOException {
+    FileSystem system = path.getFileSystem(hadoopConf);
+    if (!"s3a".equals(system.getScheme()) || system.getConf().getInt(LIST_VERSION, 2) != 2) {
+      return super.listFrom(path, hadoopConf);
+    }
+    Path from = system.makeQualified(path);
+    FileStatus[] files = S3LogStoreUtil.s3ListFromArray(system, from, from.getParent());
+    if (files.length == 0 && !system.exists(from.getParent())) {
+      throw new FileNotFoundException(from.getParent().toString()); // as a listing of the folder does
+    }
+    return Arrays.stream(files)
+        .filter(file -> file.getPath().getName().compareTo(from.getName()) >= 0)
+        .sorted(Comparator.comparing(file -> file.getPath().getName()))
+        .iterator();
   }
 
   @Override
