@@ -242,6 +242,21 @@ def test_a_look_at_a_long_log_lists_one_page_from_the_last_checkpoint_on(spark: 
     assert {one.getPath().getName()[0] for one in iterated(log_store(spark, CONDITIONAL).listFrom(beyond, hadoop(spark)))} == {"_"}
 
 
+def test_what_lies_beside_or_below_a_log_is_no_part_of_it(spark: SparkSession, store: ObjectStore, lake: str) -> None:
+    """S3 lists by the beginning of names: those of a copy of the log beside it have the same."""
+    table = f"{lake}/beside"
+    spark.range(3).write.format("delta").save(table)
+    for folder in ("_delta_log_old", "_delta_log/_below"):
+        HadoopFolder(spark, f"{table}/{folder}").create(f"{1:020}.json", "no commit")
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"{table}/_delta_log/{0:020}.")
+
+    found = [one.getPath() for one in iterated(log_store(spark, CONDITIONAL).listFrom(path, hadoop(spark)))]
+
+    assert {one.getParent().getName() for one in found} == {"_delta_log"}
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    assert spark.read.format("delta").load(table).count() == 3
+
+
 def iterated(found: Any) -> Iterator[Any]:
     while found.hasNext():
         yield found.next()

@@ -66,7 +66,11 @@ public final class S3ConditionalLogStore extends HadoopFileSystemLogStore {
       return super.listFrom(path, hadoopConf);
     }
     Path from = system.makeQualified(path);
-    FileStatus[] files = S3LogStoreUtil.s3ListFromArray(system, from, from.getParent());
+    // S3 lists by the beginning of keys: those below the log, and in a folder whose name begins like the log's, are among them.
+    FileStatus[] files =
+        Arrays.stream(S3LogStoreUtil.s3ListFromArray(system, from, from.getParent()))
+            .filter(file -> from.getParent().equals(file.getPath().getParent()))
+            .toArray(FileStatus[]::new);
     if (files.length == 0 && !system.exists(from.getParent())) {
       throw new FileNotFoundException(from.getParent().toString()); // as a listing of the folder does
     }
