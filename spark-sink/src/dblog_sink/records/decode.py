@@ -26,7 +26,7 @@ from dblog_sink.records.lsn_positions import quoted_part
 from dblog_sink.records.small_frame import small_frame
 from dblog_sink.records.unavailable import is_unavailable
 from dblog_sink.schema.avro import read_avro
-from dblog_sink.schema.types import Columns, quote
+from dblog_sink.schema.types import Columns, orderable, quote
 from dblog_sink.schema.wire_format import schema_id_of
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope, Field, KeySchema
 
@@ -40,6 +40,8 @@ PARTIAL = "_dblog_partial"
 """The record is a dumped row of some columns only (mode ``columns``): it has no values for the others, and none to be looked for in quarantine."""
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
 """Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
+STEADY = "_dblog_steady"
+"""Of the delete that an update of the key columns makes: the data columns that the update left as they were. NULL: it is no such delete."""
 _END = "_dblog_log_end"
 """The log end of a record's partition, joined to it."""
 NULL = "n"
@@ -215,11 +217,30 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
             if decoding.unavailable or decoding.partial
             else []
         ),
+        *([f"{_steady(decoding, envelopes)} AS {STEADY}"] if decoding.keys_of_value and not decoding.images else []),
         f"{age} AS {TS_MS}",
         f"{bad} AS {BAD}",
         f"IF({bad} IS NULL, NULL, concat(partition, ':', offset)) AS {BAD_AT}",
     ]
     return selected
+
+
+def _steady(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]]) -> str:
+    """SQL of the names of the columns that have one value before and after an update of the key, in the row that deletes the old key."""
+    comparable = [(name, kind) for name, kind in decoding.columns if orderable(kind)]
+    branches = []
+    for schema_id, v, envelope in envelopes:
+        there = {one.name.lower() for one in envelope.fields}
+        if not envelope.has_before:
+            continue
+        names = ", ".join(
+            f"IF({_column(envelope.fields, f'{v}.before', name, kind)} <=> {_column(envelope.fields, f'{v}.after', name, kind)}, {_text(name)}, NULL)"
+            for name, kind in comparable
+            if name.lower() in there
+        )
+        if names:
+            branches.append((schema_id, f"IF(image = 'b', array_compact(array({names})), NULL)"))
+    return by_schema_id("value_schema_id", branches, t.ArrayType(t.StringType()))
 
 
 def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], op: str) -> str:

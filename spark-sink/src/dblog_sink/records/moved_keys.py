@@ -2,10 +2,13 @@
 
 An update of such columns is a delete of the old key and a new row. The source need not enforce the key row by row: of ``UPDATE t SET k = 3 - k`` it logs 1 to 2
 before 2 to 1, so that the delete of key 2 comes after the row that has got it. The old image tells the two apart: it has other values than the row that the
-batch has put there, so it is another row's, and that row stays. A column counts where the old image has a value and its type can be compared: an image that
-holds the replica identity alone has NULL elsewhere.
+batch has put there, so it is another row's, and that row stays.
 
-Rows that are equal in every column but the key cannot be told apart, nor can rows whose changes come in different batches: there the delete stays.
+A delete that is left out by mistake leaves a row for ever. So only columns count of which the value is certain: the update left them as they were (an image of
+the replica identity alone has NULL elsewhere, or a default where the column is NOT NULL), and the row that was put there has a value (one of a schema without
+the column, or of a dump of some columns, has none). A delete of the source's own always stays.
+
+Rows that are equal in every such column cannot be told apart, nor can rows whose changes come in different batches: there the delete stays.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  Spark's own idiom
 
-from dblog_sink.records.decode import BAD, OFFSET, OP, SEQ1, SEQ2, Columns
+from dblog_sink.records.decode import BAD, OFFSET, OP, SEQ1, SEQ2, STEADY, Columns
 from dblog_sink.schema.types import orderable, quote
 
 _LAST = "_dblog_last_put"
@@ -26,15 +29,16 @@ def without_overtaken(rows: DataFrame, keys: Columns, columns: Columns) -> DataF
     """Return the decoded rows without deletes of a key that follow the row of another old image. ``columns``: the data columns that are no keys."""
     names = [name for name, kind in columns if orderable(kind)]
     if not names:
-        return rows
+        return rows.drop(STEADY)
     is_put = F.col(BAD).isNull() & F.col(OP).isin("c", "r", "u")
     image = F.struct(*(F.col(quote(name)).alias(f"c{at}") for at, name in enumerate(names)))
     before = Window.partitionBy(*(F.col(quote(name)) for name, _ in keys)).orderBy(SEQ1, SEQ2, OFFSET)
     last = F.last(F.when(is_put, image), ignorenulls=True).over(before.rowsBetween(Window.unboundedPreceding, -1))
-    others = reduce(or_, (_differs(F.col(quote(name)), F.col(_LAST)[f"c{at}"]) for at, name in enumerate(names)))
+    others = reduce(or_, (_differs(name, F.col(_LAST)[f"c{at}"]) for at, name in enumerate(names)))
     overtaken = F.col(BAD).isNull() & (F.col(OP) == "d") & F.col(_LAST).isNotNull() & others
-    return rows.withColumn(_LAST, last).where(~F.coalesce(overtaken, F.lit(False))).drop(_LAST)
+    return rows.withColumn(_LAST, last).where(~F.coalesce(overtaken, F.lit(False))).drop(_LAST, STEADY)
 
 
-def _differs(old: Column, put: Column) -> Column:
-    return old.isNotNull() & ~old.eqNullSafe(put)
+def _differs(name: str, put: Column) -> Column:
+    old = F.col(quote(name))
+    return F.array_contains(STEADY, F.lit(name)) & old.isNotNull() & put.isNotNull() & (old != put)
