@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,6 +133,43 @@ def test_rows_of_a_clustered_table_that_were_put_in_order_are_left_alone_by_the_
     assert done == ["CREATE TABLE", "MERGE", "MERGE", "OPTIMIZE", "MERGE", "MERGE", "OPTIMIZE"]
     assert ordered < set(sink.read(table).inputFiles())
     assert sink.rows(table) == [{"id": n, "v": texts[n]} for n in (1, 2, 3, 4)]
+
+
+def test_files_that_no_commit_names_are_deleted_once_a_week(sink: Sink, registry: RegistryServer, tmp_path: Path) -> None:
+    table = TableSchema(topic="p.shop.t", columns=[("id", "int"), ("v", "string")], registry=registry)
+    sink.batch(change(table, "c", {"id": 1, "v": "a"}, at=1))
+    folder = Path(sink.path(table))
+    (of_table,) = folder.glob("*.parquet")
+    left, young = folder / "part-00000-left-behind.parquet", folder / "part-00000-of-a-write-at-work.parquet"
+    for one in (left, young):
+        one.write_bytes(of_table.read_bytes())
+    for one in (left, of_table):
+        os.utime(one, (time.time() - 40 * DAY_S,) * 2)
+    os.utime(young, (time.time() - 12 * 3600,) * 2)
+    now_s = [0.0]
+    control = ControlTable(another(sink.spark), str(tmp_path / "control"), interval_s=1000.0, now_s=lambda: 0.0, reached=nothing)
+    session = another(sink.spark)
+    session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    vacuum = Vacuum(
+        session,
+        paths=lambda: {"shop.t": str(folder)},
+        compact=lambda topic: None,
+        control=control,
+        progress=Progress(None),
+        interval_h=24.0,
+        keep_h=lambda _path: 1.0,
+        share_max=1.0,
+        now_s=lambda: now_s[0],
+        look_every_s=0.0,
+    )
+
+    for day in (0, 1, 9):
+        now_s[0] = day * DAY_S
+        vacuum.look()
+
+    assert not left.exists()
+    assert young.exists()
+    assert sink.rows(table) == [{"id": 1, "v": "a"}]
 
 
 def test_every_table_of_the_job_has_its_turn(sink: Sink, registry: RegistryServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from dblog_sink.config import job_options
@@ -234,3 +235,22 @@ def test_records_that_are_still_bad_stay_where_the_clock_is_behind_the_one_that_
     assert replayed(sink).still_bad == 1
 
     assert len(sink.quarantined()) == 1
+
+
+def test_many_batches_with_bad_records_leave_few_files_which_topics_do_not_share(sink: Sink, registry: RegistryServer) -> None:
+    tables = [TableSchema(topic=f"p.shop.{name}", columns=[("id", "int"), ("v", "string")], registry=registry) for name in ("a", "b")]
+    good = [change(table, "c", {"id": 1, "v": "a"}, at=1) for table in tables]
+    for n in range(3):
+        bad = [Record(topic=table.topic, key=one.key, value=b"no Avro", offset=10 + n) for table, one in zip(tables, good, strict=True)]
+        sink.batch(*good, *bad)
+        sink.repeat(sink.batch_id + 100, bad)  # they come another way
+    folder = sink.folder / "lake/_dblog/quarantine"
+    quarantine = sink.pipeline.quarantine
+
+    assert not quarantine.compact(sink.spark, 1000)
+    assert quarantine.compact(sink.spark, 6)
+
+    files = sink.spark.read.format("delta").load(str(folder)).inputFiles()
+    assert sorted(Path(one).parent.name for one in files) == ["topic=p.shop.a", "topic=p.shop.b"]
+    assert [(one["topic"], one["offset"]) for one in sink.quarantined()] == [(table.topic, 10 + n) for table in tables for n in range(3)]
+    assert not quarantine.compact(sink.spark, 6), "nothing came since"

@@ -144,11 +144,17 @@ def not_older(one: str, other: str) -> Column:
     return (n1 > o1) | ((n1 == o1) & (n2 >= o2))
 
 
-def append(rows: DataFrame, path: str, columns: Sequence[str], txn: Txn, *, log_h: float | None = None) -> None:
-    """Append ``rows`` as they are; nothing happens if this batch was appended before. ``log_h``: hours of log that the table keeps if this makes it."""
+def append(
+    rows: DataFrame, path: str, columns: Sequence[str], txn: Txn, *, log_h: float | None = None, partition_by: str | None = None
+) -> None:
+    """Append ``rows`` as they are; nothing happens if this batch was appended before.
+
+    If this makes the table, it keeps ``log_h`` hours of log, and is partitioned by that column.
+    """
     selected = rows.select(*(quote(name) for name in columns))
     writer = selected.write.format("delta").mode("append").option("txnAppId", txn.app_id).option("txnVersion", txn.version)
-    writer.options(**({} if log_h is None else log_properties(log_h))).save(path)
+    writer = writer.options(**({} if log_h is None else log_properties(log_h)))
+    (writer if partition_by is None else writer.partitionBy(partition_by)).save(path)
 
 
 def rewrite(

@@ -98,7 +98,8 @@ def replay(
     # By the moment at which each was kept: what is still bad was kept again a moment ago, by a clock that may be behind the one of then.
     taken = kept.select(*_KEPT).dropDuplicates().alias("taken")
     same = reduce(lambda a, b: a & b, (F.col(f"quarantine.{name}").eqNullSafe(F.col(f"taken.{name}")) for name in _KEPT))
-    DeltaTable.forPath(session, quarantine.path).alias("quarantine").merge(taken, same).whenMatchedDelete().execute()
+    with quarantine.alone():
+        DeltaTable.forPath(session, quarantine.path).alias("quarantine").merge(taken, same).whenMatchedDelete().execute()
     return Replayed(records, bad)
 
 

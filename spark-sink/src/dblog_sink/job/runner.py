@@ -98,6 +98,7 @@ class Runner:
             traces=traces,
         )
         self._parts, self._arrivals = pipeline.parts, pipeline.arrivals
+        self._quarantine = pipeline.quarantine
         self._writer, self._scheduler = pipeline.writer, pipeline.scheduler
         if fence is not None and fence.claims:  # the claim is a commit in every known table, also in those that rest
             self._writer.check_histories()
@@ -128,6 +129,7 @@ class Runner:
                 stopping=self._stopping.is_set,
             ),
             check=self._check,
+            quarantine=lambda session: self._quarantine.compact(session, self._settings["compact.commits"]),
         )
 
     def _check(self) -> None:

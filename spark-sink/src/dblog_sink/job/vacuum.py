@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
+from dblog_sink.config.log_retention import is_own_hot
 from dblog_sink.job.log_cleanup import LogCleanup
 from dblog_sink.observe.progress import Progress
 from dblog_sink.schema.types import quote
@@ -32,6 +34,15 @@ _NOT_LITE = "DELTA_CANNOT_VACUUM_LITE"
 
 _AHEAD_S = 3600.0
 """How far ahead a recorded turn may lie, in seconds: clocks of two machines differ a little."""
+FULL_EVERY_H = 168
+"""Hours between two VACUUMs of a table that list its folder, for files that no commit names: what a killed or a conflicting write left behind."""
+FULL_LEAST_H = 24.0
+"""Such a file stays this long, whatever the configuration: it may be of a write that has not committed yet."""
+
+
+def full_turn_of(name: str) -> str:
+    """Return the name under which the control table has the turns in which a table's folder is listed."""
+    return f"folder of {name}"
 
 
 def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, interval_s: float) -> list[str]:
@@ -50,8 +61,8 @@ class Vacuum:
     """The thread. ``paths`` gives the Delta tables there are, by name; ``compact`` compacts a topic's table. ``interval_h`` 0: only what is asked for.
 
     ``keep_h``: how long files are kept, by a table's path; ``expire`` drops snapshots that name versions, before any files are deleted;
-    ``check`` raises where another sink may be at work; ``logs`` cleans the tables' Delta logs; ``look_every_s``: the least rest after a
-    table or a look.
+    ``check`` raises where another sink may be at work; ``quarantine`` compacts the quarantine if it is due; ``logs`` cleans the tables' Delta logs;
+    ``look_every_s``: the least rest after a table or a look.
     """
 
     def __init__(
@@ -67,6 +78,7 @@ class Vacuum:
         share_max: float,
         expire: Callable[[], None] = lambda: None,
         logs: LogCleanup | None = None,
+        quarantine: Callable[[SparkSession], object] = lambda _session: None,
         check: Callable[[], None] = lambda: None,
         now_s: Callable[[], float] = time.time,
         look_every_s: float = LOOK_EVERY_S,
@@ -81,6 +93,7 @@ class Vacuum:
         self._share_max = share_max
         self._expire = expire
         self._logs = logs
+        self._quarantine = quarantine
         self._check = check
         self._now_s = now_s
         self._look_every_s = look_every_s
@@ -115,6 +128,7 @@ class Vacuum:
             for one in (name, f"_dblog/tombstones/{name}"):
                 if one in paths:
                     self._clean(one, paths[one])
+        self._quarantine(self._session)
         if self._logs is not None:
             self._logs.look(paths, waits=lambda: bool(self._asked))
         if self._interval_s <= 0:
@@ -157,18 +171,36 @@ class Vacuum:
                 return
             self._check()
             self._expire()
-            keep_h = self._keep_h(path)
-            try:
-                self._vacuum(path, "LITE", keep_h)
-            except Exception as e:
-                if _NOT_LITE not in str(e):
-                    raise
-                self._vacuum(path, "FULL", keep_h)
+            self._vacuumed(name, path, self._keep_h(path))
             files = DeltaTable.forPath(self._session, path).detail().select("numFiles").first()
         except Exception as e:  # noqa: BLE001  see above
             log.warning("%s: VACUUM postponed: %s", name, str(e).strip().partition("\n")[0])
             return
         self._progress.emit("vacuum", table=name, seconds=round(time.monotonic() - began_s, 3), files=None if files is None else files[0])
+
+    def _vacuumed(self, name: str, path: str, keep_h: float) -> None:
+        """Delete files that the log names as removed; now and then, and where the log is too short for that, all in the folder that the table does not name."""
+        if not is_own_hot(name) and not self._is_full_due(name):
+            try:
+                self._vacuum(path, "LITE", keep_h)
+            except Exception as e:
+                if _NOT_LITE not in str(e):
+                    raise
+            else:
+                return
+        # Files that no commit names may be those of a write that has not ended.
+        self._vacuum(path, "FULL", max(keep_h, FULL_LEAST_H))
+        self._control.record([Vacuumed(full_turn_of(name), self._now_s())], "recorded")
+
+    def _is_full_due(self, name: str) -> bool:
+        """Return whether the table's folder is to be listed. The first turns of tables are spread over a week."""
+        now_s = self._now_s()
+        last_s = self._control.state.vacuumed_s.get(full_turn_of(name))
+        if last_s is None:
+            ago_s = zlib.crc32(name.encode()) % (FULL_EVERY_H * 3600)
+            self._control.record([Vacuumed(full_turn_of(name), now_s - ago_s)], "recorded")
+            return False
+        return not 0 <= now_s - last_s < FULL_EVERY_H * 3600
 
     def _vacuum(self, path: str, kind: str, keep_h: float) -> None:
         self._session.sql(f"VACUUM delta.{quote(path)} {kind} RETAIN {keep_h:.9g} HOURS")
