@@ -172,6 +172,37 @@ def test_files_that_no_commit_names_are_deleted_once_a_week(sink: Sink, registry
     assert sink.rows(table) == [{"id": 1, "v": "a"}]
 
 
+def test_a_table_whose_folder_lies_in_that_of_another_keeps_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    outer, inner = tmp_path / "lake/shop", tmp_path / "lake/shop/t"
+    for folder in (outer, inner):
+        spark.range(3).write.format("delta").save(str(folder))
+    for one in inner.glob("*.parquet"):
+        os.utime(one, (time.time() - 40 * DAY_S,) * 2)
+    now_s = [0.0]
+    control = ControlTable(another(spark), str(tmp_path / "control"), interval_s=1000.0, now_s=lambda: 0.0, reached=nothing)
+    session = another(spark)
+    session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    vacuum = Vacuum(
+        session,
+        paths=lambda: {"shop.outer": str(outer), "shop.t": str(inner), "_dblog/confirmed/shop": str(outer)},
+        compact=lambda topic: None,
+        control=control,
+        progress=Progress(None),
+        interval_h=24.0,
+        keep_h=lambda _path: 1.0,
+        share_max=1.0,
+        now_s=lambda: now_s[0],
+        look_every_s=0.0,
+    )
+
+    for day in (0, 1, 9):
+        now_s[0] = day * DAY_S
+        vacuum.look()
+
+    assert list(inner.glob("*.parquet"))
+    assert another(spark).read.format("delta").load(str(inner)).count() == 3
+
+
 def test_every_table_of_the_job_has_its_turn(sink: Sink, registry: RegistryServer) -> None:
     table = TableSchema(topic="p.shop.t", columns=[("id", "int"), ("v", "string")], registry=registry)
     sink.batch(change(table, "c", {"id": 1, "v": "a"}, at=1))

@@ -17,6 +17,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from dblog_sink.config.log_retention import is_own_hot
+from dblog_sink.errors import DefiniteError
 from dblog_sink.job.log_cleanup import LogCleanup
 from dblog_sink.observe.progress import Progress
 from dblog_sink.schema.types import quote
@@ -179,18 +180,32 @@ class Vacuum:
         self._progress.emit("vacuum", table=name, seconds=round(time.monotonic() - began_s, 3), files=None if files is None else files[0])
 
     def _vacuumed(self, name: str, path: str, keep_h: float) -> None:
-        """Delete files that the log names as removed; now and then, and where the log is too short for that, all in the folder that the table does not name."""
-        if not is_own_hot(name) and not self._is_full_due(name):
+        """Delete files that the log names as removed; now and then, and where the log is too short for that, all in the folder that the table does not name.
+
+        A folder is never listed where another table of the job lies inside it. Delta keeps removed files for as long as the table's property says, whatever
+        hours it is given but 0 (``config/log_retention.py``).
+        """
+        inside = self._inside(path)
+        if inside is not None or not (is_own_hot(name) or self._is_full_due(name)):
             try:
                 self._vacuum(path, "LITE", keep_h)
             except Exception as e:
                 if _NOT_LITE not in str(e):
                     raise
+                if inside is not None:
+                    msg = f"its log is too short to know which files may go, and listing its folder would delete those of {inside}; give them folders apart"
+                    raise DefiniteError(msg) from e
             else:
                 return
         # Files that no commit names may be those of a write that has not ended.
         self._vacuum(path, "FULL", max(keep_h, FULL_LEAST_H))
         self._control.record([Vacuumed(full_turn_of(name), self._now_s())], "recorded")
+
+    def _inside(self, path: str) -> str | None:
+        """Return the path of another table of the job that lies in this one's folder and is not hidden from VACUUM, None where there is none."""
+        below = path.rstrip("/") + "/"
+        others = (other.removeprefix(below).split("/") for other in self._paths().values() if other.startswith(below))
+        return next((below + "/".join(parts) for parts in others if not any(part.startswith(("_", ".")) for part in parts)), None)
 
     def _is_full_due(self, name: str) -> bool:
         """Return whether the table's folder is to be listed. The first turns of tables are spread over a week."""
