@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from dblog_sink.config import job_options
 from dblog_sink.config.log_retention import FILE_RETENTION, LOG_CLEANUP, LOG_RETENTION, OWN_LOG_H, log_changes, log_properties
 from dblog_sink.delta import log_cleanup
 from dblog_sink.job.log_cleanup import STEP_H, LogCleanup, cutoffs_h, follow_own_logs
-from dblog_sink.state.notes import State
+from dblog_sink.state.notes import State, Vacuumed
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from sink.harness import Sink, change
@@ -43,6 +44,61 @@ def test_a_table_is_brought_to_its_retention_unless_its_owner_or_snapshots_want_
     assert changes({LOG_RETENTION: "interval 180 hours", LOG_CLEANUP: "true"}, 192.0, 180.0)[LOG_RETENTION] == "interval 192 hours"
     files = {FILE_RETENTION: "interval 300 hours"}
     assert changes(files, 192.0, 720.0, 300.0)[LOG_RETENTION] == "interval 300 hours", "Delta refuses a log that is shorter than the files"
+
+
+def test_a_table_whose_files_are_to_be_kept_for_long_says_so_to_delta() -> None:
+    """Delta's VACUUM goes by that, whatever hours it is given, and no older version is read."""
+    month = log_properties(744.0)
+    assert month[FILE_RETENTION] == "interval 720 hours"
+    week = dict(log_changes({}, 744.0, kept_h=720.0, files_kept_h=168.0))
+    assert week == month
+    assert not log_changes(month, 744.0, kept_h=744.0, files_kept_h=720.0)
+    assert log_changes(month, 192.0, kept_h=744.0, files_kept_h=720.0)[FILE_RETENTION] == "interval 168 hours", (
+        "the configuration has changed"
+    )
+    assert FILE_RETENTION not in log_changes(month, 192.0, kept_h=2000.0, files_kept_h=2000.0), "its owner's"
+    assert FILE_RETENTION not in log_properties(192.0)
+
+
+def test_a_log_that_its_owner_wants_whole_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    assert not log_changes({LOG_CLEANUP: "false"}, 192.0, kept_h=720.0, files_kept_h=168.0)
+    days = Month(spark, tmp_path / "t", days=0.5, every_s=300.0, name="shop.t", cleaned=False)
+    days()
+    properties = "'dblog.log.kept.h', 'dblog.log.cleaned'"
+    spark.sql(f"ALTER TABLE delta.`{days.path}` UNSET TBLPROPERTIES IF EXISTS ({properties})")
+    spark.sql(f"ALTER TABLE delta.`{days.path}` SET TBLPROPERTIES ('{LOG_CLEANUP}' = 'false')")
+    cleanup = LogCleanup(
+        spark,
+        keep_h=lambda _name, _path: 1.0,
+        checked=dict,
+        control=SimpleNamespace(state=State(), record=lambda _notes, _step: None),
+    )
+
+    cleanup.look({"shop.t": str(days.path)})
+
+    assert (days.log / f"{0:020}.json").exists()
+
+
+def test_a_log_stays_until_a_vacuum_has_read_which_files_may_go(spark: SparkSession, tmp_path: Path) -> None:
+    """After a stop of the sink for some days, a folder would have to be listed."""
+    days = Month(spark, tmp_path / "t", days=2.0, every_s=300.0, name="shop.t", cleaned=False)
+    days()
+    state = State()
+    state.take(Vacuumed("shop.t", time.time() - 40 * 3600.0))
+    cleanup = LogCleanup(
+        spark,
+        keep_h=lambda _name, _path: 30.0,
+        checked=dict,
+        control=SimpleNamespace(state=state, record=lambda _notes, _step: None),
+        vacuums=True,
+    )
+
+    cleanup.look({"shop.t": str(days.path)})
+
+    assert (days.log / f"{20:020}.json").exists()
+    state.take(Vacuumed("shop.t", time.time()))
+    cleanup.look({"shop.t": str(days.path)})
+    assert not (days.log / f"{100:020}.json").exists()
 
 
 def test_days_of_commits_leave_a_log_that_is_as_short_as_after_hours(spark: SparkSession, tmp_path: Path) -> None:

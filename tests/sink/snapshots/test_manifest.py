@@ -532,6 +532,30 @@ def test_a_table_that_rested_for_long_is_read_in_every_snapshot_that_is_kept_onc
 
 
 @pytest.mark.long
+def test_a_snapshot_is_read_after_a_long_stop_when_the_tables_get_the_retention_of_their_logs(sink: Sink, registry: RegistryServer) -> None:
+    """That takes a commit, which replaces the version that the snapshot names."""
+    source = Source(registry)
+    source.opened()
+    sink.settings |= source.settings
+    sink.land(*source.records)
+    assert sink.publish()
+    names = "'delta.enableExpiredLogCleanup', 'dblog.log.cleaned', 'dblog.log.kept.h'"
+    for table in (source.left, source.right):  # as by an earlier version
+        sink.spark.sql(f"ALTER TABLE delta.`{sink.path(table)}` UNSET TBLPROPERTIES IF EXISTS ({names})")
+    for days in (0.0, 60.0):
+        if days:
+            rested(sink, source.left, source.right, days=days)
+        begin = len(source.records)
+        source.moved(random.Random(1))
+        sink.land(*source.records[begin:])
+        assert sink.publish()
+
+    properties = DeltaTable.forPath(sink.spark, sink.path(source.left)).detail().select("properties").first()[0]
+    assert properties["delta.enableExpiredLogCleanup"] == "false"
+    assert [content(at) for at in published(sink)][:2] == [source.states[gtid(n)] for n in (3, 2)]
+
+
+@pytest.mark.long
 def test_a_table_that_somebody_restored_while_the_job_was_away_is_not_complete_in_a_snapshot(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()

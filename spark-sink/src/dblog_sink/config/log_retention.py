@@ -22,6 +22,10 @@ LOG_RETENTION, LOG_CLEANUP = "delta.logRetentionDuration", "delta.enableExpiredL
 SET_H = "dblog.log.kept.h"
 """Property: the hours that the sink set. A table that keeps another time got it from its owner, or for snapshots."""
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
+SET_FILES_H = "dblog.files.kept.h"
+"""Property: the hours of removed files that the sink set, where they are more than Delta's default."""
+CLEANED = "dblog.log.cleaned"
+"""Property: the sink cleans the log, and turned Delta's own cleaning off. Where an owner did that, nobody is to clean it."""
 FILES_H = 168
 """Delta's default of the hours that removed files are known. It refuses a log that is kept for less, so a shorter one shortens both."""
 _OWN_HOT = re.compile(r"_dblog/(landing|control|chunks|fingerprints|tombstones/.*|confirmed/.*)")
@@ -35,19 +39,45 @@ def is_own_hot(name: str) -> bool:
 def log_properties(log_h: float) -> Mapping[str, str]:
     """Return the properties of a new table whose log is kept for these hours and cleaned by the job."""
     hours = math.ceil(log_h)
-    return {**_retention(hours), LOG_CLEANUP: "false"}
+    files_h = _files_h(hours)
+    return {**_retention(hours), **(_files(files_h) if files_h > FILES_H else {}), LOG_CLEANUP: "false", CLEANED: "true"}
+
+
+def is_cleaned(given: Mapping[str, str]) -> bool:
+    """Return whether the job cleans the log of a table with these properties: not where its owner has turned all cleaning off."""
+    return given.get(LOG_CLEANUP, "true").lower() != "false" or CLEANED in given or SET_H in given
 
 
 def log_changes(given: Mapping[str, str], log_h: float, *, kept_h: float, files_kept_h: float) -> Mapping[str, str]:
-    """Return the properties to set so that an existing table keeps its log for ``log_h``; none where it does.
+    """Return the properties to set so that an existing table keeps its log for ``log_h``; none where it does, or where its owner wants all of the log.
 
     ``given``: the table's properties; ``kept_h`` and ``files_kept_h``: hours that it keeps its log and its files now, as Delta reads the properties. A shorter
     time is raised. A longer one is lowered only if it is Delta's default, or the one that the sink set: else it is the owner's, or snapshots need it.
     """
-    hours = math.ceil(log_h if log_h < FILES_H and FILE_RETENTION not in given else max(log_h, files_kept_h))
+    if not is_cleaned(given):
+        return {}
+    files = _file_changes(given, math.ceil(log_h), files_kept_h)
+    files_h = float(files.get(SET_FILES_H, files_kept_h))
+    hours = math.ceil(log_h if log_h < FILES_H and FILE_RETENTION not in given else max(log_h, files_h))
     ours = LOG_RETENTION not in given or given.get(SET_H) == str(round(kept_h))
     wanted = {} if kept_h == hours or (kept_h > hours and not ours) else _retention(hours)
-    return wanted if LOG_CLEANUP in given else {**wanted, LOG_CLEANUP: "false"}
+    return {**wanted, **files} if LOG_CLEANUP in given else {**wanted, **files, LOG_CLEANUP: "false", CLEANED: "true"}
+
+
+def _file_changes(given: Mapping[str, str], log_h: int, files_kept_h: float) -> Mapping[str, str]:
+    """Return what makes Delta keep removed files as long as the job is to: its VACUUM goes by this property, and it reads no older version."""
+    files_h = max(_files_h(log_h), FILES_H)
+    ours = given.get(SET_FILES_H) == str(round(files_kept_h))
+    return _files(files_h) if (files_h > max(FILES_H, files_kept_h)) or (files_h < files_kept_h and ours) else {}
+
+
+def _files_h(log_h: int) -> int:
+    """Return the hours that files are kept by a table whose log is kept for these hours."""
+    return log_h - LOG_LONGER_H
+
+
+def _files(hours: int) -> dict[str, str]:
+    return {FILE_RETENTION: f"interval {hours} hours", SET_FILES_H: str(hours)}
 
 
 def _retention(hours: int) -> dict[str, str]:

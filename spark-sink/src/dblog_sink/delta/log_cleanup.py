@@ -6,39 +6,52 @@ every later version can still be built (MetadataCleanup, BufferingLogDeletionIte
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from dblog_sink.config.log_retention import log_changes
+from dblog_sink.config.log_retention import is_cleaned, log_changes
 from dblog_sink.delta.transaction import active
 from dblog_sink.schema.types import quote
 
 _HOUR_MS = 3_600_000
 
 
-def follow(session: SparkSession, path: str, log_h: float) -> bool:
+def follow(session: SparkSession, path: str, log_h: float, *, before: Callable[[], None] = lambda: None) -> bool:
     """Have an existing table keep its log for ``log_h``, and leave the cleaning to the job; return whether that took a commit.
 
-    Call it while nobody writes the table: a commit of properties makes open transactions fail.
+    Call it while nobody writes the table: a commit of properties makes open transactions fail. ``before`` is called before that commit, which replaces the
+    newest version.
     """
-    log = _log_of(session, path)
-    metadata = _known(session, log).metadata()
-    found = metadata.configuration()
-    given = {name: str(found.get(name).get()) for name in _names(found) if name.startswith(("delta.", "dblog.log."))}
-    files_ms = session._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(metadata)  # type: ignore[union-attr]  # noqa: SLF001
-    changes = log_changes(given, log_h, kept_h=log.deltaRetentionMillis(metadata) / _HOUR_MS, files_kept_h=files_ms / _HOUR_MS)
+    if not _changes(session, path, log_h):
+        return False
+    before()
+    changes = _changes(session, path, log_h)
     if changes:
         pairs = ", ".join(f"'{name}' = '{value}'" for name, value in changes.items())
         session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({pairs})")
     return bool(changes)
 
 
+def _changes(session: SparkSession, path: str, log_h: float) -> Mapping[str, str]:
+    log = _log_of(session, path)
+    metadata = _known(session, log).metadata()
+    files_ms = session._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(metadata)  # type: ignore[union-attr]  # noqa: SLF001
+    kept_ms = log.deltaRetentionMillis(metadata)
+    return log_changes(_given(metadata), log_h, kept_h=kept_ms / _HOUR_MS, files_kept_h=files_ms / _HOUR_MS)
+
+
 def kept_h(session: SparkSession, path: str) -> float:
     """Return the hours that the table's properties keep its log."""
     log = _log_of(session, path)
     return float(log.deltaRetentionMillis(_known(session, log).metadata())) / _HOUR_MS
+
+
+def may_clean(session: SparkSession, path: str) -> bool:
+    """Return whether the table's log is the job's to clean: not where its owner has turned all cleaning off."""
+    return is_cleaned(_given(_known(session, _log_of(session, path)).metadata()))
 
 
 def clean(session: SparkSession, path: str, older_than_h: float) -> None:
@@ -91,6 +104,11 @@ def _known(session: SparkSession, log: Any) -> Any:
     """Return the snapshot that this driver met last; the log was read when it was opened."""
     with active(session):
         return log.unsafeVolatileSnapshot()
+
+
+def _given(metadata: Any) -> dict[str, str]:
+    found = metadata.configuration()
+    return {name: str(found.get(name).get()) for name in _names(found) if name.startswith(("delta.", "dblog."))}
 
 
 def _names(configuration: Any) -> list[str]:

@@ -15,6 +15,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from dblog_sink.config.job_options import Settings
+from dblog_sink.config.log_retention import LOG_LONGER_H, is_own_hot
 from dblog_sink.delta import log_cleanup
 from dblog_sink.delta.target import committed_ms
 from dblog_sink.job.messages import one_line
@@ -51,7 +52,7 @@ def cutoffs_h(since_turn_h: float, keep_h: float) -> list[float]:
 class LogCleanup:
     """The turns. ``keep_h``: hours of log that a table keeps, by its name and path; ``checked``: by name, up to which version a table's commits were checked.
 
-    ``check`` raises where another sink may be at work; ``stopping``: whether to begin nothing more.
+    ``vacuums``: the job deletes the tables' files too; ``check`` raises where another sink may be at work; ``stopping``: whether to begin nothing more.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class LogCleanup:
         keep_h: Callable[[str, str], float],
         checked: Callable[[], Mapping[str, int]],
         control: ControlTable,
+        vacuums: bool = False,
         check: Callable[[], None] = lambda: None,
         stopping: Callable[[], bool] = lambda: False,
         now_s: Callable[[], float] = time.time,
@@ -70,6 +72,7 @@ class LogCleanup:
         self._keep_h = keep_h
         self._checked = checked
         self._control = control
+        self._vacuums = vacuums
         self._check = check
         self._stopping = stopping
         self._now_s = now_s
@@ -117,10 +120,17 @@ class LogCleanup:
             log.warning("%s: its Delta log is cleaned later: %s", name, one_line(e))
 
     def _cleaned(self, name: str, path: str, since_h: float | None) -> None:
+        if not log_cleanup.may_clean(self._session, path):
+            self._remember(name, 0.0)
+            return
         version = log_cleanup.version(self._session, path)
         if (met := self._version(name, path)) is not None:
             self._met[name] = met
         keep_h = max(self._keep_h(name, path), log_cleanup.kept_h(self._session, path))
+        # A VACUUM that has not had its turn yet, as after a stop of the sink, reads in the log which files it may delete.
+        vacuumed_s = self._control.state.vacuumed_s.get(name)
+        if self._vacuums and vacuumed_s is not None and not is_own_hot(name):
+            keep_h = max(keep_h, self._keep_h(name, path) - LOG_LONGER_H + (self._now_s() - vacuumed_s) / 3600.0 + 1.0)
         # Commits that were not checked for a RESTORE yet stay, however old they are.
         checked = self._checked().get(name)
         unchecked_ms = None if checked is None else committed_ms(self._session, path, checked + 1)

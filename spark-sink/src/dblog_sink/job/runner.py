@@ -125,6 +125,7 @@ class Runner:
                 keep_h=partial(logs_keep_h, another(session), self._settings, manifest),
                 checked=self._writer.checked,
                 control=self._parts.control,
+                vacuums=self._settings["vacuum.interval.h"] > 0,
                 check=self._check,
                 stopping=self._stopping.is_set,
             ),

@@ -293,7 +293,7 @@ class OpenTables:
 
     def _follow_log(self, spec: TableSpec, opened: OpenTable, session: SparkSession) -> None:
         """Bring the retention of the tables' logs to the configuration, where they were made by an earlier version, or it has changed."""
-        log_cleanup.follow(session, spec.path, self._settings.log_h)
+        log_cleanup.follow(session, spec.path, self._settings.log_h, before=lambda: self.keep_readable(opened.target, session))
         for positions in (opened.tombstones, opened.confirmed):
             if positions is not None and positions.exists:
                 log_cleanup.follow(session, positions.path, OWN_LOG_H)
