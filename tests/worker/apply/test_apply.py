@@ -69,7 +69,13 @@ def command(*arguments):
 
 
 def apply(group, folder, *arguments, url=None):
-    """One round: exit status, and the log's lines. Without another one the test is the owner, so that no test sees what others left."""
+    """One round: exit status, and the log's lines but for remarks about configurations. Without another one the test is the owner, so that no test sees what others left."""
+    status, lines = apply_and_remark(group, folder, *arguments, url=url)
+    return status, [line for line in lines if line["event"] != "connector leaves something in doubt"]
+
+
+def apply_and_remark(group, folder, *arguments, url=None):
+    """One round: exit status, and all of the log's lines."""
     leader, _, login = group
     if "--owner" not in arguments:
         arguments += ("--owner", folder.parent.name)
@@ -100,7 +106,7 @@ def test_files_become_connectors_and_a_second_round_changes_nothing(group, wante
     leader.wait_for("made-paused", "PAUSED")
     assert leader.client.get("/connectors/made/config").json()["dblog.owner"] == "one"
     assert "no such key" not in leader.log.read_text()
-    status, lines = apply(group, wanted, "--owner", "one")
+    status, lines = apply_and_remark(group, wanted, "--owner", "one")
     assert (status, {line["event"] for line in lines}) == (0, {"connector leaves something in doubt"}), "a password is written out in them"
 
 
@@ -218,12 +224,16 @@ def test_a_connector_that_got_another_name_is_a_problem_while_both_write_to_its_
 
     status, lines = apply(group, wanted, "--owner", "renamer")
 
-    (problem,) = [line for line in lines if line["event"] == "connector is not as wanted"]
-    assert (status, problem["connector"], problem["field"]) == (1, "old-name", "topic.prefix")
-    assert "new-name has the same" in problem["reason"]
+    problems = {line["connector"]: line for line in lines if line["event"] == "connector is not as wanted"}
+    assert (status, sorted(problems)) == (1, ["new-name", "old-name"])
+    assert (problems["old-name"]["field"], "new-name has the same" in problems["old-name"]["reason"]) == ("topic.prefix", True)
+    assert "topic.prefix: renamed is also that of connector old-name" in problems["new-name"]["reason"]
     leader.client.put("/connectors/old-name/stop")
     leader.wait_for("old-name", "STOPPED")
     assert apply(group, wanted, "--owner", "renamer")[0] == 0
+    (wanted / "new-name.json").rename(wanted / "a-third-name.json")
+    status, lines = apply(group, wanted, "--owner", "renamer", "--prune")
+    assert (status, changes(lines)) == (0, [("delete", "new-name"), ("delete", "old-name"), ("create", "a-third-name")])
 
 
 def test_a_configuration_that_fails_its_check_is_not_applied_and_its_field_is_named(group, wanted, tmp_path):
@@ -412,17 +422,17 @@ def test_what_a_configuration_leaves_in_doubt_is_logged_and_with_strict_it_is_no
             line["reason"] for line in lines if line["event"] == "connector leaves something in doubt" and line["connector"] == "doubtful"
         ]
 
-    status, lines = apply(group, wanted, "--strict")
+    status, lines = apply_and_remark(group, wanted, "--strict")
     assert (status, changes(lines)) == (1, [])
     assert text in doubts(lines)
     assert any(line["event"] == "connector is not as wanted" and text in line["reason"] for line in lines)
     assert leader.status("doubtful") is None
 
-    status, lines = apply(group, wanted)
+    status, lines = apply_and_remark(group, wanted)
     assert (status, changes(lines)) == (0, [("create", "doubtful")])
     assert text in doubts(lines)
     leader.wait_for("doubtful", "RUNNING", "RUNNING")
 
-    status, lines = apply(group, wanted)
+    status, lines = apply_and_remark(group, wanted)
     assert (status, changes(lines)) == (0, [])
     assert text in doubts(lines), "a warning that stands is named in the first round of each run"

@@ -124,13 +124,13 @@ def test_a_refusal_says_how_the_connector_is_handed_over(owner):
     assert (owner or "others") in action.reason
 
 
-def test_actions_come_in_the_order_of_names():
+def test_deletions_come_first_and_each_kind_in_the_order_of_names():
     wanted = {name: Wanted(name, {"a": "1"}) for name in ("b", "a")}
 
     assert [
         action.name for action in decide(wanted, {"z": Present("z", {OWNER: ME})}, owner=ME, prune=True, prune_all=False, complete=True)
     ] == [
+        "z",
         "a",
         "b",
-        "z",
     ]

@@ -89,8 +89,13 @@ Action = Create | Update | SetState | Delete | Leave | Refuse
 def decide(
     wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owner: str, prune: bool, prune_all: bool, complete: bool
 ) -> list[Action]:
-    """The actions, by name. ``complete``: every file could be read, so what none of them wants is not wanted. ``prune_all``: even if none is there."""
+    """Return the actions: deletions first, each kind by name.
+
+    ``complete``: every file could be read, so what none of them wants is not wanted. ``prune_all``: even if none is there. A connector that got another name is
+    deleted and created, and no worker creates a connector beside one that writes to the same topics.
+    """
     actions: list[Action] = []
+    deletions: list[Action] = []
     for name, one in sorted(wanted.items()):
         there = present.get(name)
         if there is None:
@@ -106,7 +111,7 @@ def decide(
         if name in wanted or there.config.get(OWNER) != owner:
             continue
         if prune and complete and (wanted or prune_all):
-            actions.append(Delete(name))
+            deletions.append(Delete(name))
         else:
             problem = False
             if not complete:
@@ -117,7 +122,7 @@ def decide(
                 why = "no file wants it any more; it stays, since deleting was not asked for (--prune)"
             doubles = "" if there.state == "STOPPED" else prefixes.get(there.config.get(_PREFIX, ""), "")
             actions.append(Leave(name, why, doubles, problem))
-    return actions
+    return deletions + actions
 
 
 def _owned(one: Wanted, owner: str) -> dict[str, str]:
