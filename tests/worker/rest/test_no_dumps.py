@@ -24,7 +24,7 @@ WORKER = read_worker_config(
 
 
 def test_who_follows_a_dump_of_a_worker_that_takes_none_is_told_and_does_not_ask_again(monkeypatch):
-    herder = SimpleNamespace(ready=threading.Event(), dump_view=None)
+    herder = SimpleNamespace(ready=threading.Event(), dump_view=None, role=SimpleNamespace(leads=True, leader="http://a"))
     herder.ready.set()
     services = Services(worker=WORKER, herder=herder, validator=None, checks=None, metrics=bytes, commit="")
     served = build_app(
