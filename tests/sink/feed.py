@@ -47,8 +47,9 @@ class Feed:
             table, event.op, row, at=event.at, row_number=event.number, sequenced=sequenced, partition=event.partition, ts_ms=event.ts_ms
         )
 
-    def truncate(self, partition: int) -> Record:
-        value = self.old.value_bytes("t", pos=TRUNCATE_AT, sequence=(1, TRUNCATE_AT << 23), ts_ms=1_700_000_000_000 + TRUNCATE_AT)
+    def truncate(self, partition: int, *, sequenced: bool = True) -> Record:
+        sequence = (1, TRUNCATE_AT << 23) if sequenced else None
+        value = self.old.value_bytes("t", pos=TRUNCATE_AT, sequence=sequence, ts_ms=1_700_000_000_000 + TRUNCATE_AT)
         return Record(topic=self.old.topic, key=None, value=value, partition=partition)
 
     def unreadable(self) -> Record:
@@ -62,14 +63,23 @@ def universes(dice: random.Random, *, truncated: bool, count: int) -> list[Unive
 def batches_of(
     feed: Feed, events: list[Event], dice: random.Random, *, truncated: bool, count: int, sequenced: bool | None = None
 ) -> list[list[Record]]:
-    """Consecutive batches of records; the truncate is somewhere among them, a second time too."""
-    batches = [
-        [feed.record(event, sequenced=dice.random() < 0.5 if sequenced is None else sequenced) for event in batch]
-        for batch in divided(events, count, dice)
-    ]
+    """Return consecutive batches of records; the truncate is somewhere among them, a second time too.
+
+    ``sequenced`` None: each partition has one writer, dblog or Debezium in turn. Records of both in one partition are a
+    hand-over: there the order in the topic counts, which these batches do not have (``records/source_epochs.py``).
+    """
+    parted = divided(events, count, dice)
+    # As many draws as events: what follows keeps its meaning by seed.
+    draws = [dice.random() < 0.5 for _ in events] if sequenced is None else [sequenced]
+    first = draws[0]
+
+    def by_dblog(partition: int) -> bool:
+        return first ^ (sequenced is None and partition % 2 == 1)
+
+    batches = [[feed.record(event, sequenced=by_dblog(event.partition)) for event in batch] for batch in parted]
     if truncated:
         for partition, batch in ((0, batches[1]), (1, batches[-1])):
-            batch.append(feed.truncate(partition))
+            batch.append(feed.truncate(partition, sequenced=by_dblog(partition)))
     return batches
 
 
