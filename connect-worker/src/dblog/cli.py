@@ -181,7 +181,7 @@ def explain_ddl(
 @connectors_app.command("apply")
 def apply_connectors(
     path: Annotated[Path, typer.Argument(help="A file with a connector, JSON or YAML, or a folder of them.")],
-    url: Annotated[str, typer.Option(help="REST address of a worker; the group's leader is found.")] = "http://localhost:8083",
+    url: Annotated[str, typer.Option(help="REST address of any worker of the group.")] = "http://localhost:8083",
     owner: Annotated[str, typer.Option(help="Whose connectors they are (dblog.owner). No others are touched.")] = "apply",
     prune: Annotated[bool, typer.Option("--prune", help="Delete own connectors that no file wants.")] = False,
     strict: Annotated[

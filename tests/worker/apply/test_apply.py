@@ -98,12 +98,15 @@ def test_files_become_connectors_and_a_second_round_changes_nothing(group, wante
     want(wanted, "made")
     want(wanted, "made-paused", state="paused")
 
-    # At the address of a standby: the leader is found.
+    # At the address of a standby, which hands it on: the leader's address need not be reached from here.
     status, lines = apply(group, wanted, "--owner", "one", url=standby.url)
 
     assert (status, changes(lines)) == (0, [("create", "made"), ("create", "made-paused")]), lines
     leader.wait_for("made", "RUNNING", "RUNNING")
     leader.wait_for("made-paused", "PAUSED")
+    audited = [line for line in leader.log.read_text().splitlines() if "dblog.audit" in line and "'made" in line]
+    assert audited
+    assert all(f"handed_on_by={standby.url}" in line.replace("'", "") for line in audited), audited
     assert leader.client.get("/connectors/made/config").json()["dblog.owner"] == "one"
     assert "no such key" not in leader.log.read_text()
     status, lines = apply_and_remark(group, wanted, "--owner", "one")

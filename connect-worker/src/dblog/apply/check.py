@@ -16,8 +16,8 @@ _INCOMPLETE = {"name": "dblog-check", "connector.class": "io.debezium.connector.
 def check(url: str, *, login: Path | None, authorities: Path | None) -> Iterator[str]:
     """A line for each thing that holds; a DblogError for the first that does not."""
     with Interface(url, login=read_login(login, os.environ), authorities=authorities) as interface:
-        interface.find_leader()
-        yield f"the group answers, led by {interface.address}"
+        interface.require_ready()
+        yield f"the group answers, led by {interface.leader}"
         yield f"this login is let in; connectors: {len(interface.get('/connectors'))}"
         if _MISSING not in interface.validate(_INCOMPLETE):
             raise DefiniteError(f"{interface.address} takes a configuration without {_MISSING}; name a dblog worker with --url")

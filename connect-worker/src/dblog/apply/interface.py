@@ -1,7 +1,8 @@
-"""The worker's REST interface, as a client of it: finds the leader, logs in, and turns every answer that is no success into a sentence.
+"""The worker's REST interface, as a client of it: logs in, and turns every answer that is no success into a sentence.
 
-A standby answers what only the leader may do with 409 and the leader's address, and its ``/health`` names it: what follows goes there. A password never goes
-from an address with TLS to one without.
+Requests go to the address that the user has named, whichever worker it leads to: a standby hands on what only the leader can answer. So the leader's own
+address need not be reached from here, which behind a port-forward or a proxy it is not. Callers that a standby cannot hand on (``rest/forward.py``) get 409
+with the leader's address, and what follows goes there. A password never goes from an address with TLS to one without.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Interface:
         self._has_login = login is not None
         self._warning = ""
 
+        self._leader = ""
     def __enter__(self) -> Self:
         return self
 
@@ -81,13 +83,18 @@ class Interface:
 
     @property
     def address(self) -> str:
-        """Where requests go now: the leader, once it is known."""
+        """Return where requests go now."""
         return self._base
 
-    def find_leader(self) -> None:
-        """Go to the leader if another worker answers. TransientError while nobody leads."""
+    @property
+    def leader(self) -> str:
+        """Return the address that the leader advertises, as the worker's health named it; this worker's own where it leads itself."""
+        return self._leader or self._base
+
+    def require_ready(self) -> None:
+        """Raise TransientError while the worker is not ready, or nobody leads its group."""
         health = self._send("GET", "/health", None)
-        self._follow(_message(health))
+        self._leader = _leader_in(_message(health))
         if health.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             raise TransientError(f"the worker at {self._base} is not ready: {_message(health)}")
 
@@ -157,11 +164,16 @@ class Interface:
             return self._client.request(method, f"{self._base}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             gone, self._base = self._base, self._url
-            raise TransientError(unreached("worker", gone, e)) from e
+            raise TransientError(unreached("worker", gone, e) + ("" if gone == self._url else self._only_there(gone))) from e
+
+    def _only_there(self, leader: str) -> str:
+        return (
+            f"; the worker at {self._url} is a standby that can hand on only requests with a login, so this one has to reach the leader's own address: give a "
+            f"login with --login, or an address with --url that leads to {leader}"
+        )
 
     def _follow(self, message: str) -> bool:
-        found = _STANDBY.search(message)
-        leader = found[1].rstrip("/") if found else ""
+        leader = _leader_in(message)
         if not leader or leader == self._base:
             return False
         if urlsplit(self._url).scheme == "https" and urlsplit(leader).scheme != "https":
@@ -179,3 +191,9 @@ def _message(response: httpx.Response) -> str:
         return str(response.json()["message"])
     except (ValueError, KeyError, TypeError):
         return f"HTTP {response.status_code} {response.reason_phrase}"
+def _leader_in(message: str) -> str:
+    """Return the leader's address where a standby names it; else an empty text."""
+    found = _STANDBY.search(message)
+    return found[1].rstrip("/") if found else ""
+
+

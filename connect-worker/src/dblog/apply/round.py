@@ -66,7 +66,7 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
     report.wanted = len(files.wanted)
     report.problems += files.problems
     try:
-        interface.find_leader()
+        interface.require_ready()
         # Two questions: asked for the status, a worker leaves out connectors that have none yet.
         infos, statuses = interface.get("/connectors?expand=info"), interface.get("/connectors?expand=status")
     except (TransientError, RefusedError) as e:

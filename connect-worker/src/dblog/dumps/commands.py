@@ -27,7 +27,7 @@ Requested = Annotated[str, typer.Argument(help="The dump's id, as list shows it.
 Table = Annotated[
     str | None, typer.Option("--table", help="Only this table of the dump, as database.table (schema.table with PostgreSQL).")
 ]
-Url = Annotated[str, typer.Option(help="REST address of a worker; the group's leader is found.")]
+Url = Annotated[str, typer.Option(help="REST address of any worker of the group.")]
 Login = Annotated[Path | None, typer.Option(help="Folder with username and password, or file with user:password.")]
 Authorities = Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM; without it the machine's.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
