@@ -185,7 +185,7 @@ def apply_connectors(
     owner: Annotated[str, typer.Option(help="Whose connectors they are (dblog.owner). No others are touched.")] = "apply",
     prune: Annotated[bool, typer.Option("--prune", help="Delete own connectors that no file wants.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Apply no configuration that leaves something in doubt; each warning is a problem then.")
+        bool, typer.Option("--strict", help="Apply no configuration that leaves something in doubt; each doubt is a problem then.")
     ] = False,
     prune_all: Annotated[bool, typer.Option("--prune-all", help="With --prune: delete all of them too when no file is there.")] = False,
     every: Annotated[float | None, typer.Option(min=1, help="Seconds between two rounds, until SIGTERM. Without it: one round.")] = None,

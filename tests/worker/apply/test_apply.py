@@ -431,6 +431,10 @@ def test_what_a_configuration_leaves_in_doubt_is_logged_and_with_strict_it_is_no
     assert any(line["event"] == "connector is not as wanted" and text in line["reason"] for line in lines)
     assert leader.status("doubtful") is None
 
+    want(wanted, "sound")  # with a password that is written out, and defaults that are not Debezium's: both are ordinary
+    status, lines = apply_and_remark(group, wanted, "--strict")
+    assert (status, changes(lines)) == (1, [("create", "sound")])
+
     status, lines = apply_and_remark(group, wanted)
     assert (status, changes(lines)) == (0, [("create", "doubtful")])
     assert text in doubts(lines)

@@ -51,7 +51,8 @@ def test_the_status_has_the_warnings_that_the_answer_of_the_request_has_in_its_h
     texts = warnings_of(worker, name)
     assert "table.inclde.list: no such key; it is ignored. Is table.include.list meant?" in texts
     assert "no table matches" in texts
-    assert all(f'299 dblog "{text[:100]}' in answer.headers["warning"].replace('\\"', '"') for text in texts)
+    assert all(f'99 dblog "{text[:100]}' in answer.headers["warning"].replace('\\"', '"') for text in texts)
+    assert '199 dblog "database.password' in answer.headers["warning"], "an ordinary remark has a code of its own"
 
 
 def test_warnings_stand_while_the_connector_is_stopped_and_go_with_the_key(worker, name):

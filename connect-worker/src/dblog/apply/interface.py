@@ -26,8 +26,9 @@ LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
 _STANDBY = re.compile(r"\bstandby: (https?://\S+) runs\b")
 
 
-_WARNING = re.compile(r'299 dblog "((?:[^"\\]|\\.)*)"')
-"""One of a worker's Warning header."""
+_WARNING = re.compile(r'\b(199|299) dblog "((?:[^"\\]|\\.)*)"')
+"""One of a worker's Warning header: 299 for a doubt, 199 for an ordinary remark."""
+_DOUBT = "299"
 
 
 class RefusedError(DblogError):
@@ -66,15 +67,15 @@ def _pair(text: str, where: str) -> tuple[str, str] | None:
 
 
 class Interface:
-    """One round's conversation with a group of workers. Close it behind each round, so that the next one asks anew who leads."""
+    """One round's conversation with a group of workers. Close it after each round: the next one begins again at the address that was named."""
 
     def __init__(self, url: str, *, login: tuple[str, str] | None, authorities: Path | None = None) -> None:
         self._url = self._base = url.rstrip("/")
         self._client = httpx.Client(auth=login, timeout=TIMEOUT_S, verify=trusting(authorities), trust_env=False, follow_redirects=False)
         self._has_login = login is not None
         self._warning = ""
-
         self._leader = ""
+
     def __enter__(self) -> Self:
         return self
 
@@ -139,8 +140,16 @@ class Interface:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the last answer has warned of."""
-        return tuple(re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(self._warning))
+        """What the last answer has warned of: doubts and ordinary remarks."""
+        return tuple(text for _, text in self._warned())
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the last answer has put in doubt, without remarks that many a sound configuration gets."""
+        return tuple(text for code, text in self._warned() if code == _DOUBT)
+
+    def _warned(self) -> list[tuple[str, str]]:
+        return [(code, re.sub(r"\\(.)", r"\1", text)) for code, text in _WARNING.findall(self._warning)]
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         response = self._send(method, path, body)
@@ -182,6 +191,12 @@ class Interface:
         return True
 
 
+def _leader_in(message: str) -> str:
+    """Return the leader's address where a standby names it; else an empty text."""
+    found = _STANDBY.search(message)
+    return found[1].rstrip("/") if found else ""
+
+
 def _of(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
 
@@ -191,9 +206,3 @@ def _message(response: httpx.Response) -> str:
         return str(response.json()["message"])
     except (ValueError, KeyError, TypeError):
         return f"HTTP {response.status_code} {response.reason_phrase}"
-def _leader_in(message: str) -> str:
-    """Return the leader's address where a standby names it; else an empty text."""
-    found = _STANDBY.search(message)
-    return found[1].rstrip("/") if found else ""
-
-

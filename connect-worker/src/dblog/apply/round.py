@@ -111,7 +111,7 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
         case Create(name, config) | Update(name, config) if wrong := interface.validate(config):
             report.problems += [Problem(name, text, key) for key, texts in wrong.items() for text in texts]
             return
-        case Create(name, _) | Update(name, _) if _is_refused(name, interface.warnings, report, strict=strict):
+        case Create(name, _) | Update(name, _) if _is_refused(name, interface, report, strict=strict):
             return
         case Create(_, config, state):
             do = functools.partial(interface.create, config, state)
@@ -127,13 +127,14 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
     _log.info("connector would be changed" if dry_run else "connector changed", action=kind, connector=action.name, **said)
 
 
-def _is_refused(name: str, warnings: tuple[str, ...], report: Report, *, strict: bool) -> bool:
-    """Note what the check of a configuration has left in doubt; return whether it is not applied for that."""
-    if warnings:
-        report.warnings[name] = warnings
+def _is_refused(name: str, interface: Interface, report: Report, *, strict: bool) -> bool:
+    """Note what the check of a configuration has remarked; return whether it is not applied for what it leaves in doubt."""
+    doubts = interface.doubts
+    if interface.warnings:
+        report.warnings[name] = interface.warnings
     if strict:
-        report.problems += [Problem(name, f"not applied, for it leaves something in doubt (--strict): {text}") for text in warnings]
-    return strict and bool(warnings)
+        report.problems += [Problem(name, f"not applied, for it leaves something in doubt (--strict): {text}") for text in doubts]
+    return strict and bool(doubts)
 
 
 def _restart(name: str, interface: Interface, restarts: Restarts, report: Report) -> None:

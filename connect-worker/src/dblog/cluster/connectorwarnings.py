@@ -98,8 +98,9 @@ class ConnectorWarnings:
             return _Found(config, ())
         # No provider is asked: a secret that nobody has read can be in no sentence.
         hide = hider(resolve(config, {}), config, plugin)
-        texts = (*map(hide, doubts(plugin, config)), *written_out(plugin, config, self._providers))
-        return _Found(config, texts, ordinary=frozenset(map(hide, ordinary(plugin, config, self._providers))))
+        secrets = written_out(plugin, config, self._providers)
+        texts = (*map(hide, doubts(plugin, config)), *secrets)
+        return _Found(config, texts, ordinary=frozenset((*map(hide, ordinary(plugin, config)), *secrets)))
 
     def _shared_with_others(self) -> Mapping[str, tuple[str, ...]]:
         shared = self._shared

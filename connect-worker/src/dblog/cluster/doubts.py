@@ -6,6 +6,7 @@ The answer of POST and PUT reports them once, in its header; the connector's sta
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from dblog.config import inline_secrets
 from dblog.config.other_defaults import other_defaults
@@ -14,6 +15,19 @@ from dblog.config.secret_values import shown_name
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
 
 _NEVER_READ = "no effect here: this connector keeps no such history, and neither does Debezium's; the key can be removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What a configuration is answered that can be accepted. ``ordinary``: sentences that many a sound configuration gets; nobody need act on them."""
+
+    doubts: tuple[str, ...] = ()
+    ordinary: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All of them, doubts first: whatever is bounded must not leave out a doubt for an ordinary remark."""
+        return (*self.doubts, *self.ordinary)
 
 
 def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
@@ -32,8 +46,7 @@ def written_out(plugin: Plugin, properties: Mapping[str, str | None], providers:
     return [inline_secrets.described(keys, providers)] if keys else []
 
 
-def ordinary(plugin: Plugin, properties: Mapping[str, str | None], providers: Collection[str]) -> list[str]:
-    """Return those sentences of the two above that many a sound configuration has: secrets that are written out, and defaults that are not Debezium's."""
+def ordinary(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
+    """Return those of ``doubts`` that many a sound configuration has: defaults that are not Debezium's. Secrets are not hidden yet."""
     read = plugin.read_keys(properties)
-    defaults = [f"{shown_name(name)}: {text}" for name, text in other_defaults(plugin.options, read).items()]
-    return [*defaults, *written_out(plugin, properties, providers)]
+    return [f"{shown_name(name)}: {text}" for name, text in other_defaults(plugin.options, read).items()]

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import structlog
 
 from dblog.abort import Abort
-from dblog.cluster.doubts import doubts, written_out
+from dblog.cluster.doubts import Remarks, doubts, ordinary, written_out
 from dblog.cluster.requests import RequestError, bad_request
 from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
@@ -59,11 +59,16 @@ _DATABASE_KEY = "database.hostname"
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The outcome: what the validate endpoint answers, every message by key, and what is worth attention but no error."""
+    """The outcome: what the validate endpoint answers, every message by key, and remarks, which are no errors."""
 
     infos: dict[str, Any]
     errors: dict[str, list[str]]
-    warnings: tuple[str, ...] = ()
+    remarks: Remarks
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The texts of all remarks."""
+        return self.remarks.texts
 
 
 class Validator:
@@ -100,20 +105,21 @@ class Validator:
         with self._computing:
             checked, errors, unknown = self._checked_here(plugin, read, resolution)
             hide_own = hide = hider(resolution, properties, plugin)
-            warnings = [hide_own(text) for text in doubts(plugin, properties)]
+            usual = [hide_own(text) for text in ordinary(plugin, properties)]
+            found = [text for text in map(hide_own, doubts(plugin, properties)) if text not in usual]
             if errors.keys() == {"name"} and "name" not in properties:  # a form that is filled in: all else of it is asked about
                 checked = check_connector(plugin.options, {**resolution.values, "name": _UNNAMED}, shown=resolution.placeholders)
         if not checked.errors and errors.keys() <= {"name"}:
             # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
             hide = hider(resolution, properties, plugin, of_worker=self._hidden)
-            answered, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
+            answered, by_database = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             errors |= answered
-            warnings += map(hide, found)
-            warnings += written_out(plugin, properties, self._providers)
+            found += map(hide, by_database)
+            usual += written_out(plugin, properties, self._providers)
         with self._computing:
             errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
             infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, read, errors, unknown=unknown)
-        return Validation(infos, errors, tuple(warnings))
+        return Validation(infos, errors, Remarks(doubts=tuple(found), ordinary=tuple(usual)))
 
     def _checked_here(
         self, plugin: Plugin, properties: Properties, resolution: Resolution
@@ -138,8 +144,8 @@ class Validator:
                 errors[meant] = [f"{text} (there is {shown_name(name)}, which is no key; is {meant} meant?)" for text in errors[meant]]
         return checked, errors, unknown
 
-    def require_valid(self, properties: Properties) -> tuple[str, ...]:
-        """Refuse (400) a configuration with errors, with Connect's text; the warnings of one without."""
+    def require_valid(self, properties: Properties) -> Remarks:
+        """Refuse (400) a configuration with errors, with Connect's text; return the remarks on one without."""
         outcome = self.validate(properties)
         errors = outcome.errors
         count = sum(len(texts) for texts in errors.values())
@@ -148,7 +154,7 @@ class Validator:
             lines += [text for texts in errors.values() for text in texts]
             lines.append("You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`")
             raise bad_request("\n".join(lines))
-        return outcome.warnings
+        return outcome.remarks
 
     def resolved(self, properties: Properties, *, asked: Sequence[str] = ()) -> tuple[dict[str, str], Callable[[str], str]]:
         """The configuration with its secrets, and what takes them out of a text again; ``asked``: other texts of the request."""

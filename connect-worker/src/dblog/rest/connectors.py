@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dblog.cluster.answers import info_answer
+from dblog.cluster.doubts import Remarks
 from dblog.cluster.records import Target
 from dblog.cluster.requests import (
     STALE,
@@ -41,6 +43,8 @@ _WARNING_CHARS_MAX = 500
 _WARNING_HEADER_CHARS_MAX = 2048
 """Proxies take a head of 4 to 8 KB and answer with an error of their own to a longer one."""
 _WARNINGS_LOGGED_MAX = 20
+
+_DOUBT, _ORDINARY = 299, 199
 _CREATE_FIELDS = {"name", "config", "initial_state"}
 
 
@@ -85,7 +89,7 @@ async def create(request: HttpRequest) -> Response:
     found = await ready(request)
     warned = await _valid(request, found, config)
     _, info = await ask(request, PutConnector(name=name, config=_texts(config), only_new=True, target=target))
-    found.herder.warnings.accepted(name, _texts(config), warned)
+    found.herder.warnings.accepted(name, _texts(config), warned.texts)
     return Answer(await _shown(request, info), status_code=HTTPStatus.CREATED, headers=location(request, name) | warn(name, warned))
 
 
@@ -107,7 +111,7 @@ async def put_config(request: HttpRequest) -> Response:
     found = await ready(request)
     warned = await _valid(request, found, config)
     created, info = await ask(request, PutConnector(name=name, config=_texts(config)))
-    found.herder.warnings.accepted(name, _texts(config), warned)
+    found.herder.warnings.accepted(name, _texts(config), warned.texts)
     headers = warn(name, warned)
     if created:
         return Answer(await _shown(request, info), status_code=HTTPStatus.CREATED, headers=location(request, name) | headers)
@@ -131,7 +135,7 @@ async def patch_config(request: HttpRequest) -> Response:
             if e.status is not HTTPStatus.CONFLICT:
                 raise
         else:
-            found.herder.warnings.accepted(name, _texts(config), warned)
+            found.herder.warnings.accepted(name, _texts(config), warned.texts)
             return Answer(await _shown(request, info), headers=warn(name, warned))
     raise conflict(STALE)
 
@@ -145,7 +149,7 @@ async def delete(request: HttpRequest) -> Response:
     if left is None:
         return empty(HTTPStatus.NO_CONTENT)
     _log.warning("a deleted connector leaves something at its database", connector=name, reason=left)
-    return empty(HTTPStatus.NO_CONTENT, headers=warning_header([left]))
+    return empty(HTTPStatus.NO_CONTENT, headers=warning_header(Remarks(doubts=(left,))))
 
 
 async def status(request: HttpRequest) -> Response:
@@ -215,51 +219,55 @@ def with_shown_traces(request: HttpRequest, name: str, answer: Mapping[str, Any]
     return {**answer, "connector": shown(answer["connector"]), "tasks": [shown(task) for task in answer["tasks"]], "warnings": warnings}
 
 
-async def _valid(request: HttpRequest, found: Services, config: dict[str, str | None]) -> tuple[str, ...]:
-    """The warnings of a configuration that can be accepted; what it changes is noted for the audit."""
+async def _valid(request: HttpRequest, found: Services, config: dict[str, str | None]) -> Remarks:
+    """Return the remarks on a configuration that can be accepted; what it changes is noted for the audit."""
     if stand_ins := [key for key, text in config.items() if text == HIDDEN]:
         raise bad_request(
             f"The value {HIDDEN} of {stand_ins[0]} stands for one that is not shown; write the value, or change with PATCH the other keys alone"
         )
-    warnings = await require_valid(request, found, config)
+    remarks = await require_valid(request, found, config)
     name = str(config["name"])
     before = found.herder.configs.view(name)
     note(request, name, before.config if before is not None else None, {key: text or "" for key, text in config.items()})
-    return warnings
+    return remarks
 
 
-async def require_valid(request: HttpRequest, found: Services, config: Properties) -> tuple[str, ...]:
+async def require_valid(request: HttpRequest, found: Services, config: Properties) -> Remarks:
     configs = found.herder.configs
 
-    def work() -> tuple[str, ...]:
-        warnings = found.validator.require_valid(config)
+    def work() -> Remarks:
+        remarks = found.validator.require_valid(config)
         name, others = config["name"] or "", configs.connector_configs()
         prefix = shared_prefix(name, config, others, is_stopped=configs.is_stopped)
         if prefix is not None and (name not in others or others[name].get("topic.prefix") != config.get("topic.prefix")):
             raise bad_request(prefix)  # one that has shared it before may be changed in other ways: its status has the warning
         shared = shared_reader(name, config, others, is_stopped=configs.is_stopped)
-        return (*(text for text in (prefix, shared) if text is not None), *warnings)
+        return replace(remarks, doubts=(*(text for text in (prefix, shared) if text is not None), *remarks.doubts))
 
     return await check(request, work)
 
 
-def warn(name: str, warnings: Sequence[str]) -> dict[str, str]:
-    """Log what is accepted and probably not meant; the header that the answer reports it in."""
+def warn(name: str, remarks: Remarks) -> dict[str, str]:
+    """Log what is accepted and probably not meant; return the header that the answer reports it in."""
+    warnings = remarks.texts
     for warning in warnings[:_WARNINGS_LOGGED_MAX]:
         _log.warning("connector accepted with a doubt", connector=name, reason=warning)
     if len(warnings) > _WARNINGS_LOGGED_MAX:
         _log.warning("connector accepted with more doubts", connector=name, more=len(warnings) - _WARNINGS_LOGGED_MAX)
-    return warning_header(warnings)
+    return warning_header(remarks)
 
 
-def warning_header(warnings: Sequence[str]) -> dict[str, str]:
-    """The Warning header (RFC 7234, section 5.5): the bodies of the answers are Connect's, which have no field for it."""
-    # ASCII without controls: a header must not be more than one, whatever the configuration's keys are.
-    texts = [warning.encode("ascii", "replace").decode() for warning in warnings[:_WARNINGS_SENT_MAX]]
-    quoted = [_quoted("".join(c if c.isprintable() else "'" for c in text)) for text in texts]
+def warning_header(remarks: Remarks) -> dict[str, str]:
+    """Return the Warning header (RFC 7234, section 5.5): the bodies of the answers are Connect's, which have no field for it.
+
+    Code 299 for a doubt, 199 for an ordinary remark, so that a program can stop for the one and pass over the other.
+    """
+    coded = [*((_DOUBT, text) for text in remarks.doubts), *((_ORDINARY, text) for text in remarks.ordinary)]
     header = ""
-    for text in quoted:
-        longer = f'{header}{", " if header else ""}299 dblog "{text}"'
+    for code, text in coded[:_WARNINGS_SENT_MAX]:
+        # ASCII without controls: a header must not be more than one, whatever the configuration's keys are.
+        quoted = _quoted("".join(c if c.isprintable() else "'" for c in text.encode("ascii", "replace").decode()))
+        longer = f'{header}{", " if header else ""}{code} dblog "{quoted}"'
         if len(longer) > _WARNING_HEADER_CHARS_MAX:
             break
         header = longer

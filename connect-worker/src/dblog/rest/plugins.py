@@ -45,7 +45,7 @@ async def validate(request: HttpRequest) -> Response:
         raise bad_request(f"Included connector type {included} does not match request type {name}")
     validator = services(request).validator
     outcome = await check(request, lambda: validator.validate(config))
-    return Answer(outcome.infos, headers=warning_header(outcome.warnings))
+    return Answer(outcome.infos, headers=warning_header(outcome.remarks))
 
 
 def _described(plugin: Plugin) -> dict[str, str]:
