@@ -6,24 +6,21 @@ python tests/bench/peer.py [WORK ...] [--source postgres] [--scale 0.1] [--round
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from demo.pipeline import CONNECTOR_USER, ROOT, Worker, create_connector_user
+from demo.pipeline import ROOT, Worker
 from engines import LIMIT_S, TUNED, Ours, Peer, Variant
 from machine import machine
 from measures import Field, Measured, catch_up, dump, dump_beside, latency, restart
 from peerreport import entry, tables
-from postgres import PostgresTables
+from prepared import prepared
 from rich.console import Console
-from stack import Debezium, Kafka, MySql, Postgres
+from stack import Debezium, Kafka
 from stack.process import wait_until
-from tables import DATABASE, Source
 from works import ON_POSTGRES, WORKS, CatchUp, Dump, DumpBeside, Latency, Restart, Work, on_postgres
 
 BUILD = ROOT / "build" / "bench"
@@ -75,31 +72,9 @@ def ask(field: Field, work: Work, ours: Ours, peer: Peer, *, scale: float, round
             return restart(field, work, bare, statements=statements, rounds=rounds)
 
 
-@contextlib.contextmanager
-def prepared(source: str) -> Iterator[Source | PostgresTables]:
-    """The server, with what both programs need."""
-    if source == "postgres":
-        options = {"shared_buffers": "1GB", "max_wal_size": "8GB", "logical_decoding_work_mem": "256MB"}
-        with Postgres(FOLDER / source, durable=False, options=options) as server:
-            tables = PostgresTables(server)
-            tables.prepare()
-            yield tables
-        return
-    options = {"innodb_buffer_pool_size": "1G", "binlog_expire_logs_seconds": 0, "max_binlog_size": "1G"}
-    with MySql(FOLDER / source, durable=False, options=options) as server:
-        create_connector_user(server)
-        found = Source(server)
-        found.execute(f"GRANT RELOAD, SHOW DATABASES, LOCK TABLES ON *.* TO '{CONNECTOR_USER}'@'%'")  # Debezium's snapshot asks for these
-        found.prepare()
-        found.execute(
-            f"GRANT INSERT, DELETE ON {DATABASE}.* TO '{CONNECTOR_USER}'@'%'"
-        )  # its incremental one writes windows into the table of signals
-        yield found
-
-
 def run(works: list[Work], *, source: str, scale: float, rounds: int, console: Console) -> list[dict[str, Any]]:
     """All works on servers of their own; what is done is written after each."""
-    with prepared(source) as found, Kafka(FOLDER / "kafka") as kafka:
+    with prepared(source, FOLDER, debezium=True) as found, Kafka(FOLDER / "kafka") as kafka:
         server = found.server
         worker = Worker(kafka, FOLDER / "worker", name="bench", options=FLUSH)
         debezium = Debezium(FOLDER / "debezium", kafka, registry_url=worker.url, flavor=source, options=FLUSH)
