@@ -24,6 +24,10 @@ class TransientError(DblogError):
     """Trying again may help: a connection lost, a broker or registry away, a lock wait timed out."""
 
 
+class NoConnectionsError(TransientError):
+    """The server takes no further connection, of anybody or of this account: somebody has to end others, or to raise the limit that the message names."""
+
+
 class ServerChangedError(TransientError):
     """Another server answers, or the server has begun its log again. What is held of the log read so far means nothing there: the task has to start again
     from its offset, which decides whether and where it can go on.

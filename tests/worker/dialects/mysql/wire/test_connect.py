@@ -32,7 +32,7 @@ from dblog.dialects.mysql.wire import check, connect
 from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, meaning, settings_of, split_statements, translate
 from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.dialects.mysql.wire.session import read_facts
-from dblog.errors import ConfigError, DefiniteError, PositionLostError, TableChangedError, TransientError, discreet
+from dblog.errors import ConfigError, DefiniteError, NoConnectionsError, PositionLostError, TableChangedError, TransientError, discreet
 from dblog.runtime.policy import trace_of
 from support.false_server import OK, SALT, FalseServer, greeting
 
@@ -389,7 +389,11 @@ def test_preferred_leaves_it_to_the_server_disabled_does_without_and_others_are_
         (1053, "Server shutdown in progress", TransientError, "connection was lost"),
         (1927, "Connection was killed", TransientError, "connection was lost"),
         (4031, "The client was disconnected", TransientError, "connection was lost"),
-        (1040, "Too many connections", TransientError, "for now"),
+        (1040, "Too many connections", NoConnectionsError, "raise max_connections"),
+        (1203, "User reader already has more than 'max_user_connections' active connections", NoConnectionsError, "'reader' has as many as max_user_conn"),
+        (1226, "User 'reader' has exceeded the 'max_user_connections' resource (current value: 1)", NoConnectionsError, "MAX_USER_CONNECTIONS 0"),
+        (1226, "User 'reader' has exceeded the 'max_connections_per_hour' resource", NoConnectionsError, "MAX_CONNECTIONS_PER_HOUR 0"),
+        (1226, "User 'reader' has exceeded the 'max_questions' resource (current value: 1)", TransientError, "for now"),
         (1205, "Lock wait timeout exceeded", TransientError, "for now"),
         (1213, "Deadlock found", TransientError, "for now"),
         (1412, "Table definition has changed", TableChangedError, "has changed"),

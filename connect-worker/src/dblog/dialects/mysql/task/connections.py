@@ -4,6 +4,7 @@ chunks; and which server they all have to reach.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
+from dblog.dialects.connection_counts import SESSION_IDLE_S
 from dblog.dialects.mysql.binlog._fast import LogDecoder
 from dblog.dialects.mysql.binlog.identity import KnownLog
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset, RowsParked
@@ -21,6 +23,7 @@ from dblog.dialects.mysql.task.lookahead import LogBytes
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.log import LogConnection
 from dblog.dialects.mysql.wire.session import ConnectSettings, Session, settings_of
+from dblog.dialects.opening import Opening
 from dblog.errors import ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.standing_warnings import StandingWarnings
@@ -86,7 +89,9 @@ class _LogAhead:
 
 
 class Connections:
-    """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
+    """One session serves the starting thread, then the log thread, which closes it while it has nothing to ask. The log and each dump thread have connections
+    of their own.
+    """
 
     def __init__(
         self,
@@ -103,6 +108,10 @@ class Connections:
         self.settings = settings
         self.session = session
         self.warnings = warnings or StandingWarnings()
+        self.opening = Opening(self.warnings)
+        """Where each connection of the task is opened."""
+        self._used_s: float | None = None
+        self._rests = False
         self._identity = session.identity
         self._watermark_table = watermark_table
         self._signal_tables = signal_tables
@@ -130,16 +139,30 @@ class Connections:
         return TableId(table.database.lower(), table.name.lower()) if self.session.facts.lower_case_table_names == 1 else table
 
     def live_session(self) -> Session:
-        """The session for questions of the log thread; opened again when the server has dropped it while it was idle."""
+        """The session for questions of the log thread; opened again when the server has dropped it while it was idle, or it was closed meanwhile."""
+        self._used_s = time.monotonic()
         try:
             self.session.query("SELECT 1")
         except TransientError:
             self.session.close()
-            self.session = self.dialect.connect(settings_of(self.settings), again=True)
+            with self.opening():
+                self.session = self.dialect.connect(settings_of(self.settings), again=True)
+            self._rests = False
             if self.session.identity != self._identity:
                 message = f"another server answers at {self.session.settings.address} now; the connector starts again"
                 raise ServerChangedError(message) from None
         return self.session
+
+    def close_idle_session(self) -> None:
+        """Close the session that has been asked nothing for a while: the next question opens it again. Called by the log thread, again and again."""
+        if self._rests:
+            return
+        now_s = time.monotonic()
+        if self._used_s is None:
+            self._used_s = now_s
+        elif now_s - self._used_s >= SESSION_IDLE_S:
+            self._rests = True
+            self.session.close()
 
     def known(self, at: LogProgress) -> KnownLog:
         """The log that a position belongs to. The GTIDs of an offset that does not name its server may come from any server."""
@@ -155,14 +178,17 @@ class Connections:
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks, to this very server; in read-only mode chunks may come from a replica."""
         settings = settings_of(self.settings)
-        if writes_watermarks(self.settings):
-            return DumpConnection.open(settings, self.watermark_table, server=self._identity)
-        return DumpConnection.open_read_only(
-            chunk_settings_of(self.settings),
-            settings,
-            server=self._identity,
-            marks=partial(self.dialect.marks, lock=lambda: self._log_lock, status=self.session.status_statement, absent=self.absent_gtids),
-        )
+        with self.opening():
+            if writes_watermarks(self.settings):
+                return DumpConnection.open(settings, self.watermark_table, server=self._identity)
+            return DumpConnection.open_read_only(
+                chunk_settings_of(self.settings),
+                settings,
+                server=self._identity,
+                marks=partial(
+                    self.dialect.marks, lock=lambda: self._log_lock, status=self.session.status_statement, absent=self.absent_gtids
+                ),
+            )
 
     def decoder(
         self, resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None], *, transactions: bool = False
@@ -181,20 +207,22 @@ class Connections:
     def open_log(self, at: LogProgress) -> LogConnection:
         """The task's own log connection."""
         lock = None if writes_watermarks(self.settings) else f"dblog-{uuid.uuid4().hex}"
-        connection = self.session.open_log(
-            server_id=self.settings.integer("database.server.id"),
-            file=at.file,
-            pos=at.pos,
-            gtids=None if at.gtids is None else at.gtids.text(),
-            known=self.known(at),
-            wanted=gtid_filter(self.settings),
-            lock=lock,
-        )
+        with self.opening():
+            connection = self.session.open_log(
+                server_id=self.settings.integer("database.server.id"),
+                file=at.file,
+                pos=at.pos,
+                gtids=None if at.gtids is None else at.gtids.text(),
+                known=self.known(at),
+                wanted=gtid_filter(self.settings),
+                lock=lock,
+            )
         self._log_lock = lock
         return connection
 
     def open_second_log(self, file: str, pos: int) -> LogBytes:
         """Beside the task's own log connection, so with another server id: the server ends the older of two with one id."""
         known = KnownLog(server=self._identity, file=file, pos=pos)
-        connection = self.session.open_log(server_id=second_server_id(self.settings), file=file, pos=pos, gtids=None, known=known)
+        with self.opening():
+            connection = self.session.open_log(server_id=second_server_id(self.settings), file=file, pos=pos, gtids=None, known=known)
         return _LogAhead(connection, self.ahead)

@@ -30,7 +30,8 @@ class ServerLoad:
     def __init__(self, connections: Connections, abort: Abort) -> None:
         chunks = settings_of(connections.settings) if writes_watermarks(connections.settings) else chunk_settings_of(connections.settings)
         settings = replace(chunks, connect_timeout_s=ANSWER_LIMIT_S, statement_timeout_s=ANSWER_LIMIT_S, abort=abort)
-        self._session = session = connections.dialect.connect(settings, again=True)
+        with connections.opening():
+            self._session = session = connections.dialect.connect(settings, again=True)
         if writes_watermarks(connections.settings) and session.identity != connections.identity:
             session.close()
             message = f"another server answers at {settings.address}"

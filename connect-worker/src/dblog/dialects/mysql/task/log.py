@@ -98,6 +98,7 @@ class BinlogLog:
             at,
             schemas=self._schemas,
             prepared=self._prepared,
+            connections=self._connections,
             reread=self._reread,
             includes=self._context.includes,
             signal_tables=self._connections.signal_tables,
@@ -169,6 +170,7 @@ class BinlogReader:
         *,
         schemas: BinlogSchemas,
         prepared: Prepared,
+        connections: Connections,
         reread: Reread | None,
         includes: Callable[[TableId], bool],
         signal_tables: frozenset[TableId],
@@ -185,6 +187,7 @@ class BinlogReader:
         self._at = at
         self._schemas = schemas
         self._prepared = prepared
+        self._connections = connections
         self._reread = reread
         self._includes = includes
         self._endings = endings
@@ -211,9 +214,12 @@ class BinlogReader:
 
     def receive(self, timeout_s: float) -> int:
         """How many bytes have arrived."""
+        self._connections.close_idle_session()
         self._received = self._connection.recv(timeout_s)
-        if self._received and self._reread is not None:
-            self._reread.received()
+        if self._reread is not None:
+            if self._received:
+                self._reread.received()
+            self._reread.close_idle()
         return len(self._received)
 
     def items(self) -> Iterator[LogItem]:

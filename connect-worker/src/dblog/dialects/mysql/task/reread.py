@@ -13,6 +13,7 @@ definition at the event: names and types alike, or the rows are left out and the
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from dblog.clock import Clock
 from dblog.codecs.rowplan import NEW_KEY_HEADER, OLD_KEY_HEADER, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionOrder
+from dblog.dialects.connection_counts import SESSION_IDLE_S
 from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog.items import LogEvent
 from dblog.dialects.mysql.binlog.minimal_images import Key, Minimal, read_minimal, slices
@@ -81,6 +83,7 @@ class Reread:
         self._stopped = stopped
         self._clock = clock
         self._connection: DumpConnection | None = None
+        self._used_s = 0.0
         self._number = 0
         self._token: str | None = None
         self._expected: dict[int, _Work | DefiniteError] = {}
@@ -88,6 +91,11 @@ class Reread:
     def received(self) -> None:
         """More of the log has arrived: the last watermark does not prove it."""
         self._token = None
+
+    def close_idle(self) -> None:
+        """Close the connections that nothing was read on for a while; the next rows that lack columns open them again."""
+        if self._connection is not None and time.monotonic() - self._used_s >= SESSION_IDLE_S:
+            self.close()
 
     def expect(self, found: Iterable[LogEvent]) -> None:
         """These events come next, in this order: what they need is read together."""
@@ -188,6 +196,7 @@ class Reread:
         connection = self._connection
         if connection is None:
             connection = self._connection = self._connect()
+        self._used_s = time.monotonic()
         if self._token is None:
             self._number += 1
             token = f"{self._run}-read/{self._number}/now"

@@ -265,9 +265,14 @@ class BinlogServer:
 
     # ---- requests
 
+    def _asking(self) -> Session:
+        """A session for the questions of one request."""
+        with self.connections.opening():
+            return self.dialect.connect(settings_of(self.settings), again=True)
+
     def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
         """On a session of its own; the watermark table is made where the connector has not needed it so far."""
-        session = self.dialect.connect(settings_of(self.settings), again=True)
+        session = self._asking()
         try:
             if session.identity != self.connections.identity:
                 message = f"another server answers at {session.settings.address} now"
@@ -291,7 +296,7 @@ class BinlogServer:
         """A foreign key that the storage engine follows changes it without a row in the log, and what moves to the front of a frontier is not read. Of an
         index the log shows the columns alone.
         """
-        session = self.dialect.connect(settings_of(self.settings), again=True)
+        session = self._asking()
         try:
             found = session.cascaded(column)
             parts = session.index_parts([table.id for table in tables])

@@ -27,7 +27,8 @@ class BinlogWatch:
         settings = replace(
             settings_of(connections.settings), connect_timeout_s=ANSWER_LIMIT_S, statement_timeout_s=ANSWER_LIMIT_S, abort=abort
         )
-        self._session = connections.dialect.connect(settings, again=True)
+        with connections.opening():
+            self._session = connections.dialect.connect(settings, again=True)
         if self._session.identity != connections.identity:
             self._session.close()
             message = f"another server answers at {settings.address}"

@@ -21,10 +21,11 @@ import pymysql
 from dblog.abort import Abort
 from dblog.config.named_files import NamedFile
 from dblog.config.stores import certificates_of, identity_of, load_identity
+from dblog.dialects.connection_counts import needs
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.guarded import ANSWER_BYTES_MAX, GuardedConnection, no_server
-from dblog.errors import DblogError, DefiniteError, ServerChangedError, TableChangedError, TransientError
+from dblog.errors import DblogError, DefiniteError, NoConnectionsError, ServerChangedError, TableChangedError, TransientError
 
 SSL_MODES = {
     "disabled": "disabled", "preferred": "preferred", "required": "required", "verify_ca": "verify_ca",
@@ -66,6 +67,8 @@ class ConnectSettings:
     """Cuts every connection that is made with these settings, also while it is being made."""
     budget: AnswerBudget | None = field(default=None, repr=False, compare=False)
     """What may be read on these connections and on others together."""
+    needs: str = field(default="", compare=False)
+    """How many connections the connector needs, for the error of a server that has none left."""
 
     @property
     def address(self) -> str:
@@ -97,6 +100,7 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
         keep_alive_interval_s=max(1, int(get("connect.keep.alive.interval.ms", 60_000)) // 1000),
         initial_statements=split_statements(statements),
         takes_public_key=bool(get("driver.allowPublicKeyRetrieval", False)),
+        needs=needs(options),
     )
 
 
@@ -495,6 +499,9 @@ def _meaning(code: int, text: str | None, settings: ConnectSettings, doing: str)
         )
     if code in LOST:
         return TransientError(f"{where}: the connection was lost (error {code})")
+    if (limit := _limit_of_connections(code, text, settings)) is not None:
+        more = f"; {settings.needs}" if settings.needs else ""
+        return NoConnectionsError(f"the server at {settings.address} is out of connections (error {code}){more}: {limit}")
     if code in BUSY:
         return TransientError(f"{where}: the server is short of something for now (error {code})")
     if code in TABLE_CHANGED:
@@ -508,6 +515,22 @@ def _meaning(code: int, text: str | None, settings: ConnectSettings, doing: str)
             f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes"
         )
     return DefiniteError(f"{where}: {server_message(code, text)}")
+
+
+def _limit_of_connections(code: int, text: str | None, settings: ConnectSettings) -> str | None:
+    """Return what helps where a server, or a proxy before it, takes no further connection; None for any other error."""
+    account = f"user '{settings.user}'"
+    if code == 1040:  # noqa: PLR2004 - ER_CON_COUNT_ERROR
+        return "raise max_connections there, or end sessions that nobody needs"
+    if code == 1203:  # noqa: PLR2004 - ER_TOO_MANY_USER_CONNECTIONS
+        return f"{account} has as many as max_user_connections lets it have; raise that, or give the connectors accounts of their own"
+    if code != 1226:  # noqa: PLR2004 - ER_USER_LIMIT_REACHED
+        return None
+    if "max_connections_per_hour" in (text or ""):
+        return f"{account} has made as many in this hour as its account allows; run there ALTER USER ... WITH MAX_CONNECTIONS_PER_HOUR 0"
+    if "max_user_connections" in (text or ""):
+        return f"{account} has as many as its account allows; run there ALTER USER ... WITH MAX_USER_CONNECTIONS 0, or a larger number"
+    return None
 
 
 _NAMING = (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from dataclasses import replace
 
 from dblog.config.options import Settings
 from dblog.config.stream_params import STREAM_PARAMS, stream_params
+from dblog.dialects.connection_counts import SESSION_IDLE_S
+from dblog.dialects.opening import Opening
 from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.task.doubts import Doubts
@@ -48,13 +51,19 @@ def chunk_settings_of(settings: Settings) -> ConnectSettings:
 
 
 class Connections:
-    """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
+    """One session serves the starting thread, then the log thread, which closes it while it has nothing to ask. The log and each dump thread have connections
+    of their own.
+    """
 
     def __init__(self, settings: Settings, session: Session, *, warnings: StandingWarnings | None = None) -> None:
         """``warnings`` takes what an operator has to know while the task runs; None: nobody reads them."""
         self.settings = settings
         self.session = session
         self.warnings = warnings or StandingWarnings()
+        self.opening = Opening(self.warnings)
+        """Where each connection of the task is opened."""
+        self._used_s: float | None = None
+        self._rests = False
         self.identity = session.identity
         """Which server they all have to reach."""
         self.is_standby = session.is_standby
@@ -96,17 +105,31 @@ class Connections:
         return self.settings.boolean("dblog.log.streaming")
 
     def live_session(self) -> Session:
-        """The session for questions of the log thread; opened again when the server has dropped it."""
+        """The session for questions of the log thread; opened again when the server has dropped it, or it was closed while nobody asked."""
+        self._used_s = time.monotonic()
         try:
             self.session.wire.query("SELECT 1", doing="asking whether the server is there", limit_s=ANSWER_LIMIT_S)
         except TransientError:
             self.session.close()
-            self.session = connect(
-                settings_of(self.settings), by_root=self.session.by_root, publication=self.session.publication, again=True
-            )
+            with self.opening():
+                self.session = connect(
+                    settings_of(self.settings), by_root=self.session.by_root, publication=self.session.publication, again=True
+                )
+            self._rests = False
             if self.session.identity != self.identity:
                 raise self.changed(self.session.identity) from None
         return self.session
+
+    def close_idle_session(self) -> None:
+        """Close the session that has been asked nothing for a while: the next question opens it again. Called by the log thread, again and again."""
+        if self._rests:
+            return
+        now_s = time.monotonic()
+        if self._used_s is None:
+            self._used_s = now_s
+        elif now_s - self._used_s >= SESSION_IDLE_S:
+            self._rests = True
+            self.session.close()
 
     def changed(self, identity: str) -> ServerChangedError:
         """Return the error for a connection that has reached another server, or another timeline."""
@@ -115,19 +138,21 @@ class Connections:
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks; in read-only mode chunks may come from a standby."""
         where = settings_of(self.settings)
-        return DumpConnection.open(
-            chunk_settings_of(self.settings) if self.read_only else where,
-            where,
-            identity=identity_of,
-            server=self.identity,
-            read_only=self.read_only,
-            publication=self.publication,
-            doubt=self.doubts.add,
-        )
+        with self.opening():
+            return DumpConnection.open(
+                chunk_settings_of(self.settings) if self.read_only else where,
+                where,
+                identity=identity_of,
+                server=self.identity,
+                read_only=self.read_only,
+                publication=self.publication,
+                doubt=self.doubts.add,
+            )
 
     def open_heartbeat(self) -> Wire:
         """For the statement of heartbeats, to this very server."""
-        wire = open_wire(settings_of(self.settings), again=True, name="dblog heartbeat")
+        with self.opening():
+            wire = open_wire(settings_of(self.settings), again=True, name="dblog heartbeat")
         try:
             if (found := identity_of(wire)) != self.identity:
                 raise self.changed(found)
@@ -142,7 +167,8 @@ class Connections:
         if at.server is not None and at.server != session.identity:
             raise self.changed(session.identity)
         require_position(session, self.slot, at)
-        wire = open_wire(settings_of(self.settings), again=True, replication=True, name=self.reader_name)
+        with self.opening():
+            wire = open_wire(settings_of(self.settings), again=True, replication=True, name=self.reader_name)
         try:
             if (found := identified(wire)) != session.identity:
                 raise self.changed(found)

@@ -65,7 +65,13 @@ class PostgresLog:
         self._signal_tables = signal_tables
         self._messages = LogicalMessages(connections.settings, context.clock)
         statement = connections.settings.text_or_none("heartbeat.action.query")
-        self._heartbeat = None if statement is None else HeartbeatQuery(statement, connections.open_heartbeat)
+        self._heartbeat = (
+            None
+            if statement is None
+            else HeartbeatQuery(
+                statement, connections.open_heartbeat, interval_s=connections.settings.integer("heartbeat.interval.ms") / 1000
+            )
+        )
         self._unsent_values = UnsentValues(connections, context)
         self._joined = Joined(connections, context)
         self._confirms = confirms_log(connections.settings)
@@ -185,6 +191,7 @@ class PostgresReader:
 
     def receive(self, timeout_s: float) -> int:
         """How many bytes of the log have arrived. A keepalive is none: it moves the position, and shows that nothing more is there."""
+        self._connections.close_idle_session()
         if self._connections.moved_on is not None:  # offsets are to have the timeline that is read
             raise self._connections.changed(self._connections.moved_on)
         try:

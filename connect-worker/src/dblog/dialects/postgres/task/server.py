@@ -261,9 +261,14 @@ class PostgresServer:
 
     # ---- requests
 
+    def _asking(self) -> Session:
+        """A session for the questions of one request."""
+        with self.connections.opening():
+            return connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
+
     def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
         """On a session of its own."""
-        session = connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
+        session = self._asking()
         try:
             if session.identity != self.connections.identity:
                 raise self.connections.changed(session.identity)
@@ -275,7 +280,7 @@ class PostgresServer:
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
         """Every change of a row is in the log, also one that a foreign key makes; but an index must give the order, and the log shows its columns alone."""
-        session = connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
+        session = self._asking()
         try:
             parts = session.index_parts([table.id for table in tables])
         finally:

@@ -29,7 +29,8 @@ _SLOT_SQL = (
 
 def _asking(settings: ConnectSettings, connections: Connections, abort: Abort) -> Session:
     asked = replace(settings, connect_timeout_s=QUESTION_LIMIT_S, statement_timeout_s=QUESTION_LIMIT_S, abort=abort)
-    return connect(asked, by_root=by_root(connections.settings), again=True)
+    with connections.opening():
+        return connect(asked, by_root=by_root(connections.settings), again=True)
 
 
 class PostgresWatch:

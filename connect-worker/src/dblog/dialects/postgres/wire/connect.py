@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +20,10 @@ import psycopg2
 import psycopg2.extras
 
 from dblog.abort import Abort
+from dblog.dialects.connection_counts import needs
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.encodings import take_bytes_as_they_are
-from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
+from dblog.errors import DblogError, DefiniteError, NoConnectionsError, TableChangedError, TransientError
 
 SESSION = {
     "DateStyle": "ISO, MDY",
@@ -73,6 +75,8 @@ class ConnectSettings:
     initial_statements: tuple[str, ...] = field(default=(), repr=False)
     abort: Abort | None = field(default=None, repr=False, compare=False)
     """Cuts every connection that is made with these settings."""
+    needs: str = field(default="", compare=False)
+    """How many connections the connector needs, for the error of a server that has none left."""
 
     @property
     def address(self) -> str:
@@ -103,6 +107,7 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
         statement_timeout_s=None if timeout_ms in (None, 0) else int(str(timeout_ms)) / 1000,
         keep_alive=options.get("database.tcpKeepAlive") is not False,
         initial_statements=_statements(text("database.initial.statements") or ""),
+        needs=needs(options),
     )
 
 
@@ -317,6 +322,7 @@ _TABLE_CHANGED = frozenset({"42P01", "42703", "3F000", "42883", "42804", "0A000"
 """Undefined table, column, schema, function; a type that does not compare any more; a cached plan that must not change its result type."""
 _NOT_CONVERTED = frozenset({"22021", "22P05"})
 """character_not_in_repertoire, untranslatable_character."""
+_TOO_MANY_CONNECTIONS = "53300"
 _TRANSIENT_CLASSES = frozenset({"08", "40", "53", "55", "57", "58", "25"})
 """Connection, rollback, resources, object not in its state (a lock, a slot in use), operator intervention, system error, transaction state."""
 
@@ -350,7 +356,11 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
     text = f"{doing} at {settings.address} failed (SQLSTATE {state}{told})"
     untold = f"{doing} at {settings.address} failed (SQLSTATE {state})"
     error: DblogError
-    if state == "42501":
+    if state == _TOO_MANY_CONNECTIONS:
+        error = _no_connections(primary or "", settings)
+    elif state == "53400" and primary is not None and "replication slots" in primary:
+        error = TransientError(f"{text}: raise max_replication_slots there, or drop slots that nobody reads (pg_replication_slots)")
+    elif state == "42501":
         error = PrivilegeError(f"{text}: user '{settings.user}' may not do that")
     elif state == "42704" and primary is not None and "publication" in primary:
         error = PublicationMissingError(text)
@@ -372,11 +382,43 @@ def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: s
     return error
 
 
+_LIMITS = (
+    (
+        r"(?:exceeds|number of requested standby connections).*max_wal_senders",
+        "raise max_wal_senders there, or end readers of the log that nobody needs",
+    ),
+    (r"too many connections for role", 'run there ALTER ROLE "{user}" CONNECTION LIMIT -1, or a larger number'),
+    (r"too many connections for database", 'run there ALTER DATABASE "{database}" CONNECTION LIMIT -1, or a larger number'),
+    (r"too many clients already|remaining connection slots are reserved", "raise max_connections there, or end sessions that nobody needs"),
+    (
+        r"no more connections allowed|max client(?:s| connections) reached|too many (?:active clients|tcp connections)|query_wait_timeout",
+        "raise the limit of the pooler (max_client_conn, pool_size), or name the server itself: the log can be read through no pooler",
+    ),
+)
+"""What a server, or a pooler before it, says where it takes no further connection (backend/utils/init/postinit.c, replication/walsender.c,
+storage/lmgr/proc.c; PgBouncer, Supavisor, Odyssey), and what helps."""
+
+
+def limit_of_connections(text: str, settings: ConnectSettings) -> str | None:
+    """Return what helps where a server refuses a connection with this text, for it has too many; None for any other text."""
+    found = next((remedy for words, remedy in _LIMITS if re.search(words, text, re.IGNORECASE)), None)
+    return None if found is None else found.format(user=settings.user, database=settings.database)
+
+
+def _no_connections(text: str, settings: ConnectSettings) -> NoConnectionsError:
+    limit = limit_of_connections(text, settings) or "raise max_connections there, or end sessions that nobody needs"
+    said = text.rpartition("FATAL:")[2].strip()
+    more = f"; {settings.needs}" if settings.needs else ""
+    return NoConnectionsError(f"the server at {settings.address} is out of connections ({said}){more}: {limit}")
+
+
 def _not_connected(error: Exception, settings: ConnectSettings, *, again: bool) -> DblogError:
     """Libpq gives no SQLSTATE for a refused login, so its words decide."""
     text = first_line(error)
     where = f"the server at {settings.address}"
     lowered = text.lower()
+    if limit_of_connections(text, settings) is not None:
+        return _no_connections(text, settings)
     if any(words.lower() in lowered for words in _UNKNOWN_HOST):
         if again:
             return TransientError(f"the host '{settings.host}' is not known now")

@@ -1,0 +1,30 @@
+"""How many connections a connector holds at its database, and the sentence for a server that has none left for it.
+
+Idle it holds two: the log, and the questions of ``readers/logwatch.py``. What a start, a dump or a statement of the log needs besides is closed once it has not
+been used for a while (``SESSION_IDLE_S``), and opened again on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dblog.core.pressure import OF_SERVER
+
+IDLE = 2
+PER_READER = 2
+"""A snapshot, and a session for watermarks."""
+SESSION_IDLE_S = 10.0
+
+
+def most(options: Mapping[str, Any]) -> int:
+    """Return the most connections of a connector: while its readers dump, its session is in use, and limits of dumps are measured."""
+    originals: Mapping[str, Any] = getattr(options, "originals", options)
+    name = "dblog.dump.threads" if "dblog.dump.threads" in originals else "snapshot.max.threads"
+    measures = any(f"dblog.dump.limit.{limit}" in originals for limit in OF_SERVER)
+    return IDLE + 1 + PER_READER * int(options.get(name) or 1) + measures
+
+
+def needs(options: Mapping[str, Any]) -> str:
+    """Return the part of a sentence that says how many connections a connector needs."""
+    return f"this connector needs {IDLE}, and up to {most(options)} while it starts or dumps"
