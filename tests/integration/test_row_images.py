@@ -463,3 +463,27 @@ def test_a_dump_that_rows_without_their_large_objects_may_have_escaped_ends_with
     follower.task.stop()
     assert "leaves out large values of a row" in ended["reason"]
     assert "binlog_row_image=FULL" in ended["reason"]
+
+
+def test_large_objects_that_the_log_leaves_out_beside_a_changed_key_are_read_again_or_named_with_what_helps(source: Database) -> None:
+    def followed(**config: str) -> Follower:
+        database = new_database(source, "images")
+        execute(source, LARGE, large_rows(3), database=database)
+        follower = Follower(source, database, **config).start()
+        follower.until_dumped()
+        noblob = "SET SESSION binlog_row_image = 'NOBLOB'"
+        follower.sql(noblob, "UPDATE t SET id = id + 10, n = 1 WHERE id < 3", "UPDATE t SET n = 2 WHERE id = 3")
+        follower.until(lambda: follower.ops("t").count("u") == 1)
+        follower.task.stop()
+        return follower
+
+    rereading = followed(**REREAD)
+    bodies = {row["id"]: row["body"] for row in rereading.rows["t"].values()}
+    assert bodies == {11: "1 " * 5000, 12: "2 " * 5000, 3: "__debezium_unavailable_value"}, "whoever has had row 3 has its value"
+    assert rereading.warnings.texts() == ()
+
+    other = followed()
+    (text,) = other.warnings.texts()
+    assert all(
+        part in text for part in (f"{other.database}.t", "binlog_row_image=NOBLOB", "dblog.row.image.missing=reread", "--mode repair")
+    )

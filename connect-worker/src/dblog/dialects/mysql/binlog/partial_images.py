@@ -5,7 +5,8 @@ The result is a plain rows event of version 2, so both row encoders read it as t
 - An UPDATE whose image before is whole shows all columns: those that the image after lacks are as before. So it is for tables without a key, and with
   MariaDB's FULL_NODUP.
 - NOBLOB: large objects that an update leaves alone are not in the images. Their columns get ``unavailable.value.placeholder``, which
-  Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string.
+  Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string. Where rows may be
+  read again, an update of the key that leaves some out is a MissingColumnsError: under the new key nobody has the row.
   MariaDB logs a REPLACE of a row that was there as such an update too: a large object that it reset to its default looks like one left alone.
 - An INSERT leaves out the columns that it did not name: they have their default (default_field.py); one that is in doubt counts as missing. An INSERT
   that named none at all has an image of no columns and no bytes behind it, and is one row: MySQL refuses to log more of them in one event (error
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 from dblog.codecs.plan import Source, TablePlan
 from dblog.codecs.rowplan import DUMP_AGAIN, missing_columns, other_width, partial_image
 from dblog.dialects.mysql.binlog import json_diff
+from dblog.dialects.mysql.catalog.sql import key_indexes
 from dblog.dialects.mysql.values.default_field import WIDE, default_field
 from dblog.dialects.mysql.values.fields import NOT_PACKED
 from dblog.dialects.mysql.values.types import canonical_type
@@ -43,10 +45,16 @@ Fields = list[bytes | None]
 """Each column's bytes with their length in front; None for NULL."""
 
 
-def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int) -> bytes:
-    """The body of a version 2 event with the same rows, whole. DefiniteError when that cannot be, or the event is damaged."""
+def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int, rereads: bool = False) -> bytes:
+    """The body of a version 2 event with the same rows, whole. DefiniteError when that cannot be, or the event is damaged. ``rereads``: rows may be read again
+    from the table.
+    """
     reader, before_present, after_present = opened(plan, layouts, op, body, version=version)
     fill = _fill(plan, layouts, op, before_present, after_present)
+    lacks = (
+        rereads and op == "u" and any(plan.columns[index].included for index in fill if not after_present[index >> 3] >> (index & 7) & 1)
+    )
+    certain = {*plan.key, *(key_indexes(plan.table) if plan.table.key else ())} if lacks else set()
     out = bytearray(event_head(plan, body, images=2 if op == "u" else 1))
     for _ in reader.rows(op, after_present):
         before: Fields | None = None
@@ -58,6 +66,8 @@ def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes,
             after = _filled(len(layouts), reader.image(after_present), after_present, fill, before)
             for index in partial:
                 after[index] = _whole_document(plan, index, before, after[index])
+            if before is not None and any(before[index] != after[index] for index in certain):
+                raise missing_columns(plan)
             out += written(after)
     return bytes(out)
 

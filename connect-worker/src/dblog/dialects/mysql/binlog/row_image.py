@@ -151,9 +151,10 @@ def column_layout(plan: TablePlan, index: int) -> Layout:
 class LogRows:
     """Takes the rows events of one table version apart."""
 
-    def __init__(self, plan: TablePlan) -> None:
+    def __init__(self, plan: TablePlan, *, rereads: bool = False) -> None:
         needed = _needed(plan)
         self._plan = plan
+        self._rereads = rereads
         self._layouts = [column_layout(plan, i) for i in range(len(plan.columns))]
         self._readers = [log_reader(plan, i) if i in needed else None for i in range(len(plan.columns))]
 
@@ -164,7 +165,7 @@ class LogRows:
                 raise partial_image(self._plan)
             at = rows_start(self._plan, op, body, version=version)
         except PartialImageError:
-            body = whole_rows(self._plan, op, body, version=version)
+            body = whole_rows(self._plan, op, body, version=version, rereads=self._rereads)
             at = rows_start(self._plan, op, body, version=2)
         while at < len(body):
             before = after = None
@@ -194,10 +195,10 @@ class LogRows:
         return tuple(row), at
 
 
-def whole_rows(plan: TablePlan, op: str, body: bytes, *, version: int | None) -> bytes:
+def whole_rows(plan: TablePlan, op: str, body: bytes, *, version: int | None, rereads: bool = False) -> bytes:
     """See ``partial_images.whole_rows``."""
     layouts = [column_layout(plan, index) for index in range(len(plan.columns))]
-    return partial_images.whole_rows(plan, layouts, op, body, version=version or event_version(body))
+    return partial_images.whole_rows(plan, layouts, op, body, version=version or event_version(body), rereads=rereads)
 
 
 def truncated(plan: TablePlan, index: int | None = None) -> DefiniteError:

@@ -33,6 +33,7 @@ from dblog.dialects.mysql.task.connections import BytesAhead, Connections
 from dblog.dialects.mysql.task.dialect import rereads
 from dblog.dialects.mysql.task.endings import Endings
 from dblog.dialects.mysql.task.lookahead import LogBytes
+from dblog.dialects.mysql.task.moved_values import MovedValues
 from dblog.dialects.mysql.task.prepared import Begin, Ended, Prepared, RolledBack
 from dblog.dialects.mysql.task.reread import Reread, counted
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
@@ -61,6 +62,7 @@ class BinlogLog:
         self._context = context
         self._prepared: Prepared | None = None
         self._reread = None if not rereads(connections.settings) else self._new_reread()
+        self._moved_values = MovedValues(connections.warnings)
         self._endings = Endings(
             open_log=connections.open_second_log,
             new_decoder=connections.ends_decoder,
@@ -102,6 +104,7 @@ class BinlogLog:
             reread=self._reread,
             includes=self._context.includes,
             signal_tables=self._connections.signal_tables,
+            moved_values=self._moved_values,
             endings=self._endings,
             take_back=TakeBack(
                 open_log=self._connections.open_second_log,
@@ -174,6 +177,7 @@ class BinlogReader:
         reread: Reread | None,
         includes: Callable[[TableId], bool],
         signal_tables: frozenset[TableId],
+        moved_values: MovedValues,
         endings: Endings,
         take_back: TakeBack,
         unreadable: AbstractSet[tuple[str, int]],
@@ -190,6 +194,7 @@ class BinlogReader:
         self._connections = connections
         self._reread = reread
         self._includes = includes
+        self._moved_values = moved_values
         self._endings = endings
         self._take_back = take_back
         self._unreadable = unreadable
@@ -268,6 +273,8 @@ class BinlogReader:
                 yield from self._event(item)
                 continue
             item.moves = self._is_new(item.position)
+            if item.lacking:
+                self._moved_values.note(item)
             if item.records:
                 for encoder, *_ in item.segments:
                     self._prepared.rows(encoder.plan.table.id)

@@ -16,11 +16,11 @@ from dblog.codecs.schema import Schema
 from dblog.config.options import Settings
 from dblog.core.selection import column_rewrite, name_matcher
 from dblog.core.watermark import WatermarkPosition
-from dblog.dialects.mysql.binlog import row_image
+from dblog.dialects.mysql.binlog import reread_image, row_image
 from dblog.dialects.mysql.binlog._fast import FastPlan
 from dblog.dialects.mysql.binlog.source_block import BinlogContext, source_block, source_schema
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, schema_change_values
-from dblog.dialects.mysql.task.dialect import BinlogDialect
+from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads
 from dblog.dialects.mysql.values.types import TypeModes
 from dblog.model import Column, TableId
 
@@ -32,6 +32,7 @@ class BinlogPlans:
 
     def __init__(self, dialect: BinlogDialect, settings: Settings) -> None:
         self._dialect = dialect
+        self._image = reread_image if rereads(settings) else row_image
         self._modes = TypeModes.from_settings(
             settings,
             column_propagate=name_matcher(settings.originals.get("column.propagate.source.type"), option="column.propagate.source.type"),
@@ -83,7 +84,7 @@ class BinlogPlans:
                 table=str(plan.table.id),
                 columns=", ".join(lost),
             )
-        return FastPlan(plan, row_image) if writers is None else ReferencePlan(plan, row_image, writers)
+        return FastPlan(plan, self._image) if writers is None else ReferencePlan(plan, self._image, writers)
 
     def schema_change(self, report: SchemaChange, at: Any, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Key and value of a record of the schema-change topic, as Debezium writes it."""

@@ -1,0 +1,29 @@
+"""``row_image`` of a connector that reads rows again which lack columns (dblog.row.image.missing=reread).
+
+The one difference: large objects that an update of the key leaves out count as missing columns. Under another key nobody has the row, so a placeholder would
+stand for its value for ever; the event is handed out, and its rows are read again.
+"""
+
+from __future__ import annotations
+
+from dblog.codecs.plan import TablePlan
+from dblog.dialects.mysql.binlog import row_image
+from dblog.dialects.mysql.binlog.row_image import ResultRows as ResultRows  # noqa: PLC0414 - the encoders ask this module
+from dblog.dialects.mysql.binlog.row_image import check_table_map as check_table_map  # noqa: PLC0414
+from dblog.dialects.mysql.binlog.row_image import column_layout as column_layout  # noqa: PLC0414
+from dblog.dialects.mysql.binlog.row_image import end_of_rows as end_of_rows  # noqa: PLC0414
+from dblog.dialects.mysql.binlog.row_image import leaves_values_out as leaves_values_out  # noqa: PLC0414
+from dblog.dialects.mysql.binlog.row_image import log_reader as log_reader  # noqa: PLC0414
+from dblog.dialects.mysql.binlog.row_image import result_reader as result_reader  # noqa: PLC0414
+from dblog.dialects.mysql.binlog.row_image import source_block as source_block  # noqa: PLC0414
+from dblog.dialects.mysql.binlog.row_image import text_table as text_table  # noqa: PLC0414
+
+
+def LogRows(plan: TablePlan) -> row_image.LogRows:  # noqa: N802 - a class in ``row_image``
+    """Return a reader of rows events."""
+    return row_image.LogRows(plan, rereads=True)
+
+
+def whole_rows(plan: TablePlan, op: str, body: bytes, *, version: int | None) -> bytes:
+    """See ``partial_images.whole_rows``."""
+    return row_image.whole_rows(plan, op, body, version=version, rereads=True)
