@@ -184,11 +184,12 @@ def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(s
 
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_rows_that_exchange_columns_of_the_row_that_are_the_key_are_all_there(sink: Sink, registry: RegistryServer, mode: str) -> None:
-    sink.settings |= {"table.t.match": ".*", "table.t.keys": "k", "table.t.mode": mode}
-    table = TableSchema(topic=TOPIC, columns=[("k", "int"), ("v", ["null", "string"])], key=(), registry=registry)
+    sink.settings |= {"table.t.match": ".*", "table.t.keys": "k", "table.t.mode": mode, "table.t.evolution": "ignore"}
+    columns: list[tuple[str, Any]] = [("k", "int"), ("v", ["null", "string"])]
+    table, wide = (TableSchema(topic=TOPIC, columns=[*columns, ("n", n)], key=(), registry=registry) for n in ("int", "long"))
 
     def row(k: int, v: str) -> dict[str, Any]:
-        return {"k": k, "v": v}
+        return {"k": k, "v": v, "n": 0}
 
     def moved(v: str, old: int, new: int, at: int) -> Record:
         return change(table, "u", row(new, v), before=row(old, v), at=at)
@@ -207,6 +208,12 @@ def test_rows_that_exchange_columns_of_the_row_that_are_the_key_are_all_there(si
 
     sink.batch(moved("c", 4, 5, 30), moved("c", 5, 6, 31), moved("a", 3, 7, 32), change(table, "d", row(7, "a"), at=33))
     assert rows() == [(2, "b"), (6, "c")]
+
+    # The change of the moved row that is in quarantine does not make its old image another row's.
+    unfit = change(wide, "u", row(8, "z") | {"n": 2**40}, before=row(8, "c"), at=41)
+    sink.batch(moved("c", 6, 8, 40), unfit, moved("z", 8, 9, 42))
+    assert rows() == [(2, "b"), (9, "z")]
+    assert len(sink.quarantined()) == 1
 
 
 @pytest.mark.parametrize("mode", ["mirror", "history"])

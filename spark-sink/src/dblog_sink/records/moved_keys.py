@@ -19,7 +19,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  Spark's own idiom
 
-from dblog_sink.records.decode import BAD, OFFSET, OP, SEQ1, SEQ2, STEADY, Columns
+from dblog_sink.records.decode import BAD, OFFSET, OP, SEQ1, SEQ2, STEADY, UNAVAILABLE, Columns
 from dblog_sink.schema.types import orderable, quote
 
 _LAST = "_dblog_last_put"
@@ -28,15 +28,25 @@ _LAST = "_dblog_last_put"
 def without_overtaken(rows: DataFrame, keys: Columns, columns: Columns) -> DataFrame:
     """Return the decoded rows without deletes of a key that follow the row of another old image. ``columns``: the data columns that are no keys."""
     names = [name for name, kind in columns if orderable(kind)]
+    kinds = [kind for _, kind in columns if orderable(kind)]
     if not names:
         return rows.drop(STEADY)
     is_put = F.col(BAD).isNull() & F.col(OP).isin("c", "r", "u")
-    image = F.struct(*(F.col(quote(name)).alias(f"c{at}") for at, name in enumerate(names)))
+    image = F.struct(*(_certain(name, rows).alias(f"c{at}") for at, name in enumerate(names)))
+    uncertain = F.when(F.col(BAD).isNotNull(), F.struct(*(F.lit(None).cast(kind).alias(f"c{at}") for at, kind in enumerate(kinds))))
     before = Window.partitionBy(*(F.col(quote(name)) for name, _ in keys)).orderBy(SEQ1, SEQ2, OFFSET)
-    last = F.last(F.when(is_put, image), ignorenulls=True).over(before.rowsBetween(Window.unboundedPreceding, -1))
+    last = F.last(F.when(is_put, image).otherwise(uncertain), ignorenulls=True).over(before.rowsBetween(Window.unboundedPreceding, -1))
     others = reduce(or_, (_differs(name, F.col(_LAST)[f"c{at}"]) for at, name in enumerate(names)))
     overtaken = F.col(BAD).isNull() & (F.col(OP) == "d") & F.col(_LAST).isNotNull() & others
     return rows.withColumn(_LAST, last).where(~F.coalesce(overtaken, F.lit(False))).drop(_LAST, STEADY)
+
+
+def _certain(name: str, rows: DataFrame) -> Column:
+    """Return the column's value, NULL where the record does not have it."""
+    value = F.col(quote(name))
+    if UNAVAILABLE not in rows.columns:
+        return value
+    return F.when(F.coalesce(F.array_contains(UNAVAILABLE, F.lit(name)), F.lit(False)), F.lit(None)).otherwise(value)
 
 
 def _differs(name: str, put: Column) -> Column:
