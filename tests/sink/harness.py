@@ -99,8 +99,8 @@ def tombstone(table: TableSchema, row: Mapping[str, Any]) -> Record:
     return Record(topic=table.topic, key=table.key_bytes({name: row[name] for name in table.key}), value=None)
 
 
-def local_session(folder: Path) -> SparkSession:
-    """A session on two cores with Kafka, Avro and Delta, configured as the job configures its own."""
+def local_session(folder: Path, *, lasting: bool = False) -> SparkSession:
+    """Return a session on two cores with Kafka, Avro and Delta, configured as the job configures its own. ``lasting``: for a campaign of many minutes."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     return spark_session(
         "sink-tests",
@@ -111,9 +111,10 @@ def local_session(folder: Path) -> SparkSession:
             "spark.driver.memory": "2g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # Room from the beginning: a heap and a metaspace that grow are collected each time. Unlike a brief JVM, this one runs all of the sink's tests: the
-            # optimising compiler earns what it costs within five minutes.
-            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Xms1g -Xmn500m -XX:MetaspaceSize=512m {BRIEF_JVM} -XX:TieredStopAtLevel=4",
+            # Room from the beginning: a heap and a metaspace that grow are collected each time. The optimising compiler would earn what it costs only after
+            # more minutes than one of several processes has for its share of the sink's files: half of the CPU of the first four went into it, and the 16
+            # tests of delta/test_upsert.py took 253 s of CPU with it and 164 s without.
+            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Xms1g -Xmn500m -XX:MetaspaceSize=512m {BRIEF_JVM}{' -XX:TieredStopAtLevel=4' * lasting}",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
             "spark.log.level": "ERROR",
