@@ -237,7 +237,8 @@ OPTIONS: tuple[Option, ...] = (
         name="vacuum.keep.h",
         read=number,
         default="168",
-        doc="Hours that files of older versions are kept for readers that are at work, and for time travel.",
+        doc="Hours that files of older versions are kept for readers that are at work, and for time travel. Between 0 and 168 they are kept for a week, which "
+        "is Delta's own default, unless a table's owner has set its delta.deletedFileRetentionDuration to less.",
     ),
     Option(
         name="vacuum.share.max",
