@@ -105,6 +105,12 @@ CASES = {
 CASES |= {
     "unlogged for a while": (T, {}, UNLOGGED, "t"),
     "values converted to the type of before": (T, {}, ("ALTER TABLE t ALTER v TYPE TEXT USING upper(v)",), "t"),
+    "values converted beside another change of the table": (
+        ("CREATE TABLE t (id INT PRIMARY KEY, old INT, v TEXT)", "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'a')"),
+        {},
+        ("ALTER TABLE t ALTER v TYPE TEXT USING upper(v), DROP old",),
+        "t",
+    ),
 }
 
 
@@ -200,8 +206,9 @@ def test_a_table_that_was_unlogged_for_a_while_is_dumped_when_it_is_logged_again
     follower.until_equal("t")
 
 
+@pytest.mark.parametrize("restarts", [0, 2], ids=["", "over-restarts"])
 def test_what_a_transaction_wrote_while_the_publication_left_it_out_comes_when_it_has_ended(
-    postgres: Postgres, database: str, begun: Begun
+    postgres: Postgres, database: str, begun: Begun, restarts: int
 ) -> None:
     follower = begun(*T, **OFTEN)
     with connected(postgres, database=database) as writer:
@@ -213,9 +220,49 @@ def test_what_a_transaction_wrote_while_the_publication_left_it_out_comes_when_i
             follower.until(lambda: logged(lines, DUMPED_AGAIN))
             for _ in range(3):
                 follower.until_caught_up()
+        for _ in range(restarts):
+            follower.restart()
+            for _ in range(3):
+                follower.until_caught_up()
         writer.commit()
 
     follower.until_equal("t")
+
+
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        pytest.param(
+            ["ALTER PUBLICATION dbz_publication DROP TABLE t"],
+            "ALTER PUBLICATION dbz_publication ADD TABLE t (id, v)",
+            id="put back with other columns",
+        ),
+        pytest.param(
+            ["DROP TABLE t", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"],
+            "ALTER PUBLICATION dbz_publication ADD TABLE t",
+            id="made again",
+        ),
+    ],
+)
+def test_a_table_that_comes_back_with_a_row_is_dumped_behind_transactions_that_wrote_before_that_over_a_restart(
+    postgres: Postgres, database: str, begun: Begun, away: list[str], back: str
+) -> None:
+    made = ("CREATE TABLE t (id INT PRIMARY KEY, v TEXT, w TEXT)", "CREATE PUBLICATION dbz_publication FOR TABLE t, marks")
+    follower = begun(*made, **BY_HAND, **{"dblog.metrics.server.interval.ms": "0"})  # nothing but a row shows it
+    follower.sql(*away)
+    with connected(postgres, database=database) as writer:
+        writer.autocommit = False
+        writer.cursor().execute("INSERT INTO t VALUES (3, 'b')")
+        with capture_logs() as lines:
+            follower.sql(back, "INSERT INTO t (id) VALUES (4)")
+            follower.until(lambda: logged(lines, DUMPED_AGAIN))
+            follower.until_caught_up()
+        follower.restart()  # a session that has decoded the table's rows before decodes older ones with the publication of now
+        for _ in range(3):
+            follower.until_caught_up()
+        writer.commit()
+
+    follower.until(lambda: {"3", "4"} <= {str(row["id"]) for row in follower.rows["t"].values()})
 
 
 def test_a_table_that_was_in_no_log_for_a_while_is_dumped_over_a_kill(begun: Begun) -> None:
@@ -287,15 +334,22 @@ def test_rows_that_are_written_anew_as_they_are_cost_no_dump(begun: Begun, state
     assert not logged(lines, DUMPED_AGAIN)
 
 
-@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
-def test_the_dump_after_a_stretch_that_is_in_no_log_is_a_repair_for_rows_were_deleted_in_it(begun: Begun, away: bool) -> None:
-    follower, (taken_out, *others), table = case(begun, "taken out and put back", **SELDOM)
+@pytest.mark.parametrize(
+    ("name", "away"),
+    [
+        pytest.param("taken out and put back", False, id="running"),
+        pytest.param("taken out and put back", True, id="away"),
+        pytest.param("unlogged for a while", True, id="unlogged"),
+    ],
+)
+def test_the_dump_after_a_stretch_that_is_in_no_log_is_a_repair_for_rows_were_deleted_in_it(begun: Begun, name: str, away: bool) -> None:
+    follower, (first, *others), table = case(begun, name, **SELDOM)
     markers: list[dict[str, object]] = []
     follower.marked = lambda value: markers.append(json.loads(value))
     if away:
         follower.task.stop()
 
-    follower.sql(taken_out, "DELETE FROM t WHERE id = 2", *others)
+    follower.sql(first, "DELETE FROM t WHERE id = 2", *others)
     if away:
         follower.restart()
 

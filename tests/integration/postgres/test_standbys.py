@@ -9,21 +9,25 @@ from pathlib import Path
 
 import psycopg2
 import pytest
+from dblog.core.dumprequests import INITIAL
 from dblog.errors import PositionLostError, ServerChangedError, TransientError
 from stack import Postgres17
 from stack.process import wait_until
-from support.postgres import execute, new_database
+from support.postgres import connected, execute, new_database
 from support.postgres_follower import PostgresFollower
 from support.servers import started
 
-FOLLOWS = {"hot_standby_feedback": "on"}
+PREPARES = {"max_prepared_transactions": "2"}
+FOLLOWS = {"hot_standby_feedback": "on", **PREPARES}
+SUBTRANSACTIONS = 70
+"""More than a standby remembers of one transaction."""
 
 
 class ReadStandby:
     """A primary, a standby of it, and a connector that reads the standby."""
 
     def __init__(self, folder: Path) -> None:
-        self.primary = Postgres17(folder / "primary", durable=False)
+        self.primary = Postgres17(folder / "primary", durable=False, options=PREPARES)
         self.folder = folder
         self._stopped = threading.Event()
         self._noting: threading.Thread | None = None
@@ -122,6 +126,36 @@ def test_a_standby_that_is_promoted_while_it_is_read_goes_on(read: ReadStandby) 
     read.insert(read.standby, 4)
     read.until_surely(lambda: read.ids == [1, 2, 3, 4])
     assert read.follower.ops("t") == ["r", "c", "c", "c"]
+
+
+def test_what_was_written_while_the_publication_left_it_out_comes_when_all_transactions_of_then_have_ended(read: ReadStandby) -> None:
+    def reason() -> str:
+        return str((read.follower.status(INITIAL) or {}).get("reason"))
+
+    def values() -> dict[object, object]:
+        return {row["id"]: row["v"] for row in read.follower.rows["t"].values()}
+
+    execute(
+        read.primary, "INSERT INTO t VALUES (2, 'a')", "ALTER PUBLICATION dbz_publication SET (publish = 'insert')", database=read.database
+    )
+    with connected(read.primary, database=read.database) as writes, connected(read.primary, database=read.database) as prepares:
+        writes.autocommit = prepares.autocommit = False
+        writing, preparing = writes.cursor(), prepares.cursor()
+        for number in range(SUBTRANSACTIONS):
+            writing.execute(f"SAVEPOINT s{number}; UPDATE t SET v = 'b' WHERE id = 1")
+        preparing.execute("UPDATE t SET v = 'b' WHERE id = 2")
+        preparing.execute("PREPARE TRANSACTION 'left'")
+        execute(read.primary, "ALTER PUBLICATION dbz_publication SET (publish = 'insert, update, delete')", database=read.database)
+        read.follower.until(lambda: "a standby does not know which tables" in reason())
+        read.restart()
+        writes.commit()
+        read.insert(read.primary, 3)
+        read.follower.until(lambda: 3 in values())
+
+        read.follower.until(lambda: "a standby does not know which tables" in reason())
+        execute(read.primary, "COMMIT PREPARED 'left'", database=read.database)
+
+    read.follower.until(lambda: values() == {1: "b", 2: "b", 3: "x"})
 
 
 def read_behind_a_promotion(read: ReadStandby) -> dict[str, object]:

@@ -451,3 +451,32 @@ def test_the_repair_of_one_table_stays_one_until_it_has_ended_whatever_begins_it
     done = dump.advanced(A, behind=(10,), after=(90,), rows=1, done=True)
     assert repairs(done.restarted(A)) == [False, False] * 2
     assert repairs(done.with_new([A])) == [False, False] * 2
+
+
+def test_a_table_that_waits_for_its_writers_goes_on_waiting_until_it_has_been_read_whatever_begins_it_again() -> None:
+    def waits(dump: Dump, *tables: TableId) -> list[bool]:
+        again = dump_from_text(dump_to_text(dump))
+        return [each.waits for one in (dump, again) for table in tables or (A, B) if (each := one.table(table)) is not None]
+
+    dump = dump_of("d", [A, B]).restarted(A, waits=True)
+    assert waits(dump) == waits(dump_of("d", [A, B]).waiting([A, TableId("d", "other")])) == [True, False] * 2
+    dump = dump.started(A, key=("id",), upto=(90,)).advanced(A, after=(10,), rows=1, done=False)
+    for again in (dump, dump.restarted(A), dump.with_new([A, B]), dump.waiting([A]), dump.given_up(A, "denied")):
+        assert waits(again, A) == [True] * 2
+
+    renamed, read_again = dump.renamed([(A, TableId("d", "old")), (B, A), (TableId("d", "old"), B)], lambda _: True)
+    assert set(read_again) == {A, B}
+    assert waits(renamed, B) == [True] * 2
+
+    done = dump.advanced(A, behind=(10,), after=(90,), rows=1, done=True)
+    assert waits(done.restarted(A)) == waits(done.with_new([A])) == [False, False] * 2
+    assert done.waiting([A]) == done
+
+
+def test_a_table_that_waits_is_named_though_there_is_a_list() -> None:
+    tables = [TableId("d", f"t{n}") for n in range(300)]
+    dump = dump_of("r1", tables).with_list("l").waiting([tables[7]])
+
+    known = dump_from_text(dump_to_text(dump), {"l": tables})
+
+    assert [table for table, progress in known.left.items() if progress.waits] == [tables[7]]

@@ -86,6 +86,8 @@ class TableDump:
     """The configuration may choose which of its rows are sent. Not once it is read again: then the dump brings what the log has lost."""
     repairs: bool = False
     """Rows were sent that the table does not have, or its log lacks deletes: its chunks are those of a repair."""
+    waits: bool = False
+    """Changes of it may have been in no log until the dump was ordered: its windows wait for transactions that were writing then, also after a restart."""
     fault: str | None = None
     """Why the table cannot be dumped. It is no part of the text: the next start tries again."""
 
@@ -93,6 +95,11 @@ class TableDump:
     def ended(self) -> bool:
         """Nothing is left to read, or the table cannot be read."""
         return self.done or self.fault is not None
+
+    @property
+    def fresh(self) -> TableDump:
+        """The same table at its beginning, with what its dump has to heed."""
+        return TableDump(table=self.table, repairs=self.repairs, waits=self.waits)
 
     @property
     def ranges(self) -> tuple[KeyRange, ...]:
@@ -261,9 +268,19 @@ class Dump:
         left = {table: progress for table, progress in self.left.items() if table not in ended}
         return replace(self, left=left, over={**self.over, **ended}, faults={**self.faults, **ended})
 
-    def restarted(self, table: TableId, *, repairs: bool = False) -> Dump:
-        """The table must be read again from its beginning (its key has changed). A repair that has not ended stays one; ``repairs`` makes it one."""
-        return self._with(table, lambda t: TableDump(table=t.table, repairs=repairs or (t.repairs and not t.done)))
+    def restarted(self, table: TableId, *, repairs: bool = False, waits: bool = False) -> Dump:
+        """Have the table read again from its beginning. A repair that has not ended stays one, and a table that waits goes on waiting; ``repairs`` and
+        ``waits`` make it so.
+        """
+        return self._with(
+            table,
+            lambda t: TableDump(table=t.table, repairs=repairs or (t.repairs and not t.done), waits=waits or (t.waits and not t.done)),
+        )
+
+    def waiting(self, tables: Iterable[TableId]) -> Dump:
+        """Return the dump with these tables as such that wait, where they are left to read."""
+        marked = {table: replace(self.left[table], waits=True) for table in tables if table in self.left and not self.left[table].waits}
+        return replace(self, left={**self.left, **marked}) if marked else self
 
     def ended_repair(self) -> Dump:
         """Return a dump that has read all its tables as one that repairs no table that it reads again."""
@@ -298,10 +315,15 @@ class Dump:
         for old, new in pairs:
             pending[new] = pending.get(old, is_pending(old)) or is_pending(new)
             pending[old] = False
+        waits = {table for table in pending if (known := self.left.get(table)) is not None and known.waits}
+        for old, new in pairs:
+            if old in waits:
+                waits.remove(old)
+                waits.add(new)
         again = tuple(table for table, waits in pending.items() if waits and wanted(table))
         dump = self.with_tables(again)
         for table in pending:
-            dump = dump.restarted(table) if table in again else dump.dropped(table)
+            dump = dump.restarted(table, waits=table in waits) if table in again else dump.dropped(table)
         return dump, again
 
     def with_tables(self, tables: Iterable[TableId]) -> Dump:
@@ -311,8 +333,8 @@ class Dump:
     def with_new(self, tables: Iterable[TableId]) -> Dump:
         """The same dump with more tables, each to be read from its beginning."""
         new = dict.fromkeys(tables)
-        repaired = {t.table for t in self.left.values() if t.repairs}
-        return self._of((*(t for t in self.tables if t.table not in new), *(TableDump(table=t, repairs=t in repaired) for t in new)))
+        fresh = (TableDump(table=t) if (known := self.left.get(t)) is None else known.fresh for t in new)
+        return self._of((*(t for t in self.tables if t.table not in new), *fresh))
 
     def with_progress(self, tables: Iterable[TableDump]) -> Dump:
         """The same dump with more tables, each from where it has come to."""
@@ -432,9 +454,7 @@ def dump_to_text(dump: Dump) -> str:
     if len(text) > PLAIN_CHARS_MAX:
         tables = _packed(text)
         if len(tables) > TEXT_CHARS_MAX or len(text.encode()) > UNPACKED_BYTES_MAX or text.count(",") > VALUES_MAX:
-            tables = _packed(
-                _json([_table_to_json(t if t.done else TableDump(table=t.table, chosen=t.chosen, repairs=t.repairs)) for t in kept])
-            )
+            tables = _packed(_json([_table_to_json(t if t.done else replace(t.fresh, chosen=t.chosen)) for t in kept]))
     return _json({**value, "tables": tables})
 
 
@@ -443,7 +463,7 @@ def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[list[list[int]]
     places = {} if dump.listed is None else dump.listed.places
     fresh, others = [], []
     for t in tables:
-        at = None if t.started or t.chunks or t.done or t.chosen or t.repairs else places.get(t.table)
+        at = None if t.started or t.chunks or t.done or t.chosen or t.repairs or t.waits else places.get(t.table)
         if at is None:
             others.append(t)
         else:
@@ -570,6 +590,8 @@ def _table_to_json(t: TableDump) -> dict[str, Any]:
         out["chosen"] = True
     if t.repairs and not t.done:
         out["repairs"] = True
+    if t.waits and not t.done:
+        out["waits"] = True
     return out
 
 
@@ -585,6 +607,7 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
         cut_short=value.get("cut_short", False),
         chosen=value.get("chosen", False),
         repairs=value.get("repairs", False),
+        waits=value.get("waits", False),
         rows=value["rows"],
         bytes=value.get("bytes", 0),
         chunks=value["chunks"],

@@ -461,6 +461,8 @@ class TaskContext:
     """Whether a dump reads the table so that an update of a row can take it past all chunks (log thread only)."""
     joined: frozenset[TableId] = frozenset()
     """Tables that joined the connector, or its log, while it had a position already, and of which its dump has rows left."""
+    returned: frozenset[TableId] = frozenset()
+    """Tables of whose changes some may have been in no log until their dump was ordered, which has rows left."""
 
 
 class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, RequestCheck, Protocol):

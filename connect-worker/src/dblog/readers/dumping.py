@@ -371,6 +371,7 @@ class Dumping:
         """
         changes = tuple(changes)
         self._follow(changes)
+        self._keep_waiting(changes)
         for table in reordered:
             self._interleaver.begin_again(table, "its key sorts in another order")
         # Rows that went without events are in chunks that are out already.
@@ -388,10 +389,22 @@ class Dumping:
         if not self._options.redumps:  # which is about rows that were dumped before; what has joined has none
             known, joined = 0 if (dump := self._interleaver.dump) is None else dump.joins, self._schemas.joined_numbers()
             rewritten = {table: why for table, why in rewritten.items() if joined.get(table, 0) > known}
-        missed = {change.id for change in changes if isinstance(change, AlterTable) and change.misses}
+        missed = {change.table.id for change in changes if isinstance(change, AlterTable) and change.misses}
         if rewritten:
-            return self.dump_again(rewritten, repairs={*repaired, *missed})
+            remade = {change.table.id for change in changes if isinstance(change, CreateTable) and change.with_rows}
+            waits = missed | (remade - self._schemas.joined_numbers().keys())  # the history has it of those that joined
+            return self.dump_again(rewritten, repairs={*repaired, *missed}, waits=waits)
         return frozenset()
+
+    def _keep_waiting(self, changes: tuple[Change, ...]) -> None:
+        """Note in the dump which of its tables that joined are altered: the version by which the history knows of the joining may go now. # I3"""
+        dump = self._interleaver.dump
+        altered = [change.table.id for change in changes if isinstance(change, AlterTable)]
+        if dump is None or not any(table in dump.left for table in altered):
+            return
+        joined = self._schemas.joined_numbers()
+        if waits := [table for table in altered if table in joined]:
+            self._interleaver.change_dump(lambda d: None if d is None else d.waiting(waits))
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
         """Tables whose rows were passed over until now have a schema again. The dump that brings these rows is not optional. # I3"""
@@ -422,10 +435,13 @@ class Dumping:
             )
             raise DefiniteError(message)
 
-    def dump_again(self, rewritten: Mapping[TableId, str], *, repairs: Collection[TableId] = ()) -> frozenset[TableId]:
+    def dump_again(
+        self, rewritten: Mapping[TableId, str], *, repairs: Collection[TableId] = (), waits: Collection[TableId] = ()
+    ) -> frozenset[TableId]:
         """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3
 
-        ``repairs``: those of which rows may have gone, too. Return those of them whose dump is a repair.
+        ``repairs``: those of which rows may have gone, too. ``waits``: those that somebody may have written to while they were in no log. Return those of
+        ``repairs`` whose dump is a repair.
         """
         joined, found = self._schemas.joined_numbers(), set[TableId]()
         for table in self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None):
@@ -434,7 +450,7 @@ class Dumping:
 
             def again(dump: Dump | None, table: TableId = table, number: int = number) -> Dump:
                 made = (dump or dump_of(self._options.run, ())).ended_repair().with_tables([table])
-                return made.restarted(table, repairs=table in repairs).with_join(number)
+                return made.restarted(table, repairs=table in repairs, waits=table in waits).with_join(number)
 
             self._interleaver.read_again(table, "its rows were rewritten", again)
             version = self._schemas.table(table) if table in repairs else None

@@ -131,6 +131,7 @@ class Running:
             warnings=warnings,
             moves_rows=self._moves_rows,
             joined=frozenset(table for table in beginning.joined if table in left),
+            returned=frozenset(table for table, progress in left.items() if progress.waits),
         )
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
         self._ahead = EncodersAhead(records.encoders, together=records.registered_together)

@@ -302,14 +302,7 @@ class _Start:
         dump = None if plan.dump is None else plan.dump.only(self._options.selection.includes)
         if plan.new_dump:
             tables = rule.of(table.id for table in found.timeline.captured_tables())
-            repairs = {t for t, progress in dump.left.items() if progress.repairs} if dump is not None else set()
-            dump = dump_of(
-                run,
-                (
-                    TableDump(table=t, chosen=t not in repairs and self._server.own_condition(t) is not None, repairs=t in repairs)
-                    for t in tables
-                ),
-            )
+            dump = dump_of(run, (self._afresh(t, None if dump is None else dump.left.get(t)) for t in tables))
         elif plan.dumps_new_tables:
             known = 0 if dump is None else dump.joins
             if added := rule.of(table for table, (number, _) in found.joined.items() if number > known):
@@ -323,6 +316,11 @@ class _Start:
         if dump is not None and plan.dumps_new_tables:
             dump = replace(dump, joins=max([dump.joins, *(number for number, _ in found.joined.values())]))
         return dump
+
+    def _afresh(self, table: TableId, left: TableDump | None) -> TableDump:
+        """Return the table at its beginning. ``left``: what an earlier dump has not read of it."""
+        known = TableDump(table=table) if left is None else left.fresh
+        return replace(known, chosen=not known.repairs and self._server.own_condition(table) is not None)
 
     def _taken_over(self, unfinished: Iterable[Unfinished], timeline: Timeline) -> list[TableDump]:
         """Where an incremental snapshot of Debezium's goes on: behind the last row that it has sent, if that is a key of the table as it is now."""

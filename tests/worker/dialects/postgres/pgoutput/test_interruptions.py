@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -38,3 +39,23 @@ def test_an_interruption_that_nothing_else_shows_has_the_table_dumped_again() ->
 
     assert changes_of(same) == []
     assert list(rewritten(changes_of(interrupted))) == [TableId("public", "t")]
+
+
+def test_rows_that_were_written_anew_hide_lost_deletes_unless_a_column_is_new_or_has_another_type() -> None:
+    before = table()
+    (column,) = before.columns
+    text = Column(name="v", type="text", type_text="text", nullable=True)
+    after = {
+        "as it was": before,
+        "another key": replace(before, key=(), primary_key=False),
+        "takes NULL": replace(before, columns=(replace(column, nullable=True),)),
+        "one more column": replace(before, columns=(column, text)),
+        "another type": replace(before, columns=(replace(column, type="int8", type_text="bigint"),)),
+        "another column of the name": replace(before, columns=(replace(column, number=2),)),
+    }
+    before = replace(before, columns=(replace(column, number=1),))
+
+    missed = [name for name, now in after.items() if RelationChanged(before, now, why="rewritten", rewritten=True).misses]
+
+    assert missed == ["as it was", "another key", "takes NULL"]
+    assert not any(RelationChanged(before, now).misses for now in after.values())

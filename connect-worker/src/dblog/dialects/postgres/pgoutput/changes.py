@@ -31,6 +31,15 @@ class RelationChanged:
     """Where the log ended when the catalog told more of ``after`` than the log shows: what it told may be of a statement that lies between here and there."""
     why: str | None = None
     """Why old rows may have changed, though the log shows the table as it was."""
+    rewritten: bool = False
+    """A statement wrote all rows as new ones."""
+
+    @property
+    def misses(self) -> bool:
+        """Changes of rows, deletes among them, may be in no log: the publication lacked the table for a while, or it was unlogged. Rows that are written anew
+        for the sake of a column show nothing of that.
+        """
+        return interruption(self.before, self.after) is not None or (self.rewritten and not _explains_files(self.before, self.after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
                 or interruption(before, after)
                 or statement.why
             )
-            return [*renamed, AlterTable(after.id, after, rewrites=why, misses=interruption(before, after) is not None)]
+            return [*renamed, AlterTable(after.id, after, rewrites=why, misses=statement.misses)]
 
 
 def _other_key(before: Table, after: Table) -> str | None:
@@ -119,6 +128,21 @@ def _converted(before: Table, after: Table) -> str | None:
         if type_of(known) != type_of(column):
             return f"column {column.name} was {known.type_text} and is {column.type_text}, and its values may have been converted"
     return None
+
+
+def _explains_files(before: Table, after: Table) -> bool:
+    """Return whether a column is new, or has another type: for either the server may write all rows anew."""
+    old = {column.name: column for column in before.columns}
+
+    def is_other(column: Column) -> bool:
+        known = old.get(column.name)
+        return (
+            known is None
+            or type_of(known) != type_of(column)
+            or (None not in (known.number, column.number) and known.number != column.number)
+        )
+
+    return any(map(is_other, after.columns))
 
 
 def type_of(column: Column) -> tuple[str, int | None, str]:

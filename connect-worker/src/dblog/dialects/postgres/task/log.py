@@ -73,7 +73,7 @@ class PostgresLog:
             )
         )
         self._unsent_values = UnsentValues(connections, context)
-        self._joined = Joined(connections, context)
+        self._joined = Joined(connections, context, schemas)
         self._confirms = confirms_log(connections.settings)
         self._confirmed: ConfirmedLsn | None = None
         self._reader: PostgresReader | None = None
@@ -266,6 +266,7 @@ class PostgresReader:
                 changed = self._schemas.changed(relation, self._sequence(event), resumed=self._resumed)
                 if changed is not None:
                     yield self._statement(event, changed)
+                    yield from self._held()
             case Truncate(relations):
                 tables = tuple(table for number in relations if (table := self._schemas.numbers.get(number)) is not None)
                 if tables:

@@ -193,6 +193,10 @@ class PostgresSchemas:
         change = self._change(table_id, before, relation, position)
         if change is not None:
             self._newest[relation.number] = change.table if isinstance(change, MadeAgain) else change.after
+            if isinstance(change, MadeAgain):
+                self.joining.add(change.table.id)
+            elif change.misses:
+                self.returning.add(change.after.id)
             if position < self._looked_at:
                 self._connections.doubts.add(table_id)
                 self._connections.doubts.add(former or table_id)
@@ -227,7 +231,10 @@ class PostgresSchemas:
                 return None
         logged = self._as_logged(table_id, before, columns, relation, position)
         after = self._context.patience(lambda: kept_entries(before, self._with_unfilled(before, logged)))
-        return RelationChanged(before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()), why=doubtful)
+        rewritten = self._context.patience(lambda: self._rewritten(before, after))
+        return RelationChanged(
+            before, after, asked=sequence_of(epoch=self._epoch, lsn=self._log_end()), why=rewritten or doubtful, rewritten=bool(rewritten)
+        )
 
     def _log_end(self) -> int:
         end: int = self._context.patience(lambda: self._connections.live_session().log_end())
@@ -283,10 +290,14 @@ class PostgresSchemas:
                 continue
             in_place.add(now.id)
             now = kept_entries(before, now)
-            if (why := interruption(before, now) or self._rewritten(before, now)) is not None:
-                interrupted[now.id] = why
-            if now != before or why is not None:
-                changed.append(RelationChanged(before, self._with_unfilled(before, now), why=why))
+            rewritten = self._rewritten(before, now)
+            one = RelationChanged(
+                before, self._with_unfilled(before, now), why=interruption(before, now) or rewritten, rewritten=bool(rewritten)
+            )
+            if one.misses:
+                interrupted[now.id] = str(one.why)
+            if now != before or one.why is not None:
+                changed.append(one)
             else:
                 self._timeline.refresh(now)
         made = [
@@ -322,8 +333,8 @@ class PostgresSchemas:
         return FoundOut(tuple(gone), filled, tuple(changed), empty) if gone or made or changed else None
 
     def _rewritten(self, before: Table, now: Table) -> str | None:
-        """Why rows may be others than the log has shown, though the table has the same columns."""
-        if now != before or not has_other_files(before, now) or not self._connections.live_session().was_rewritten(now):
+        """Return why rows may be others than the log has shown; None where they are not. Whatever else has changed of the table tells nothing of its rows."""
+        if not has_other_files(before, now) or not self._connections.live_session().was_rewritten(now):
             return None
         return (
             "all of its rows were written as new ones, as where it was unlogged for a while, or a statement has given a column other values"

@@ -46,13 +46,13 @@ _ENDS_SQL = (
 )
 
 _WRITERS_SQL = (
-    "SELECT n.nspname, c.relname, l.virtualtransaction FROM unnest(%s::text[], %s::text[]) AS t (schema, name) "
-    "JOIN pg_catalog.pg_namespace n ON n.nspname = t.schema JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.name "
-    "CROSS JOIN LATERAL (SELECT c.oid AS number UNION SELECT p.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) p) AS r "
-    "JOIN pg_catalog.pg_locks l ON l.relation = r.number AND l.locktype = 'relation' "
+    "WITH RECURSIVE tree (top, number) AS (SELECT t, t FROM unnest(%s::oid[]) AS tables (t) UNION SELECT tree.top, i.inhrelid FROM tree "
+    "JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number JOIN pg_catalog.pg_class c ON c.oid = i.inhparent AND c.relkind = 'p') "
+    "SELECT DISTINCT tree.top::bigint, l.virtualtransaction FROM tree JOIN pg_catalog.pg_locks l ON l.relation = tree.number AND l.locktype = 'relation' "
     "WHERE l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) "
     "AND l.granted AND l.mode IN ('RowExclusiveLock', 'AccessExclusiveLock')"
 )
+"""Catalogs only: pg_partition_tree() would wait for whoever has locked a partition, and the log with it."""
 
 
 def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
@@ -172,12 +172,18 @@ class Session:
         ours = [one for one in under_way.split(",") if one and int(one) % (1 << 32) not in others]
         return f"{xmin}:{xmax}:{','.join(ours)}"
 
-    def writers(self, tables: Collection[TableId]) -> set[tuple[TableId, str]]:
-        """(Table, transaction) of those under way, idle and prepared ones too, that may have written to one of the tables: who writes has locked the table,
-        or the partition, until its transaction is over, and is visible before the lock is gone (xact.c, CommitTransaction).
+    def writers(self, tables: Collection[int]) -> set[tuple[int, str]]:
+        """Return (table, transaction) of those under way, idle and prepared ones too, that may have written to one of the tables: who writes has locked the
+        table, or the partition, until its transaction is over, and is visible before the lock is gone (xact.c, CommitTransaction). Not of a standby's primary.
         """
-        rows = self.query(_WRITERS_SQL, ([table.database for table in tables], [table.name for table in tables]), doing="listing writers")
-        return {(TableId(schema, name), transaction) for schema, name, transaction in rows}
+        return {(number, transaction) for number, transaction in self.query(_WRITERS_SQL, (list(tables),), doing="listing writers")}
+
+    def transactions_under_way(self) -> tuple[int, int]:
+        """Return (the oldest transaction of any database that is under way, the first that has not begun). On a standby of its primary's, as far as they have
+        written to the log that was replayed; prepared ones are among them, and one that has subtransactions is older than all of these.
+        """
+        xmin, xmax, _ = self.snapshot().split(":")
+        return int(xmin), int(xmax)
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """Rows by the statistics; of a table that was never analysed what the planner takes for granted, by its size."""
