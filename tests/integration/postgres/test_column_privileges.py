@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
-from dblog.core.dumprequests import Mode
+from dblog.core.dumprequests import INITIAL, Mode
 from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.errors import DefiniteError
 from stack import Postgres
@@ -19,7 +19,7 @@ MADE = (
     "INSERT INTO t VALUES (1, 's', 'a', 'l')",
     "INSERT INTO keyless VALUES ('s', 'a')",
 )
-EXCLUDED = {"column.exclude.list": r"public\.(t|keyless)\.secret"}
+EXCLUDED = {"column.exclude.list": r"public\.(t|u|keyless)\.secret"}
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def refused(follower: PostgresFollower) -> str:
     return str(failed.value)
 
 
-@pytest.mark.parametrize("columns", [EXCLUDED, {"column.include.list": r"public\.marks\.id,public\.(t|keyless)\.(id|name|large)"}])
+@pytest.mark.parametrize("columns", [EXCLUDED, {"column.include.list": r"public\.marks\.id,public\.(t|u|keyless)\.(id|name|large)"}])
 def test_columns_that_no_record_has_need_no_privilege(begun: Begun, reader: str, columns: dict[str, str]) -> None:
     follower = begun(
         *MADE,
@@ -62,6 +62,12 @@ def test_columns_that_no_record_has_need_no_privilege(begun: Begun, reader: str,
         (("id", 3), ("name", "a"), ("large", "l")),
     ]
     assert not any("secret" in ((record or {}).get("after") or {}) for _, record in follower.values)
+
+    follower.sql("CREATE TABLE u (LIKE t INCLUDING ALL)", "INSERT INTO u SELECT * FROM t")
+    follower.until(lambda: (follower.status(INITIAL) or {}).get("state") == "FAILED")
+    status = follower.status(INITIAL)
+    assert status is not None
+    assert f'GRANT SELECT ("id", "name", "large") ON "public"."u" TO "{reader}"; and restart the task' in status["reason"]
 
 
 def test_the_sentence_about_privileges_names_the_columns_that_suffice(postgres: Postgres, database: str, reader: str) -> None:

@@ -12,6 +12,7 @@ from dblog.config.stream_params import STREAM_PARAMS, stream_params
 from dblog.dialects.connection_counts import SESSION_IDLE_S
 from dblog.dialects.opening import Opening
 from dblog.dialects.postgres.catalog.publishing import Entries
+from dblog.dialects.postgres.catalog.read_columns import ReadColumns
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.task.doubts import Doubts
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
@@ -135,8 +136,8 @@ class Connections:
         """Return the error for a connection that has reached another server, or another timeline."""
         return ServerChangedError(f"{moved_to(self.session.settings.address, self.identity, identity)}; the connector starts again")
 
-    def open_chunks(self) -> DumpConnection:
-        """Connections for chunks and watermarks; in read-only mode chunks may come from a standby."""
+    def open_chunks(self, reads: ReadColumns) -> DumpConnection:
+        """Connections for chunks and watermarks; in read-only mode chunks may come from a standby. ``reads``: which columns of a table chunks read."""
         where = settings_of(self.settings)
         with self.opening():
             return DumpConnection.open(
@@ -147,6 +148,7 @@ class Connections:
                 read_only=self.read_only,
                 publication=self.publication,
                 doubt=self.doubts.add,
+                reads=reads,
             )
 
     def open_heartbeat(self) -> Wire:

@@ -257,7 +257,7 @@ class PostgresServer:
 
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks."""
-        return self.connections.open_chunks()
+        return self.connections.open_chunks(self.chunk_sql)
 
     # ---- requests
 

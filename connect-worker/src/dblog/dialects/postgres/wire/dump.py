@@ -17,15 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.catalog.read_columns import ReadColumns
 from dblog.dialects.postgres.catalog.tables import of_rows
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
+from dblog.dialects.postgres.wire.check import grants_for
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, UnconvertedTextError, Wire, open_wire, translate_server
 from dblog.dialects.postgres.wire.identity import moved_to, system_of
-from dblog.dialects.postgres.wire.session import settled_log_end
+from dblog.dialects.postgres.wire.session import Session, settled_log_end
 from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
@@ -71,8 +73,17 @@ class DumpConnection:
     """Watermarks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
 
     def __init__(
-        self, snapshot: Wire, log_server: Wire, *, read_only: bool, publication: str | None, doubt: Callable[[TableId], None]
+        self,
+        snapshot: Wire,
+        log_server: Wire,
+        *,
+        read_only: bool,
+        publication: str | None,
+        doubt: Callable[[TableId], None],
+        reads: ReadColumns | None,
     ) -> None:
+        self._publication = publication
+        self._reads = reads
         self._definition_sql = _DEFINITION_SQL.format(of_rows=of_rows(publication, version=snapshot.version).replace("%", "%%"))
         self._doubt = doubt
         self._snapshot = snapshot
@@ -95,9 +106,11 @@ class DumpConnection:
         read_only: bool,
         publication: str | None = None,
         doubt: Callable[[TableId], None] = lambda _table: None,
+        reads: ReadColumns | None = None,
     ) -> DumpConnection:
         """Open both connections. ``server``: whose log is read; ServerChangedError when another one answers. A standby of it may answer for chunks.
         ``publication``: may list the columns that the log has of a table. ``doubt`` hears of tables that are not as they are known.
+        ``reads``: which columns of a table chunks read; None: all.
         """
         snapshot = open_wire(settings, again=True, name="dblog chunks")
         try:
@@ -117,7 +130,7 @@ class DumpConnection:
             snapshot.close()
             log_server.close()
             raise
-        return cls(snapshot, log_server, read_only=read_only, publication=publication, doubt=doubt)
+        return cls(snapshot, log_server, read_only=read_only, publication=publication, doubt=doubt, reads=reads)
 
     # ---- watermarks
 
@@ -208,7 +221,7 @@ class DumpConnection:
             if isinstance(error, PrivilegeError) and table is not None:
                 user = self._snapshot.settings.user
                 hidden = "row-level security" in str(error)
-                grant = f"ALTER ROLE {sql.quote(user)} BYPASSRLS;" if hidden else sql.grant_select(table, user)
+                grant = f"ALTER ROLE {sql.quote(user)} BYPASSRLS;" if hidden else self._grant(table)
                 message = f"{error}; run there: {grant} and restart the task, or leave the table out with table.exclude.list"
                 raise TableDeniedError(message) from e
             if isinstance(error, UnconvertedTextError) and table is not None:
@@ -222,6 +235,16 @@ class DumpConnection:
             self._snapshot.query("RELEASE SAVEPOINT chunk", doing="reading a chunk")
         last_key = _key_of(rows[last:-1], key, parameters) if count and key else None
         return ChunkRows(rows=rows, row_count=count, last_key=last_key)
+
+    def _grant(self, table: TableId) -> str:
+        """Return the statements that let the account read what chunks read of the table, as the catalog has it now."""
+        grants = sql.grant_select(table, self._snapshot.settings.user)
+        with contextlib.suppress(DblogError):
+            for by_root in (False, True):  # a partitioned table is in the second list only
+                session = Session(self._log_server, by_root=by_root, publication=self._publication)
+                if found := list(session.read_tables(lambda other: other == table).values()):
+                    return grants_for(session, [one if self._reads is None else self._reads.of(one) for one in found])
+        return grants
 
     def complete(
         self,
