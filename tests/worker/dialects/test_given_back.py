@@ -26,7 +26,7 @@ FULL = {
     "prepared": PREPARED_UNKNOWN,
     "transaction": COUNTS,
 }
-PLACE = LogOffset(lsn=9, commit_lsn=20, event=3, change_lsn=11, change=2, row_lsn=12, xid=13, ts_us=14, kind="INSERT", transaction=COUNTS)
+PLACE = LogOffset(lsn=9, commit_lsn=20, event=3, change_lsn=11, change=2, xid=13, ts_us=14, kind="INSERT", transaction=COUNTS)
 GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"
 CHECKED = {
     "mysql": (

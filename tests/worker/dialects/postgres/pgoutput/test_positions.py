@@ -44,8 +44,8 @@ def test_the_name_of_a_wal_file_is_the_servers():
 
 POSITIONS = [
     LogOffset(lsn=0x1000),
-    LogOffset(lsn=0x1000, row_lsn=0xF00, xid=731, ts_us=1_700_000_000_000_000, kind="UPDATE"),
-    LogOffset(lsn=0x1000, commit_lsn=0x2000, event=5, row_lsn=0x1800, xid=732, ts_us=1, kind="INSERT"),
+    LogOffset(lsn=0x1000, xid=731, ts_us=1_700_000_000_000_000, kind="UPDATE"),
+    LogOffset(lsn=0x1000, commit_lsn=0x2000, event=5, xid=732, ts_us=1, kind="INSERT"),
     LogOffset(lsn=0x1000, commit_lsn=0x2000, event=5, transaction=TransactionCounts("732:8192", {"public.t": 5})),
 ]
 

@@ -83,7 +83,6 @@ cdef class LogDecoder:
     cdef uint64_t skip_lsn   # where the last change that was taken was written, and which one of that place it was; 0: not known
     cdef int64_t skip_change
     cdef object resumed      # TransactionCounts of the offset where reading began
-    cdef uint64_t row_lsn
     cdef str kind
     # the open transaction
     cdef uint64_t commit_lsn    # 0: there is none
@@ -168,7 +167,6 @@ cdef class LogDecoder:
         self.skip_lsn = at.change_lsn
         self.skip_change = at.change
         self.resumed = at.transaction
-        self.row_lsn = 0
         self.kind = ""
         self.commit_lsn = 0
         self.xid = 0
@@ -433,14 +431,12 @@ cdef class LogDecoder:
             self.take(lsn)
             return 0
         self.kind = "TRUNCATE"
-        self.row_lsn = lsn
         return self.event_out(truncate, lsn, 1)
 
     cdef int emitted(self, message, uint64_t lsn) except -1:
         if not message.transactional and not self.commit_lsn:
             self.emit_batch(0)
             self.kind = "MESSAGE"
-            self.row_lsn = lsn
             self.items.append(
                 LogEvent(
                     message=message,
@@ -449,7 +445,7 @@ cdef class LogDecoder:
                     number=1,
                     xid=0,
                     ts_us=self.source_ts_us,
-                    position=self.offset() if self.skip else LogOffset(lsn=self.lsn, row_lsn=lsn, kind="MESSAGE"),
+                    position=self.offset() if self.skip else LogOffset(lsn=self.lsn, kind="MESSAGE"),
                 )
             )
             return 0
@@ -457,7 +453,6 @@ cdef class LogDecoder:
             self.take(lsn)
             return 0
         self.kind = "MESSAGE"
-        self.row_lsn = lsn
         return self.event_out(message, lsn, 1)
 
     cdef inline int64_t numbered(self, uint64_t lsn) noexcept:
@@ -657,7 +652,6 @@ cdef class LogDecoder:
             raise
         except DefiniteError as error:
             raise BadRowsError(f"{error} (transaction {self.xid}, committed at {lsn_text(self.commit_lsn)})") from error
-        self.row_lsn = lsn
         self.kind = "INSERT" if op == CREATE else "UPDATE" if op == UPDATE else "DELETE"
         made = PyList_GET_SIZE(output.keys) - before
         if fast is not None:
@@ -757,7 +751,6 @@ cdef class LogDecoder:
                 event=self.skip,
                 change_lsn=self.skip_lsn,
                 change=self.skip_change,
-                row_lsn=self.row_lsn,
                 xid=self.xid,
                 ts_us=self.ts_us,
                 kind=self.kind,
@@ -769,7 +762,6 @@ cdef class LogDecoder:
             event=self.event if open_ else 0,
             change_lsn=self.change_lsn if open_ else 0,
             change=self.change if open_ else 0,
-            row_lsn=self.row_lsn,
             xid=self.xid,
             ts_us=self.ts_us,
             kind=self.kind,

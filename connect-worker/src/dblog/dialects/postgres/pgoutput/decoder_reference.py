@@ -104,7 +104,7 @@ class ReferenceLogDecoder:
         self._origin: messages.Origin | None = None
         self._changed: set[int] = set()
         self._counts: TransactionCounts | None = None
-        self._row_lsn, self._kind = 0, ""
+        self._kind = ""
 
     @property
     def held(self) -> bool:
@@ -235,14 +235,14 @@ class ReferenceLogDecoder:
         if self._was_taken(lsn):
             self._take(lsn)
             return
-        self._kind, self._row_lsn = "TRUNCATE", lsn
+        self._kind = "TRUNCATE"
         self._event_out(truncate, lsn, taken=True)
 
     def _emitted(self, message: messages.Message, lsn: int) -> None:
         if not message.transactional and not self._commit_lsn:
             self._emit_batch()
-            self._kind, self._row_lsn = "MESSAGE", lsn
-            position = self._offset() if self._skip else LogOffset(lsn=self._lsn, row_lsn=lsn, kind="MESSAGE")
+            self._kind = "MESSAGE"
+            position = self._offset() if self._skip else LogOffset(lsn=self._lsn, kind="MESSAGE")
             self._out.append(
                 LogEvent(message=message, lsn=lsn, commit_lsn=lsn, number=1, xid=0, ts_us=self._source_ts_us, position=position)
             )
@@ -250,7 +250,7 @@ class ReferenceLogDecoder:
         if self._was_taken(lsn):
             self._take(lsn)
             return
-        self._kind, self._row_lsn = "MESSAGE", lsn
+        self._kind = "MESSAGE"
         self._event_out(message, lsn, taken=True)
 
     def _numbered(self, lsn: int) -> tuple[int, int]:
@@ -384,7 +384,7 @@ class ReferenceLogDecoder:
         keys, values, headers = encoder.encode_rows(op, body, context)
         if keys and lacks and (key := keys[-1]) is not None:
             self._lacking.setdefault(encoder.plan.table.id, set()).add(key)
-        self._row_lsn, self._kind = lsn, {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[op]
+        self._kind = {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[op]
         self._count(op, encoder, keys, values, headers)
         if not keys:
             return
@@ -435,7 +435,6 @@ class ReferenceLogDecoder:
                 event=self._skip,
                 change_lsn=self._skip_to[0],
                 change=self._skip_to[1],
-                row_lsn=self._row_lsn,
                 xid=self._xid,
                 ts_us=self._ts_us,
                 kind=self._kind,
@@ -448,7 +447,6 @@ class ReferenceLogDecoder:
             event=self._event if open_ else 0,
             change_lsn=self._change[0] if open_ else 0,
             change=self._change[1] if open_ else 0,
-            row_lsn=self._row_lsn,
             xid=self._xid,
             ts_us=self._ts_us,
             kind=self._kind,

@@ -16,7 +16,7 @@ class LogOffset:
 
     ``commit_lsn`` is the open transaction's, 0 outside; ``event`` counts its rows, messages and truncates that were taken. ``change_lsn`` is where the newest
     of them was written, and ``change`` how many of that place were taken: by these two it is found again, whatever else a publication gives (0: not known).
-    ``row_lsn``, ``xid``, ``ts_us`` and ``kind`` are those of the newest record, for Debezium's offset.
+    ``xid``, ``ts_us`` and ``kind`` are those of the newest record, for Debezium's offset.
     """
 
     lsn: int
@@ -24,7 +24,6 @@ class LogOffset:
     event: int = 0
     change_lsn: int = 0
     change: int = 0
-    row_lsn: int = 0
     xid: int = 0
     ts_us: int = 0
     kind: str = ""
