@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from dblog.model import Column, Table, TableId
 from dblog.readers.removed_rows import RemovedRows
 from dblog.readers.standing_warnings import CHARS_MAX, StandingWarnings
@@ -13,11 +15,30 @@ def table(id_: TableId, *key: str) -> Table:
     return Table(id=id_, columns=(Column(name="id", type="int", type_text="int", nullable=False),), key=key)
 
 
-def made(*keyless: TableId) -> tuple[RemovedRows, StandingWarnings]:
+class Kept:
+    """What a history keeps. Implements ``removed_rows.KnownRemovals``."""
+
+    def __init__(self, *keyless: TableId) -> None:
+        self._keyless = keyless
+        self.tables: dict[TableId, str] = {}
+
+    def table(self, table_id: TableId) -> Table:
+        return table(table_id) if table_id in self._keyless else table(table_id, "id")
+
+    def removals(self) -> Mapping[TableId, str]:
+        return dict(self.tables)
+
+    def note_removals(self, tables: Mapping[TableId, str]) -> None:
+        self.tables.update(tables)
+
+    def end_removals(self, tables: Iterable[TableId]) -> None:
+        for table_id in tables:
+            self.tables.pop(table_id, None)
+
+
+def made(*keyless: TableId, kept: Kept | None = None) -> tuple[RemovedRows, StandingWarnings]:
     warnings = StandingWarnings()
-    return RemovedRows(
-        connector="shop", table_of=lambda id_: table(id_) if id_ in keyless else table(id_, "id"), warnings=warnings
-    ), warnings
+    return RemovedRows(connector="shop", schemas=kept or Kept(*keyless), warnings=warnings), warnings
 
 
 def test_one_warning_names_each_table_with_what_removed_its_rows_and_the_request_that_helps() -> None:
@@ -58,3 +79,17 @@ def test_a_table_without_a_key_is_offered_no_dump() -> None:
     removed.removed({U: "TRUNCATE"})
     (text,) = warnings.texts()
     assert r"'d\.u'" in text
+
+
+def test_another_run_names_what_an_earlier_one_has_named_until_a_repair_has_read_it() -> None:
+    kept = Kept(U)
+    removed, warnings = made(kept=kept)
+    removed.removed({T: "TRUNCATE", U: "TRUNCATE"})
+
+    removed, warnings = made(kept=kept)
+    (text,) = warnings.texts()
+    assert "d.t (TRUNCATE)" in text
+    assert "d.u" not in text, "nothing but a restart ends a warning about a table without a key"
+
+    removed.take_back([T])
+    assert made(kept=kept)[1].texts() == warnings.texts() == ()

@@ -138,6 +138,7 @@ class Timeline:
         self._databases_captured: set[str] = set()
         self._evicted: list[TableId] = []
         self._refreshed: set[TableId] = set()
+        self._removals: dict[TableId, str] = {}
         self._foreign_tables_max = foreign_tables_max
         self._versions: dict[TableId, list[Version]] = {}
         self._foreign: dict[TableId, None] = {}
@@ -266,6 +267,22 @@ class Timeline:
         taken, self._refreshed = self._refreshed, set()
         return taken
 
+    def removals(self) -> Mapping[TableId, str]:
+        """Return the captured tables of which a statement took rows without a row in the log that no repair has taken away since, and what took them."""
+        return {table: what for table, what in self._removals.items() if table in self._versions}
+
+    def note_removal(self, table: TableId, what: str) -> bool:
+        """Keep with the table's record what took rows of it; False where that is known."""
+        if table not in self._versions or self._removals.get(table) == what:
+            return False
+        self._removals[table] = what
+        return True
+
+    def end_removal(self, table: TableId) -> None:
+        """Forget what took rows of the table. Its record is one that ``take_refreshed`` names."""
+        if self._removals.pop(table, None) is not None:
+            self._refreshed.add(table)
+
     def note_joined(self, table: TableId, position: Position, number: int) -> bool:
         """The table's newest version, which is of this position, is where it joined; False when it is of another."""
         versions = self._versions.get(table)
@@ -377,6 +394,7 @@ class Timeline:
             if len(versions) == 1 and isinstance(versions[0].state, Absent) and _known_until(versions[0]) <= committed:
                 del self._versions[id_]
                 self._foreign.pop(id_, None)
+                self._removals.pop(id_, None)
                 gone.append(id_)
         gone += [id_ for id_ in self._evicted if id_ not in self._versions]
         self._evicted.clear()
@@ -438,6 +456,8 @@ class Timeline:
         if not versions:
             return None
         record: dict[str, object] = {"versions": [_version_record(version) for version in versions]}
+        if table in self._removals:
+            record["removed"] = self._removals[table]
         return record if self._captured(table) else {"foreign": True, **record}
 
     def from_record(self, table: TableId, record: Mapping[str, object]) -> None:
@@ -461,6 +481,8 @@ class Timeline:
         if versions:
             self._versions[table] = versions
             self._note_kind(table)
+            if isinstance(removed := record.get("removed"), str):
+                self._removals[table] = removed
 
     # -- inside -------------------------------------------------------------------------------------------------------------------------
 
@@ -538,7 +560,7 @@ def _is_same(one: State, other: State) -> bool:
     return one == other
 
 
-def _traces(table: Table) -> tuple[tuple[str, ...], tuple[str, ...], int | None]:
+def _traces(table: Table) -> tuple[object, ...]:
     return table.published_by, table.columns_written_by, table.large_values
 
 

@@ -2,15 +2,18 @@
 
 A statement took them without a row in the log (``core/removals.py``), and no record of it was sent:
 ``skipped.operations`` leaves out TRUNCATE by default, as with Debezium, and the other statements have
-no record. The log thread calls it.
+no record. The schema history keeps it with the table, so that a restart does not forget it; but of a
+table without a key, which no dump repairs: there a restart is what ends the warning. The log thread
+calls it.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Protocol
 
 import structlog
 
@@ -23,14 +26,31 @@ KEY = "rows removed"
 NAMED_MAX = 20
 
 
-class RemovedRows:
-    """One run's. ``table_of`` gives a table as it is now."""
+class KnownRemovals(Protocol):
+    """Where it is kept (``schemas.Schemas``)."""
 
-    def __init__(self, *, connector: str, table_of: Callable[[TableId], Table | None], warnings: StandingWarnings) -> None:
+    def table(self, table: TableId) -> Table | None:
+        """Return the table as it is now."""
+
+    def removals(self) -> Mapping[TableId, str]:
+        """Return the tables that earlier runs have named."""
+
+    def note_removals(self, tables: Mapping[TableId, str]) -> None:
+        """Keep these tables, with what took their rows, over a restart."""
+
+    def end_removals(self, tables: Iterable[TableId]) -> None:
+        """Forget these tables."""
+
+
+class RemovedRows:
+    """The tables of one run."""
+
+    def __init__(self, *, connector: str, schemas: KnownRemovals, warnings: StandingWarnings) -> None:
         self._connector = connector
-        self._table_of = table_of
+        self._schemas = schemas
         self._warnings = warnings
-        self._tables: dict[TableId, str] = {}
+        self._tables = dict(schemas.removals())
+        self._raise()
 
     def removed(self, tables: Mapping[TableId, str]) -> None:
         """Name tables that a statement took rows from, with what took them; one that is named already is not logged again."""
@@ -44,12 +64,14 @@ class RemovedRows:
                 )
             self._tables[table] = what
         if tables:
+            self._schemas.note_removals({table: what for table, what in tables.items() if self._has_key(table)})
             self._raise()
 
     def take_back(self, tables: Iterable[TableId]) -> None:
         """Name these tables no longer: a repair dump has read them to their end, or they are gone."""
         named = [table for table in tables if self._tables.pop(table, None) is not None]
         if named:
+            self._schemas.end_removals(named)
             self._raise()
 
     def _raise(self) -> None:
@@ -77,5 +99,5 @@ class RemovedRows:
         return f"dblog dumps start {shlex.quote(self._connector)} {shlex.quote(re.escape(str(table)))} --mode repair"
 
     def _has_key(self, table: TableId) -> bool:
-        now = self._table_of(table)
+        now = self._schemas.table(table)
         return now is None or bool(now.key)

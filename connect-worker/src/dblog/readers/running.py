@@ -160,7 +160,7 @@ class Running:
             self.schemas.ignore_before(joined, position)
         for table, position in beginning.expected:
             self.schemas.expect(table, position)
-        removed = RemovedRows(connector=options.connector, table_of=self.schemas.table, warnings=warnings)
+        removed = RemovedRows(connector=options.connector, schemas=self.schemas, warnings=warnings)
         notifications = Notifications(records, channels=options.notification_channels)
         windows: Windows[ChunkRead] = Windows(run=options.run, keys_max=options.window_keys_max)
         self.interleaver = Interleaver(

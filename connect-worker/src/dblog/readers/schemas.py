@@ -16,7 +16,7 @@ The log thread moves it; chunk threads ask for tables, and the committer lets ve
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -243,6 +243,23 @@ class Schemas:
             self._parked.pop(table, None)
             log.info("a parked table is read again", table=str(table))
         return ended | dict.fromkeys(appeared, APPEARED)
+
+    def removals(self) -> Mapping[TableId, str]:
+        """Return the captured tables that statements took rows from, and that no repair has read since."""
+        with self._lock:
+            return {table: what for table, what in self._timeline.removals().items() if self._includes(table)}
+
+    def note_removals(self, tables: Mapping[TableId, str]) -> None:
+        """Keep in the history what took rows of these tables; returns when it has that."""
+        with self._lock:
+            if noted := [table for table, what in tables.items() if self._timeline.note_removal(table, what)]:
+                self._patience(lambda: self._history.save(self._timeline, noted))
+
+    def end_removals(self, tables: Iterable[TableId]) -> None:
+        """Have the history forget it, with the next offset that is stored."""
+        with self._lock:
+            for table in tables:
+                self._timeline.end_removal(table)
 
     def joined_numbers(self) -> dict[TableId, int]:
         """The tables that joined, and the numbers of their joinings."""
