@@ -123,6 +123,8 @@ class Table:
     published_by: tuple[str, ...] = field(default=(), compare=False)
     """The entries of the catalog that have the log show the table's rows under its name, each as text with the transactions that wrote it (PostgreSQL's
     publications). Empty where there are none, or they are not known."""
+    partitions: tuple[int, ...] = field(default=(), compare=False)
+    """The numbers of the server's tables, in order, that have its rows, where it is partitioned. Empty where there are none, or they are not known."""
     columns_written_by: tuple[str, ...] = field(default=(), compare=False)
     """The transactions that wrote the catalog's rows of the table's columns: attaching the table as a partition, and detaching it, writes all of them anew.
     Empty where rows of partitions come under their own names, or that is not known."""

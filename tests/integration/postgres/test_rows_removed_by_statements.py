@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.postgres_begun import OFTEN, ROOT_ONLY, Begun, renamed, together
+from support.postgres_begun import ATTACH, OFTEN, ROOT_ONLY, Begun, renamed, together
 from support.postgres_follower import ROOT, PostgresFollower
 
 
@@ -65,6 +65,39 @@ def test_a_truncate_of_a_root_under_its_own_name_is_named(begun: Begun) -> None:
 
     follower.until(lambda: "public.root (TRUNCATE)" in named(follower))
     repaired(follower, "root")
+    assert named(follower) == ""
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param(["DROP TABLE high"], id="dropped"),
+        pytest.param(["ALTER TABLE root DETACH PARTITION high CONCURRENTLY"], id="detached"),
+        pytest.param(["ALTER TABLE root DETACH PARTITION high", "DELETE FROM high", ATTACH], id="detached for a while"),
+    ],
+)
+def test_a_root_that_lost_a_partition_is_named_until_a_repair_dump_over_restarts(begun: Begun, statements: list[str], away: bool) -> None:
+    high = ("CREATE TABLE high PARTITION OF root FOR VALUES FROM (10) TO (20)", "INSERT INTO root VALUES (11, 'a')")
+    follower = begun(*ROOT, *high, **ROOT_ONLY, **OFTEN)
+    follower.sql("CREATE TABLE ahead PARTITION OF root FOR VALUES FROM (20) TO (30)")  # which takes nothing away
+    follower.until_caught_up()
+    if away:
+        follower.task.stop()
+
+    follower.sql(*statements)
+    if away:
+        follower.restart()
+    for _ in range(2):
+        follower.until(lambda: "public.root (a partition was detached or dropped)" in named(follower))
+        follower.until_caught_up()
+        follower.restart()
+
+    repaired(follower, "root")
+    assert named(follower) == ""
+    follower.until_caught_up()
+    follower.restart()
+    follower.until_caught_up()
     assert named(follower) == ""
 
 

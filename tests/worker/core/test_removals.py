@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from dblog.core import removals
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, Ignored, RenameTable, TruncateTable, Unknown
-from dblog.core.removals import DETACHED, REPLACED, RETURNED, TRUNCATED, Removals
+from dblog.core.removals import REPLACED, RETURNED, TRUNCATED, Removals
 from dblog.model import Column, Table, TableId
 
 T, U, V = (TableId("d", name) for name in ("t", "u", "v"))
 
 
-def table(id_: TableId, *attached: str) -> Table:
-    return Table(id=id_, columns=(Column(name="id", type="int", type_text="int", nullable=False),), key=("id",), attached=attached)
+def table(id_: TableId) -> Table:
+    return Table(id=id_, columns=(Column(name="id", type="int", type_text="int", nullable=False),), key=("id",))
 
 
 def found(*statements: Sequence[Change], known: Sequence[Table] = (table(T),)) -> list[dict[TableId, str]]:
@@ -84,13 +84,6 @@ def test_a_swap_of_two_tables_names_both() -> None:
     swap = rename((T, V), (U, T), (V, U))
 
     assert found(swap, known=(table(T), table(U))) == [{T: REPLACED, U: REPLACED}]
-
-
-def test_a_partition_that_is_no_longer_attached_took_its_rows_along() -> None:
-    known = (table(T, "7:1", "8:2"),)
-
-    assert found([AlterTable(T, table(T, "8:2"))], known=known) == [{T: DETACHED}]
-    assert found([AlterTable(T, table(T, "7:1", "8:2", "9:3"))], known=known) == [{}]
 
 
 def test_names_of_tables_that_are_gone_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

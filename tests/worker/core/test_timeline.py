@@ -419,7 +419,7 @@ def test_a_table_that_another_servers_log_will_make_is_awaited_until_that_positi
 
 def test_a_table_that_only_the_log_has_lacked_gets_a_version_which_a_restart_takes_back_with_it() -> None:
     timeline = Timeline()
-    before = replace(table(T, "id"), published_by=("table:1",), columns_written_by=("7",))
+    before = replace(table(T, "id"), published_by=("table:1",), columns_written_by=("7",), partitions=(8, 9))
     timeline.put(before, (1, 100))
     now = replace(before, published_by=("table:2",))
     assert now == before
@@ -432,7 +432,7 @@ def test_a_table_that_only_the_log_has_lacked_gets_a_version_which_a_restart_tak
 
     kept = again.current_table(T)
     assert kept is not None
-    assert (kept.published_by, kept.columns_written_by) == (("table:1",), ("7",))
+    assert (kept.published_by, kept.columns_written_by, kept.partitions) == (("table:1",), ("7",), (8, 9))
 
 
 def test_how_the_log_came_to_show_a_table_is_kept_with_the_next_commit() -> None:
@@ -443,3 +443,28 @@ def test_how_the_log_came_to_show_a_table_is_kept_with_the_next_commit() -> None
 
     assert timeline.take_refreshed() == {T}
     assert restarted(timeline).current_table(T).published_by == ("all:1",)  # type: ignore[union-attr]
+
+
+def test_what_took_rows_of_a_table_is_kept_with_its_record_until_that_is_ended_or_the_table_is_gone() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), (1, 100))
+    timeline.put(table(U, "id"), (1, 100))
+    assert not timeline.note_removal(TableId("d", "not_known"), "TRUNCATE")
+    assert [timeline.note_removal(T, "TRUNCATE"), timeline.note_removal(T, "TRUNCATE"), timeline.note_removal(U, "EXCHANGE")] == [
+        True,
+        False,
+        True,
+    ]
+
+    timeline = restarted(timeline)
+    assert timeline.removals() == {T: "TRUNCATE", U: "EXCHANGE"}
+    timeline.end_removal(T)
+    assert timeline.take_refreshed() == {T}
+    timeline.end_removal(T)
+    assert timeline.take_refreshed() == set()
+    assert restarted(timeline).removals() == {U: "EXCHANGE"}
+
+    timeline.drop_table(U, (1, 200))
+    assert timeline.prune((1, 300)) == (U,)
+    timeline.put(table(U, "id"), (1, 400))
+    assert timeline.removals() == {}, "another table of the name"

@@ -64,8 +64,6 @@ class Removals:
                         self._rename(old, table.id, found, left, takes_over=had_another(table.id))
                     if change.removes is not None:
                         found[table.id] = change.removes
-                    elif (known := before(old)) is not None and not set(known.attached) <= set(table.attached):
-                        found[table.id] = DETACHED
                 case Unknown(ids):
                     found |= {spoilt: RETURNED for spoilt in ids if spoilt in self._left}
                 case _:

@@ -30,6 +30,7 @@ def table_record(table: Table) -> dict[str, object]:
     record |= {name: value for name, value in extra.items() if value is not None}
     record |= ({"partitioned": True} if table.partitioned else {}) | ({"attached": list(table.attached)} if table.attached else {})
     record |= {name: list(value) for name, value in _traces(table).items() if value}
+    record |= {"partitions": list(table.partitions)} if table.partitions else {}
     record |= {} if table.large_values is None else {"largeValues": table.large_values}
     return record if table.file is None else record | {"file": table.file}
 
@@ -55,6 +56,7 @@ def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
         large_values=record.get("largeValues"),
         published_by=tuple(record.get("publishedBy", ())),
         columns_written_by=tuple(record.get("columnsWrittenBy", ())),
+        partitions=tuple(record.get("partitions", ())),
         indexes=tuple(
             Index(
                 name=index["name"],

@@ -561,7 +561,7 @@ def _is_same(one: State, other: State) -> bool:
 
 
 def _traces(table: Table) -> tuple[object, ...]:
-    return table.published_by, table.columns_written_by, table.large_values
+    return table.published_by, table.columns_written_by, table.large_values, table.partitions
 
 
 def _number(noted: object) -> int:

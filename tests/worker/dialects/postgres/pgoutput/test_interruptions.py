@@ -6,9 +6,14 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from dblog.core.changes import AlterTable
+from dblog.core.removals import DETACHED
 from dblog.dialects.postgres.pgoutput.changes import RelationChanged, changes_of, rewritten
-from dblog.dialects.postgres.pgoutput.interruptions import interruption, kept_entries
+from dblog.dialects.postgres.pgoutput.interruptions import interruption, kept_entries, lost_partitions
 from dblog.model import Column, Table, TableId
+
+Parts = tuple[tuple[int, ...], tuple[str, ...]]
+"""The numbers of partitions, and those that were attached."""
 
 SETS = ((), ("1",), ("2",), ("1", "2"), ("3",))
 
@@ -59,3 +64,25 @@ def test_rows_that_were_written_anew_hide_lost_deletes_unless_a_column_is_new_or
 
     assert missed == ["as it was", "another key", "takes NULL"]
     assert not any(RelationChanged(before, now).misses for now in after.values())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lost"),
+    [
+        pytest.param(((7, 8), ()), ((7, 8), ()), False, id="as it was"),
+        pytest.param(((7, 8), ()), ((7, 8, 9), ()), False, id="one more"),
+        pytest.param(((7, 8), ()), ((7, 8, 9), ("9:3",)), False, id="one attached"),
+        pytest.param(((7, 8), ()), ((8,), ()), True, id="dropped"),
+        pytest.param(((7, 8), ("7:1",)), ((8,), ()), True, id="detached"),
+        pytest.param(((7, 8), ()), ((7, 8), ("8:3",)), True, id="detached for a while"),
+        pytest.param(((7, 8), ("8:2",)), ((7, 8), ("8:3",)), True, id="detached for a while once more"),
+        pytest.param(((), ()), ((7, 8), ()), False, id="not known before"),
+        pytest.param(((), ("7:1",)), ((8,), ()), True, id="not known before but for one"),
+    ],
+)
+def test_a_partition_that_was_a_part_of_the_table_and_is_none_or_was_none_took_rows_along(before: Parts, now: Parts, lost: bool) -> None:
+    then, after = (replace(table(), partitioned=True, partitions=numbers, attached=places) for numbers, places in (before, now))
+
+    assert lost_partitions(then, after) is lost
+    removed = [change.removes for change in changes_of(RelationChanged(then, after)) if isinstance(change, AlterTable)]
+    assert (removed == [DETACHED]) is lost

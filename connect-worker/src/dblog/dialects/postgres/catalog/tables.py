@@ -135,6 +135,14 @@ partition that is made as one has its columns before its place. Attached again, 
 its command.
 """
 
+PARTITIONS_SQL = (
+    "WITH RECURSIVE tree (root, number) AS (SELECT n, n FROM unnest(%s::oid[]) AS roots (n) UNION ALL SELECT tree.root, i.inhrelid "
+    "FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number AND NOT i.inhdetachpending) "
+    "SELECT tree.root::bigint, pg_catalog.array_agg(c.oid::bigint ORDER BY c.oid) FROM tree "
+    "JOIN pg_catalog.pg_class c ON c.oid = tree.number AND c.relkind = 'r' GROUP BY tree.root"
+)
+"""(Partitioned table, numbers of the tables that have its rows)."""
+
 UNFILLED_SQL = (
     "WITH RECURSIVE tree (top, number) AS (SELECT n, n FROM unnest(%s::oid[]) AS tops (n) "
     "UNION ALL SELECT tree.top, i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number) "
@@ -220,6 +228,7 @@ def tables_of(
     attached: Iterable[Sequence[Any]] = (),
     entries: Entries | None = None,
     columns_written: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    partitions: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> dict[int, Table]:
     """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule). An index that is its
     replica identity goes before both: deletes show no other columns, and an update of another key does not show the old one.
@@ -260,6 +269,7 @@ def tables_of(
             large_values=large_values or None,
             published_by=() if entries is None else entries.of(number),
             columns_written_by=tuple(sorted(columns_written.get(number, ()))),
+            partitions=tuple(partitions.get(number, ())),
         )
     return out
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
+from dblog.core.removals import DETACHED
 from dblog.core.timeline import Position
-from dblog.dialects.postgres.pgoutput.interruptions import interruption
+from dblog.dialects.postgres.pgoutput.interruptions import interruption, lost_partitions
 from dblog.model import Column, Table, TableId
 
 _WIDENED = frozenset({"varchar", "varbit"})
@@ -82,7 +83,8 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
             return [TruncateTable(table) for table in tables]
         case RelationChanged(before, after):
             renamed: list[Change] = [RenameTable(((before.id, after.id),))] if before.id != after.id else []
-            if replace(before, id=after.id) == after and statement.why is None and interruption(before, after) is None:
+            removes = DETACHED if lost_partitions(before, after) else None
+            if replace(before, id=after.id) == after and statement.why is None and removes is None and interruption(before, after) is None:
                 return renamed
             why = (
                 rewrites(before.columns, after.columns)
@@ -93,7 +95,7 @@ def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) ->
                 or interruption(before, after)
                 or statement.why
             )
-            return [*renamed, AlterTable(after.id, after, rewrites=why, misses=statement.misses)]
+            return [*renamed, AlterTable(after.id, after, rewrites=why, removes=removes, misses=statement.misses)]
 
 
 def _other_key(before: Table, after: Table) -> str | None:
@@ -103,7 +105,7 @@ def _other_key(before: Table, after: Table) -> str | None:
 
 
 def _more_rows(before: Table, after: Table) -> str | None:
-    """Rows that an attached partition has brought along. Those of one that is detached stay, as with one that is dropped: the source has put them away."""
+    """Return why rows have come that no log has: an attached partition has brought them along."""
     return ATTACHED if set(after.attached) - set(before.attached) - after.unfilled else None
 
 

@@ -22,6 +22,15 @@ def interruption(before: Table, now: Table) -> str | None:
     return None
 
 
+def lost_partitions(before: Table, now: Table) -> bool:
+    """Return whether rows may have left a partitioned table with a partition: one that is no part of it any more, or was none for a while between the looks,
+    in which deletes were no changes of the table.
+    """
+    known, places = set(before.partitions), set(before.attached)
+    attached_since = {int(place.partition(":")[0]) for place in now.attached if place not in places}
+    return not places <= set(now.attached) or not known <= set(now.partitions) or not known.isdisjoint(attached_since)
+
+
 def has_other_files(before: Table, now: Table) -> bool:
     """Return whether all rows were written anew between the two looks, by something else than TRUNCATE."""
     pairs = ((before.file, now.file), (before.large_values, now.large_values))

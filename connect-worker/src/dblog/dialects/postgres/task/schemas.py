@@ -14,7 +14,7 @@ from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Position, Timeline
 from dblog.dialects.postgres.catalog.tables import is_deferrable, key_of
 from dblog.dialects.postgres.pgoutput.changes import FoundOut, MadeAgain, RelationChanged, Truncated, changes_of, merged, rewritten, type_of
-from dblog.dialects.postgres.pgoutput.interruptions import has_other_files, interruption, kept_entries
+from dblog.dialects.postgres.pgoutput.interruptions import has_other_files, interruption, kept_entries, lost_partitions
 from dblog.dialects.postgres.pgoutput.items import LogOffset
 from dblog.dialects.postgres.pgoutput.messages import Relation
 from dblog.dialects.postgres.pgoutput.position import sequence_of
@@ -104,7 +104,7 @@ class PostgresSchemas:
                 self._connections.doubts.add(self.numbers.get(number, table.id))  # it has got another's name, or lost its own
             elif known is None:
                 continue
-            elif known != table or interruption(known, table) or has_other_files(known, table):
+            elif known != table or interruption(known, table) or has_other_files(known, table) or lost_partitions(known, table):
                 self._connections.doubts.add(table.id)  # by a statement that the log still has, or has no row behind
             else:
                 self._timeline.refresh(kept_entries(known, table))
@@ -296,7 +296,7 @@ class PostgresSchemas:
             )
             if one.misses:
                 interrupted[now.id] = str(one.why)
-            if now != before or one.why is not None:
+            if now != before or one.why is not None or lost_partitions(before, now):
                 changed.append(one)
             else:
                 self._timeline.refresh(now)

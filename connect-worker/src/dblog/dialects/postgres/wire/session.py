@@ -217,11 +217,13 @@ class Session:
             columns_sql = catalog.columns_sql(self.publication, version=self.version)
             columns = self.query(columns_sql, (chosen,), doing="reading the columns") if chosen else []
             indexes = self.query(catalog.INDEXES_SQL, (chosen,), doing="reading the indexes") if chosen else []
-            attached = self.attached_partitions([row[0] for row in wanted if row[5]])
+            roots = [row[0] for row in wanted if row[5]]
+            attached = self.attached_partitions(roots)
+            partitions = self.query(catalog.PARTITIONS_SQL, (roots,), doing="listing partitions") if roots else []
             written = self.query(publishing.COLUMNS_WRITTEN_SQL, (chosen,), doing="reading the columns") if chosen and self.by_root else []
             entries = self.publication_entries(chosen) if chosen else None
             types = self._fresh_types({row[2] for row in columns})
-            return catalog.tables_of(wanted, columns, indexes, types, attached, entries, dict(written))
+            return catalog.tables_of(wanted, columns, indexes, types, attached, entries, dict(written), dict(partitions))
         finally:
             self.query("ROLLBACK", doing="reading the catalog")
 
