@@ -354,6 +354,22 @@ def test_a_file_beside_a_mode_without_tls_is_named(file):
     assert errors(**{file: "/x/a.pem"}) == {}
 
 
+@pytest.mark.parametrize("methods", ["password", "password,md5", "scram-sha-256", "!password", "!password,!md5", "none", ""])
+def test_login_methods_are_a_list_as_libpq_reads_it(methods):
+    assert errors(**{"driver.requireAuth": methods}) == {}
+    assert ("driver.requireAuth" in insecure_choices(POSTGRES_OPTIONS, {"driver.requireAuth": methods})) is methods.startswith("password")
+
+
+@pytest.mark.parametrize("methods", ["scram", "md5, none", "md5,md5", "!md5,none", "md5,!md5", ",", "md5,", "!"])
+def test_a_list_that_libpq_would_not_take_is_refused_with_its_key(methods):
+    assert "parted by commas without blanks" in str(errors(**{"driver.requireAuth": methods})["driver.requireAuth"])
+
+
+def test_a_binding_that_does_not_exist_is_refused_with_its_key():
+    assert errors(**{"driver.channelBinding": "Require"}) == {}
+    assert "driver.channelBinding" in errors(**{"driver.channelBinding": "always"})
+
+
 def test_secrets_are_known_as_such():
     config = postgres_config() | {
         "database.sslpassword": "key-word",

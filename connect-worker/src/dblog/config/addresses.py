@@ -8,12 +8,20 @@ to compare what is meant.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import unicodedata
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+_HOST_FORM = re.compile(r"[A-Za-z0-9_.:\-\[\]]+")
+
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def has_host_form(text: str) -> bool:
+    """Whether a text can be one host name or address, and nothing else that a library reads: no list of hosts, no socket's folder."""
+    return _HOST_FORM.fullmatch(text) is not None
 
 
 def host_of(text: str) -> Address | str:

@@ -42,6 +42,11 @@ def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | N
     retrieval = "driver.allowPublicKeyRetrieval"
     if _value_of(properties, retrieval) == "true":
         found[retrieval] = InsecureChoice("without TLS, whoever answers as the server gets the password with a key of its own", ("false",))
+    methods = "driver.requireAuth"
+    if "password" in (_value_of(properties, methods) or "").split(","):
+        found[methods] = InsecureChoice(
+            "whoever answers as the server may ask for the password in clear text", ("!password", "scram-sha-256")
+        )
     return found | _of_clients(properties, CONNECTOR_CLIENTS)
 
 

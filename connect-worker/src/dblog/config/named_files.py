@@ -67,6 +67,7 @@ def in_memory(data: bytes) -> Iterator[str]:
     """A path that leads to these bytes, for libraries that take nothing but a path: they get what has been read, not what is there by now."""
     descriptor = os.memfd_create("named-file")
     try:
+        os.fchmod(descriptor, 0o600)  # libpq takes no private key that others may read
         with os.fdopen(descriptor, "wb", closefd=False) as anonymous:
             anonymous.write(data)
         yield f"/proc/self/fd/{descriptor}"

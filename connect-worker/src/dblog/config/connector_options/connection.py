@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from dblog.config.addresses import has_host_form
 from dblog.config.connector_options.forms import CONNECTION, HIGH, LOW, int_option, long_option, option
 from dblog.config.options import Kind, Value, not_negative, positive, positive_long, topic_name
 
-_HOSTNAME = re.compile(r"[A-Za-z0-9_.:\-\[\]]+")
 
-
-def _hostname(value: Value, _all: Mapping[str, Value]) -> str | None:
-    if isinstance(value, str) and not _HOSTNAME.fullmatch(value):
+def hostname(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """Check the form of one host; Debezium's phrasing."""
+    if isinstance(value, str) and not has_host_form(value):
         return "{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
     return None
 
@@ -34,7 +33,7 @@ CONNECTION_OPTIONS = (
         importance=HIGH,
         group=CONNECTION,
         label="Hostname",
-        check=_hostname,
+        check=hostname,
     ),
     int_option(
         name="database.port",

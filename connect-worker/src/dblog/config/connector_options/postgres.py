@@ -51,6 +51,21 @@ def _refused_mode(value: Value) -> str | None:
             return None
 
 
+_LOGIN_METHODS = ("password", "md5", "gss", "sspi", "scram-sha-256", "none")
+
+
+def _login_methods(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """Check a list as libpq reads it (PostgreSQL manual, 34.1.2, require_auth): without blanks and repetitions, and with ! before all or none."""
+    if not isinstance(value, str) or not value:
+        return None
+    items = value.split(",")
+    refused = [item for item in items if item.startswith("!")]
+    methods = {item.removeprefix("!") for item in items}
+    if methods <= set(_LOGIN_METHODS) and len(methods) == len(items) and len(refused) in (0, len(items)):
+        return None
+    return f"write {', '.join(_LOGIN_METHODS)}, parted by commas without blanks, each once, and ! before all of them or none"
+
+
 POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
     "database.port": {"default": "5432"},
     "table.include.list": {"doc": "Regular expressions of the tables (schema.table) to capture; anchored, any case."},
@@ -141,6 +156,24 @@ _DATABASE = (
     option(name="database.sslcert", doc="File with the client's certificate.", group=CONNECTION, label="SSL client certificate"),
     option(name="database.sslkey", doc="File with its private key.", group=CONNECTION, label="SSL client key"),
     option(name="database.sslpassword", doc="Password of that key.", kind=Kind.PASSWORD, group=CONNECTION, label="SSL client key password"),
+    option(
+        name="driver.requireAuth",
+        doc="Login methods that the server may ask for, parted by commas, or refused ones with ! before each: password (in clear text), md5, scram-sha-256, "
+        "gss, sspi, none. Absent: !password, and with a database.sslmode that verifies the certificate all.",
+        importance=LOW,
+        group=CONNECTION,
+        label="Login methods",
+        check=_login_methods,
+    ),
+    option(
+        name="driver.channelBinding",
+        doc="Whether a SCRAM login is bound to the connection's TLS, so that nobody between can pass it on; require refuses every other login.",
+        default="prefer",
+        importance=LOW,
+        group=CONNECTION,
+        label="Channel binding",
+        choices=("disable", "prefer", "require"),
+    ),
     option(
         name="database.sslfactory",
         doc="Java class that makes connections with TLS.",

@@ -20,9 +20,11 @@ import psycopg2
 import psycopg2.extras
 
 from dblog.abort import Abort
+from dblog.config.addresses import has_host_form
 from dblog.dialects.connection_counts import needs
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.encodings import take_bytes_as_they_are
+from dblog.dialects.postgres.wire.tls_files import tls_files
 from dblog.errors import DblogError, DefiniteError, NoConnectionsError, TableChangedError, TransientError
 
 SESSION = {
@@ -69,6 +71,9 @@ class ConnectSettings:
     ssl_key: str | None = None
     ssl_password: str | None = field(default=None, repr=False)
     ssl_root: str | None = None
+    login_methods: str | None = None
+    """How the server may ask who comes, as libpq's require_auth has it; None: ``_login_methods``."""
+    channel_binding: str = "prefer"
     connect_timeout_s: float = 30.0
     statement_timeout_s: float | None = STATEMENT_TIMEOUT_S
     keep_alive: bool = True
@@ -103,6 +108,8 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
         ssl_key=text("database.sslkey"),
         ssl_password=text("database.sslpassword"),
         ssl_root=text("database.sslrootcert"),
+        login_methods=text("driver.requireAuth"),
+        channel_binding=(text("driver.channelBinding") or "prefer").lower(),
         connect_timeout_s=int(options.get("connect.timeout.ms") or 30_000) / 1000,
         statement_timeout_s=None if timeout_ms in (None, 0) else int(str(timeout_ms)) / 1000,
         keep_alive=options.get("database.tcpKeepAlive") is not False,
@@ -238,6 +245,10 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
     """Connect, authenticate and prepare the session. ``again``: we have been there before, so an unknown host may come back. ``replication``: a walsender's
     session, for the log.
     """
+    if not has_host_form(settings.host):
+        # libpq would read a comma as a list of hosts, and a slash or @ as the folder of a socket.
+        message = f"'{settings.host}' is not a host name; correct database.hostname, or dblog.dump.hostname"
+        raise DefiniteError(message)
     options = " ".join(f"-c {key}={_escaped(value)}" for key, value in SESSION.items())
     keep_alive = KEEP_ALIVE if settings.keep_alive else {"keepalives": 0}
     arguments: dict[str, Any] = {
@@ -251,17 +262,18 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
         "client_encoding": "UTF8",
         "options": options,
         "sslmode": settings.ssl_mode,
-        "sslcert": settings.ssl_certificate,
-        "sslkey": settings.ssl_key,
         "sslpassword": settings.ssl_password,
-        "sslrootcert": settings.ssl_root,
+        "require_auth": settings.login_methods or _login_methods(settings.ssl_mode),
+        "channel_binding": settings.channel_binding,
         **keep_alive,
     }
     arguments = {key: value for key, value in arguments.items() if value is not None}
     if replication:
         arguments["connection_factory"] = psycopg2.extras.LogicalReplicationConnection
+    files = tls_files(settings.ssl_mode, root=settings.ssl_root, certificate=settings.ssl_certificate, key=settings.ssl_key)
     try:
-        connection = psycopg2.connect(**arguments)
+        with files as of_files:
+            connection = psycopg2.connect(**arguments, **of_files)
     except psycopg2.Error as e:
         raise _not_connected(e, settings, again=again) from e
     except UnicodeError as e:
@@ -285,6 +297,11 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
         wire.close()
         raise
     return wire
+
+
+def _login_methods(ssl_mode: str) -> str | None:
+    """The methods that libpq goes along with: all, where it has verified who asks; else none that shows the password."""
+    return None if ssl_mode.startswith("verify") else "!password"
 
 
 def _take_bytes_as_they_are(wire: Wire) -> None:
@@ -442,9 +459,27 @@ def _not_connected(error: Exception, settings: ConnectSettings, *, again: bool) 
         return DefiniteError(
             f"user '{settings.user}' may not read the log of {where}; run there: ALTER ROLE \"{settings.user}\" REPLICATION;"
         )
+    if "authentication method requirement" in lowered or "channel binding" in lowered:
+        return _login_not_wanted(where, settings)
     if "certificate" in lowered or "ssl" in lowered:
         return DefiniteError(f"{where} and this connector do not agree on TLS (database.sslmode={settings.ssl_mode}): {text}")
     return TransientError(f"{where} cannot be reached: {text}")
+
+
+def _login_not_wanted(where: str, settings: ConnectSettings) -> DefiniteError:
+    """The error for a server that asks for the login in a way that ``settings`` do not allow."""
+    if settings.login_methods:
+        asked = f"asks for the login in another way than driver.requireAuth={settings.login_methods} allows"
+        return DefiniteError(f"{where} {asked}; correct it, or the method of the server's pg_hba.conf")
+    if settings.channel_binding == "require":
+        asked = "does not bind the login to a connection with TLS, which driver.channelBinding=require wants"
+        return DefiniteError(
+            f"{where} {asked}: that takes database.sslmode=require or stricter and scram-sha-256 in the server's pg_hba.conf"
+        )
+    return DefiniteError(
+        f"{where} asks for the password in clear text, and database.sslmode={settings.ssl_mode} does not show who asks; set database.sslmode=verify-full "
+        "with database.sslrootcert, or scram-sha-256 in the server's pg_hba.conf (driver.requireAuth=password sends it all the same)"
+    )
 
 
 def first_line(error: object) -> str:
