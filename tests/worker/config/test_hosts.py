@@ -7,6 +7,7 @@ from dblog.config.hosts import OPTION, check_hosts
 CONFIG = {
     "database.hostname": "db.example",
     "database.port": "3307",
+    "dblog.dump.hostname": "replica.example",
     "schema.history.internal.kafka.bootstrap.servers": "k1.example:9092,k2.example:9092",
     "producer.override.bootstrap.servers": "[::1]:9092",
     "value.converter.schema.registry.url": "https://user:pw@registry.example/path,http://169.254.169.254",
@@ -57,6 +58,23 @@ def test_every_address_of_a_configuration_is_looked_at():  # number 5 of the wor
 )
 def test_an_entry_is_a_host_a_suffix_or_a_network(entry, host, port, allowed):  # number 5
     assert (check_hosts({"database.hostname": host, "database.port": port}, (entry,)) == {}) is allowed
+
+
+@pytest.mark.parametrize(
+    ("ports", "port"),
+    [
+        ({"dblog.dump.port": "1", "database.port": "2"}, "1"),
+        ({"database.port": "2"}, "2"),
+        ({"connector.class": "PostgresConnector"}, "5432"),
+        ({"connector.class": "MySqlConnector"}, "3306"),
+    ],
+)
+def test_the_replica_that_chunks_are_read_from_is_looked_at_with_its_port(ports, port):
+    config = {"dblog.dump.hostname": "replica.example", **ports}
+
+    assert check_hosts(config, (f"replica.example:{port}",)) == {}
+    assert set(check_hosts(config, ("replica.example:7",))) == {"dblog.dump.hostname"}
+    assert set(check_hosts({"dblog.dump.hostname": "169.254.169.254"}, ())) == {"dblog.dump.hostname"}
 
 
 SPELLINGS = (

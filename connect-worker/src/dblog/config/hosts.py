@@ -70,6 +70,9 @@ def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """(key, host, port) of every address that a configuration names."""
     if host := config.get("database.hostname", "").strip():
         yield "database.hostname", host, config.get("database.port", "").strip() or _database_port(config)
+    if host := config.get("dblog.dump.hostname", "").strip():
+        port = config.get("dblog.dump.port", "").strip() or config.get("database.port", "").strip() or _database_port(config)
+        yield "dblog.dump.hostname", host, port
     for key in _SERVER_LISTS:
         for server in config.get(key, "").split(","):
             if server.strip():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dblog.config.connector_options.connection import hostname
 from dblog.config.connector_options.forms import OURS, bool_option, int_option, long_option, option
 from dblog.config.options import Importance, Option, Value, all_of, not_negative, not_negative_long, positive, positive_long, topic_name
 from dblog.config.tracing import TRACING, installed
@@ -82,7 +83,7 @@ OUR_OPTIONS = (
         group=OURS,
         label="Dump host",
         importance=Importance.LOW,
-        check=_read_only,
+        check=all_of(_read_only, hostname),
     ),
     int_option(
         name="dblog.dump.port",
