@@ -20,7 +20,7 @@ from dblog.config.options import Settings
 from dblog.config.overrides import override_policy
 from dblog.config.plugins import Plugin, find_connector
 from dblog.config.providers import resolve
-from dblog.config.worker import WorkerConfig, dumps_topic
+from dblog.config.worker import WorkerConfig, dumps_topic, own_topics
 from dblog.config.worker_file import WorkerFile
 from dblog.config.worker_options import DUMPS_TOPIC
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
@@ -135,6 +135,7 @@ def assemble(
         check_reachable=None if check_reachable is None else lambda asked, limit_s: check_reachable(asked, worker, limit_s),
         override_policy=override_policy(settings),
         allowed_hosts=settings.items_of("dblog.connector.allowed.hosts"),
+        worker_topics=own_topics(settings),
     )
     certificates = Certificates(
         lambda: {"": settings.originals, **herder.status_view.configurations()},

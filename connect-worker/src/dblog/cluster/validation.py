@@ -33,6 +33,7 @@ from dblog.config.unknown_keys import unknown_keys
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.observe.hidden import Hidden, forms_of
+from dblog.readers.reserved_topics import check_topics
 
 DatabaseCheck = Callable[[str, Settings, float, Abort], Sequence[str] | None]
 """Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; gives warnings; raises ``ConfigError`` to name
@@ -83,13 +84,16 @@ class Validator:
         check_reachable: Callable[[Settings, float], None] | None = None,
         override_policy: OverridePolicy | None = None,
         allowed_hosts: Sequence[str] = (),
+        worker_topics: Mapping[str, str] | None = None,
     ) -> None:
+        """``worker_topics``: topics that no connector may write, with the keys of the worker's file that name them."""
         self._providers = providers
         self._hidden = dict(hidden or {})
         self._check_database = check_database
         self._check_reachable = check_reachable
         self._override_policy = override_policy or OverridePolicy()
         self._allowed_hosts = allowed_hosts
+        self._worker_topics = worker_topics or {}
         # Checks that only compute run one at a time: together they are no faster, and each more keeps the interpreter from whoever answers requests.
         self._computing = threading.Lock()
 
@@ -109,6 +113,8 @@ class Validator:
             found = [text for text in map(hide_own, doubts(plugin, properties)) if text not in usual]
             if errors.keys() == {"name"} and "name" not in properties:  # a form that is filled in: all else of it is asked about
                 checked = check_connector(plugin.options, {**resolution.values, "name": _UNNAMED}, shown=resolution.placeholders)
+        if not checked.errors and errors.keys() <= {"name"}:
+            errors |= check_topics(Settings(checked.values, resolution.values), self._worker_topics)
         if not checked.errors and errors.keys() <= {"name"}:
             # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
             hide = hider(resolution, properties, plugin, of_worker=self._hidden)

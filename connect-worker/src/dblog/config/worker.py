@@ -103,6 +103,18 @@ def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str
     return worker
 
 
+def own_topics(settings: Settings) -> dict[str, str]:
+    """Return the topics that the worker alone writes, each with the key that names it."""
+    named = {f"{kind}.storage.topic": settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")}
+    named |= {DUMPS_TOPIC: dumps_topic(settings), "dblog.registry.topic": settings.text("dblog.registry.topic")}
+    return {topic: key for key, topic in named.items() if topic}
+
+
+def reserved(topic: str, key: str) -> str:
+    """Return the sentence for a topic of the worker that a connector would write."""
+    return f"{topic} is the worker's own topic ({key} in its file), which no connector may write or read; choose another name"
+
+
 def dumps_topic(settings: Settings) -> str:
     """The topic of requests for dumps; empty: none are taken."""
     named = settings.text_or_none(DUMPS_TOPIC)

@@ -15,10 +15,10 @@ from dblog.config.options import Option, Settings
 from dblog.config.other_defaults import other_defaults
 from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
-from dblog.config.worker import read_worker_config
+from dblog.config.worker import own_topics, read_worker_config
 from dblog.core.dumprequests import DumpRequest
 from dblog.dialects.registry import FLAVORS, kind_of
-from dblog.errors import DefiniteError
+from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.converters import converters_of
 from dblog.observe.declared import TABLES_MAX
 from dblog.readers.contract import Source
@@ -27,6 +27,7 @@ from dblog.readers.history_topic import KafkaHistoryLog
 from dblog.readers.options import history_topic_of
 from dblog.readers.reachable import history_client, signal_file, signal_topic
 from dblog.readers.records import Records
+from dblog.readers.reserved_topics import check_topics
 from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
@@ -99,6 +100,8 @@ def parts_of(
     source = kind_of(plugin.flavor).source(settings)
     clock = SystemClock()
     worker = read_worker_config(worker_properties)
+    if refused := check_topics(settings, own_topics(worker.settings)):
+        raise ConfigError(refused)
     key_converter, value_converter = converters_of(worker_properties, config, own_registry=worker.own_registry)
     records = Records(
         settings=settings,

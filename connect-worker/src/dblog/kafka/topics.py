@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from dblog.config.named_files import files_in_memory
 from dblog.config.topic_creation import TopicRule
+from dblog.config.worker import reserved
 from dblog.errors import DefiniteError, TransientError
 
 log = structlog.get_logger(__name__)
@@ -31,11 +32,19 @@ CALL_TOPICS_MAX = 100
 class TopicCreator:
     """Makes topics before their first records; ``settings`` are librdkafka's, for the admin client, files as ``NamedFile``.
 
-    Nobody waits for a topic any more once ``stopped``.
+    Nobody waits for a topic any more once ``stopped``. ``worker_topics`` are the worker's own, with the keys of its file that name them.
     """
 
-    def __init__(self, rules: tuple[TopicRule, ...], settings: Mapping[str, Any], *, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        rules: tuple[TopicRule, ...],
+        settings: Mapping[str, Any],
+        *,
+        stopped: Callable[[], bool],
+        worker_topics: Mapping[str, str] | None = None,
+    ) -> None:
         self._stopped = stopped
+        self._worker_topics = worker_topics or {}
         self._rules = rules
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
@@ -49,15 +58,24 @@ class TopicCreator:
         rules = {
             topic: rule
             for topic in topics
-            if topic not in self._begun and (rule := next((r for r in self._rules if r.matches(topic)), None)) is not None
+            if topic not in self._begun
+            and topic not in self._worker_topics
+            and (rule := next((r for r in self._rules if r.matches(topic)), None)) is not None
         }
         wanted = list(rules)
         for start in range(0, len(wanted), CALL_TOPICS_MAX):
             self._begun |= self._asked({topic: rules[topic] for topic in wanted[start : start + CALL_TOPICS_MAX]})
 
     def ensure(self, topics: Iterable[str]) -> None:
-        """The same, and wait until they are made."""
+        """Have them made, and wait until they are. Raise DefiniteError for one of the worker's own topics."""
         wanted = list(topics)
+        for topic in wanted:
+            if (key := self._worker_topics.get(topic)) is not None:
+                message = (
+                    f"a table's name makes its topic {reserved(topic, key)}: change topic.prefix, topic.delimiter or topic.replacement, or leave the table out "
+                    "with table.exclude.list"
+                )
+                raise DefiniteError(message)
         self.begin(wanted)
         answers = {topic: answer for topic in wanted if (answer := self._begun.pop(topic, None)) is not None}
         while wait(answers.values(), _ANSWER_S).not_done:

@@ -38,7 +38,7 @@ from dblog.config.overrides import override_policy
 from dblog.config.plugins import find_connector
 from dblog.config.topic_creation import topic_rules
 from dblog.config.tracing import is_traced
-from dblog.config.worker import WorkerConfig, read_worker_config
+from dblog.config.worker import WorkerConfig, own_topics, read_worker_config
 from dblog.core.dumprequests import DumpRequest, request_from_json
 from dblog.core.ledger import Ledger
 from dblog.core.requested import NoRoomError, NoTableError
@@ -444,7 +444,12 @@ class Supervisor:
                 raise DefiniteError(message) from e
         creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
         admin_settings = beside(worker.client_settings("admin"), connector_client(order.config, "admin.override."))
-        topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings, stopped=self._stop.ordered)
+        topics = TopicCreator(
+            topic_rules(order.config) if creates else (),
+            admin_settings,
+            stopped=self._stop.ordered,
+            worker_topics=own_topics(worker.settings),
+        )
 
         def ensure_topics(new: Collection[str]) -> None:
             topics.ensure(new)
