@@ -94,6 +94,8 @@ def test_a_new_primary_that_never_got_what_was_read_is_a_lost_position(made: typ
     with pytest.raises(PositionLostError, match=rf"lacks.* {lacking(follower, failover.primary)}.*follows no other server.*repair"):
         follower.start()
     assert len(follower.values) == sent
+    if made is MariaDb:
+        shows_only_to_monitors(failover, follower)
 
     follower.config["snapshot.mode"] = "when_needed"
     follower.restart()
@@ -103,6 +105,19 @@ def test_a_new_primary_that_never_got_what_was_read_is_a_lost_position(made: typ
         assert sorted(dumped) == [1, 2, 3, 5]
     finally:
         follower.task.stop()
+
+
+def shows_only_to_monitors(failover: Failover, follower: Follower) -> None:
+    """An account without SLAVE MONITOR cannot see that the server follows nobody: the trace says what it needs."""
+    privileges = "SELECT, INSERT, UPDATE, CREATE, REPLICATION SLAVE, BINLOG MONITOR"
+    execute(failover.replica, f"GRANT {privileges} ON *.* TO 'limited'@'%' IDENTIFIED BY '{failover.replica.password}'")
+    user = follower.config["database.user"]
+    follower.config["database.user"] = "limited"
+    follower.task = follower.new_task()
+    with pytest.raises(TransientError, match=r"does not show whether it follows.*run there: GRANT SLAVE MONITOR ON \*\.\* TO .limited."):
+        follower.start()
+    follower.config["database.user"] = user
+    follower.task = follower.new_task()
 
 
 @MADE

@@ -355,6 +355,9 @@ class Session:
                     f"{at} lacks transactions that were read before: {lacking.text}; {server.receives.value}; waiting for its replication. Where it has become "
                     f"a primary, {self.reset_replica_statement} there ends the wait, and the position is lost"
                 )
+                if server.receives is Receives.UNKNOWN:
+                    user = str(self._wire.query("SELECT CURRENT_USER()", doing="asking who we are")[0][0])
+                    message += f"; for the connector to see it, run there: {sql.grant_global(self.replica_privilege, user)}"
                 raise TransientError(message)
             case Why.NEVER_COMES:
                 raise PositionLostError(
