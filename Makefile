@@ -49,7 +49,7 @@ help:
 	@echo '  make chart-lint                    its objects under checkov, in an environment of its own'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
-	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, ARGS="--shrink 0"'
+	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, BEFORE=, ARGS="--shrink 0"'
 	@echo '  make chaos-sink [RUNS=10]          kinds of topics, strangers who write to the tables and kills by seed, against a model; SEED= as you like'
 	@echo '  make sink-month [DAYS=30 EVERY=5]  a month of commits to a control table and to a hot table: what a look at their Delta logs lists, by count'
 	@echo '  make sim [SEEDS=100000 SEED=]      schedules of core and readers by seed, without threads or time, against the invariants; SEED= shows one'
@@ -167,7 +167,7 @@ SECONDS_OF_CHAOS := $(if $(filter-out environment default undefined,$(origin SEC
 RUNS_OF_CHAOS := $(if $(filter-out file,$(origin RUNS)),$(RUNS),1)
 chaos: setup
 	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/tests:$(CURDIR)/connect-worker/src $(BIN)/python -m chaos --source $(SOURCE) --seed $(or $(SEED),random) \
-		--seconds $(SECONDS_OF_CHAOS) --runs $(RUNS_OF_CHAOS) $(ARGS)
+		--seconds $(SECONDS_OF_CHAOS) --runs $(RUNS_OF_CHAOS) $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
 
 bench: setup
 	@$(BIN)/python tests/bench/worker.py $(ARGS)

@@ -30,6 +30,10 @@ def main() -> int:
     parser.add_argument("--mask", default="", help="words of chaos/plan.py, separated by commas: parts of the plan to leave out")
     parser.add_argument("--shrink", type=int, default=12, help="most runs to make a failing plan smaller; 0: none")
     parser.add_argument("--faults", default=None, help="kinds of faults to draw from, separated by commas; `none`")
+    parser.add_argument(
+        "--only", default=None, help="the kinds of trouble to have, instead of those that are drawn; separated by commas; `none`"
+    )
+    parser.add_argument("--before", type=Path, default=None, help="another checkout, whose worker runs; `make setup` has run there")
     parser.add_argument("--no-sink", action="store_true", help="without Spark: only topics, SELECT and dumps are compared")
     parser.add_argument("--show", action="store_true", help="print the plan and end")
     arguments = parser.parse_args()
@@ -40,9 +44,11 @@ def main() -> int:
         mask |= {"faults"}
         faults = None
 
+    only = None if arguments.only is None else tuple(word for word in arguments.only.split(",") if word not in ("", "none"))
+
     def planned(seed: int, under: frozenset[str]) -> Plan:
         cases = len(cases_of(arguments.source))
-        return plan_of(arguments.source, seed, seconds=arguments.seconds, mask=under, fault_kinds=faults, cases=cases)
+        return plan_of(arguments.source, seed, seconds=arguments.seconds, mask=under, fault_kinds=faults, cases=cases, only=only)
 
     if arguments.show:
         print("\n".join(planned(first, mask).lines()))
@@ -54,7 +60,7 @@ def main() -> int:
         source = server_of(arguments.source, server_folder / "source")
         source.start()
         ending.callback(source.kill)
-        up = ending.enter_context(servers(server_folder, with_sink=not arguments.no_sink))
+        up = ending.enter_context(servers(server_folder, with_sink=not arguments.no_sink, before=arguments.before))
         for seed in range(first, first + arguments.runs):
             lines.append(one_seed(seed, planned, mask, up, source, shrinks=arguments.shrink))
             print(lines[-1], flush=True)

@@ -151,8 +151,11 @@ class Folded:
     steps_back: list[str] = field(default_factory=list)
 
 
-def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
-    """Read the topic to its present end."""
+def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, int] | None = None, as_they_come: bool = False) -> Folded:
+    """Read the topic to its present end. Rows whose newest record is older than where the last repair began, ``repaired``, are gone.
+
+    ``as_they_come``: Debezium has written some of them, whose ``source.sequence`` is another one or none.
+    """
     folded = Folded()
     newest: dict[Key, tuple[int, int]] = {}
     seen: set[tuple[tuple[int, int], str, Key | None]] = set()
@@ -162,7 +165,7 @@ def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
             continue
         envelope = decode(value_bytes)
         op = envelope["op"]
-        high, low = json.loads(envelope["source"]["sequence"])
+        high, low = (0, folded.records) if as_they_come else json.loads(envelope["source"]["sequence"])
         position = int(high), int(low)
         if op == "t":
             folded.rows.clear()
@@ -196,7 +199,21 @@ def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
                 folded.by_sequence.pop(key, None)
             else:
                 folded.by_sequence[key] = with_unchanged(envelope["after"], folded.by_sequence.get(key))
+    for key in [key for key, position in newest.items() if repaired is not None and position < repaired]:
+        folded.rows.pop(key, None)
+        folded.by_sequence.pop(key, None)
     return folded
+
+
+def check_whole(table: str, old: Folded) -> list[Problem]:
+    """Report rows of which a value never came: each change left it out, and no dump brought it."""
+    lacking = (
+        f"key {shown(key)} column {name} was in no record"
+        for key, row in old.rows.items()
+        for name, value in row.items()
+        if is_unknown(value)
+    )
+    return few("topic", table, lacking)
 
 
 def with_unchanged(row: Row, before: Row | None) -> Row:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from chaos.check import Folded, Problem
 from chaos.effects import Tables
@@ -45,6 +45,8 @@ class RunDatabase(ABC):
     def __init__(self, plan: Plan, source: Database, model: Tables, journal: Journal, *, attempt: int) -> None:
         self.plan, self.source, self.model, self.journal = plan, source, model, journal
         self.replica: Database | None = None
+        self.read: Database | None = None
+        """The server that the connector reads, where it is not ``source``."""
         self.name = f"chaos_{plan.seed}_{attempt}"
         """Of the database, or of the schema: what stands in topics."""
 
@@ -111,6 +113,33 @@ class RunDatabase(ABC):
     @abstractmethod
     def restarted(self) -> None:
         """The server runs again: give it back the settings that it has lost."""
+
+    moving: ClassVar[dict[str, str]] = {}
+    """What a request for the dump of ``y_large`` has besides, so that rows move in it."""
+
+    def part(self) -> None:
+        """Have the replica get nothing more."""
+        raise NotImplementedError
+
+    def fail_over_parted(self) -> None:
+        """End the primary; ``source`` is the replica, which lacks its last transactions for good."""
+        raise NotImplementedError
+
+    def read_replica(self) -> None:
+        """Have the connector read the replica, which lacks what was read."""
+        raise NotImplementedError
+
+    def join(self) -> None:
+        """Have the replica get the rest, and be the primary."""
+        raise NotImplementedError
+
+    def promote(self) -> None:
+        """Make the standby that is read the primary, with all that was written."""
+        raise NotImplementedError
+
+    def change_way(self, statements: tuple[str, ...]) -> None:
+        """Change the table of the hand-overs, where the log does not describe it by itself."""
+        del statements
 
     @abstractmethod
     def fail_over(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from chaos.effects import Statement, Tables
+from chaos.kinds import Kind
 
 
 class Drawing(Protocol):
@@ -33,3 +35,16 @@ class Drawing(Protocol):
 
     def ddl(self, chance: random.Random, model: Tables, *, number: int) -> tuple[str, list[Statement]]:
         """Statements of one kind of DDL."""
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of trouble of this server."""
+
+    def with_kinds(self, settings: Any, kinds: tuple[str, ...], tables: list[Any]) -> Any:
+        """Return the settings as these kinds need them; what fits a table is set in it."""
+
+    def own_tables(self, kind: str) -> tuple[str, ...]:
+        """Return the statements that make the tables of a kind."""
+
+    def kind_step(self, kind: str, chance: random.Random, model: Tables, mask: frozenset[str], *, number: int) -> list[Statement]:
+        """Return the statements of one step of a kind."""

@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from chaos import check
+from chaos import check, kind_faults, repairs
 from chaos.check import Problem
 from chaos.database import AWAY_S, SENTINEL, Journal, RunDatabase
+from chaos.kinds import KIND_SESSION, OWN
 from chaos.mysql.database import MySqlDatabase
-from chaos.plan import SESSIONS, Plan
+from chaos.plan import Plan
 from chaos.postgres.database import PostgresDatabase
 from chaos.sources import is_postgres
 from confluent_kafka import KafkaException
-from demo.pipeline import Sink, Worker
+from demo.pipeline import ROOT, Sink, Worker
 from demo.rest import NO_TLS, ConnectorFailedError
 from stack import Kafka
 from stack.database import Database
@@ -73,8 +74,8 @@ class Servers:
 
 
 @contextlib.contextmanager
-def servers(folder: Path, *, kafka: Kafka | None = None, with_sink: bool = True) -> Iterator[Servers]:
-    """A worker, a broker if none is given, and later a sink."""
+def servers(folder: Path, *, kafka: Kafka | None = None, with_sink: bool = True, before: Path | None = None) -> Iterator[Servers]:
+    """A worker, a broker if none is given, and later a sink; ``before``: the worker of another checkout."""
     with contextlib.ExitStack() as ending:
         broker = kafka or ending.enter_context(Kafka(folder / "kafka"))
         worker = Worker(
@@ -82,6 +83,7 @@ def servers(folder: Path, *, kafka: Kafka | None = None, with_sink: bool = True)
             folder / "worker",
             name=f"chaos{int(time.time())}",
             options={"offset.flush.interval.ms": "1000", "dblog.registry.topic": "chaos-schemas"},
+            checkout=before or ROOT,
         )
         ending.enter_context(worker)
         yield Servers(folder, broker, worker, with_sink=with_sink, ending=ending)
@@ -112,13 +114,13 @@ class Run:
         self.prefix = f"{'chaos' if plan.sink else 'bare'}{plan.seed}{plan.flavor}x{attempt}"
         self.connector = f"{self.prefix}a"
         self.model = copy.deepcopy({name: table.without(plan.mask) for name, table in plan.tables.items()})
-        self.excluded = {plan.outside} - {""}
+        self.excluded = set(plan.tables) if plan.apart else {plan.outside} - {""}
         self.result = Result()
         self.journal = Journal(log=self.log, counts=self.result.counts)
         made = PostgresDatabase if is_postgres(plan.flavor) else MySqlDatabase
         self.database: RunDatabase = made(plan, source, self.model, self.journal, attempt=attempt)
         self.fresh: dict[str, check.Folded] = {}
-        self.locks = [threading.Lock() for _ in range(SESSIONS + 1)]
+        self.locks = [threading.Lock() for _ in range(KIND_SESSION + 1)]
         self._sessions: list[threading.Thread] = []
         self.sentinels = 0
         self.began_s = time.monotonic()
@@ -132,7 +134,7 @@ class Run:
         began_s = time.monotonic()
         try:
             with contextlib.ExitStack() as ending:
-                if any(fault.kind == "failover" for fault in self.plan.faults):
+                if any(fault.kind == "failover" for fault in self.plan.faults) or kind_faults.needs_servers(self.plan):
                     self.database.own_servers(self.folder, ending)
                 ending.callback(self._leave)
                 ending.callback(self._end_sessions)
@@ -164,20 +166,20 @@ class Run:
         if self.plan.sink:
             self.servers.started_sink()
         # DDL changes types as it likes; the registry's default rule would end the connector at the first such statement.
-        self._rest("PUT", "/config", json={"compatibility": "NONE"})
-        self.servers.worker.rest.create(self.connector, self._config(self.connector))
+        self.rest("PUT", "/config", json={"compatibility": "NONE"})
+        self.servers.worker.rest.create(self.connector, self.config(self.connector))
         # The dump may well go on under faults, but a task that starts behind the last one has seen none.
         wait_until(
             lambda: self.servers.worker.rest.state(self.connector) == "RUNNING", timeout_s=REST_S, what="a running task", pause_s=0.2
         )
         self.log("the connector runs", aloud=True)
 
-    def _config(self, name: str) -> dict[str, str]:
+    def config(self, name: str) -> dict[str, str]:
         return self.database.connector(name, self.excluded, self.servers.kafka).config
 
     def _load(self) -> None:
         self.began_s = time.monotonic()
-        self._sessions = [threading.Thread(target=self._session, args=(number,), daemon=True) for number in range(SESSIONS + 1)]
+        self._sessions = [threading.Thread(target=self._session, args=(number,), daemon=True) for number in range(KIND_SESSION + 1)]
         for session in self._sessions:
             session.start()
         for fault in self.plan.faults:
@@ -185,8 +187,11 @@ class Run:
                 lambda at=fault.at_s: time.monotonic() - self.began_s >= at, timeout_s=self.plan.seconds + 5, what="a fault's moment"
             )
             self.log(f"fault {fault.kind}", aloud=True)
-            own = getattr(self, f"_fault_{fault.kind}", None) or getattr(self.database, f"fault_{fault.kind}")
-            own()
+            if (of_kind := kind_faults.FAULTS.get(fault.kind)) is not None:
+                of_kind(self)
+            else:
+                own = getattr(self, f"_fault_{fault.kind}", None) or getattr(self.database, f"fault_{fault.kind}")
+                own()
             self.result.counts[f"fault {fault.kind}"] += 1
             self.log(f"fault {fault.kind} is over")
         for session in self._sessions:
@@ -196,18 +201,21 @@ class Run:
         self.log(f"the load has ended: {dict(self.result.counts)}", aloud=True)
 
     def _compare(self) -> None:
-        self._caught_up(self.connector)
+        self.caught_up(self.connector)
+        if self.plan.kinds:
+            repairs.settle(self)
+            self.caught_up(self.connector)
         fresh = f"{self.prefix}b"
-        self.servers.worker.rest.create(fresh, self._config(fresh))
-        self._caught_up(fresh)
+        self.servers.worker.rest.create(fresh, self.config(fresh))
+        self.caught_up(fresh)
         self.log("both connectors have read everything; comparing", aloud=True)
         problems: list[Problem] = []
-        for patience_s in (0.0, 4.0, 8.0):
+        for patience_s in (0.0, 4.0, 8.0, *((20.0,) if self.plan.kinds else ())):
             time.sleep(patience_s)  # nothing changes any more; what comes now was not seen from outside
             problems = self._compare_topics(fresh)
             if not problems:
                 break
-            self._caught_up(self.connector)
+            self.caught_up(self.connector)
         history = f"{self.connector}.schema-history"
         problems += check.check_history(self.servers.kafka.bootstrap, history, self.connector)
         if self.plan.sink and self.servers.sink is not None and not problems:
@@ -218,13 +226,18 @@ class Run:
         decode = check.Decoder(self.servers.worker.url, decimals=not is_postgres(self.plan.flavor))
         bootstrap = self.servers.kafka.bootstrap
         self.result.rows = self.result.records = 0
+        repaired = repairs.repaired(bootstrap, self.connector, decode) if self.plan.kinds else {}
         problems: list[Problem] = []
         for name in self.database.tables(self.excluded):
-            old, new = (check.fold(bootstrap, f"{prefix}.{self.database.name}.{name}", decode) for prefix in (self.connector, fresh))
+            old, new = (
+                check.fold(bootstrap, topic, decode, repaired=repaired.get(topic), as_they_come=self.plan.apart)
+                for topic in (f"{prefix}.{self.database.name}.{name}" for prefix in (self.connector, fresh))
+            )
             self.result.rows += len(new.rows) + len(new.unkeyed)
             self.result.records += old.records
             self.fresh[name] = new
             problems += self.database.compared_topics(name, old, new)
+            problems += check.check_whole(name, old) if name.startswith(OWN) else []
             problems += self.database.compare(name, new)
         return problems
 
@@ -267,7 +280,7 @@ class Run:
         """Take the run's things away; its topics and Delta tables stay, for whoever looks."""
         for name in (self.connector, f"{self.prefix}b"):
             with contextlib.suppress(StackError, httpx.HTTPError):
-                self._rest("DELETE", f"/connectors/{name}", fine=(204, 404))
+                self.rest("DELETE", f"/connectors/{name}", fine=(204, 404))
         with contextlib.suppress(self.database.error, StackError):
             self.database.leave()
 
@@ -332,65 +345,65 @@ class Run:
         self.database.restarted()
 
     def _fault_pause(self) -> None:
-        self._rest("PUT", f"/connectors/{self.connector}/pause")
+        self.rest("PUT", f"/connectors/{self.connector}/pause")
         time.sleep(2)  # how long a pause is
-        self._rest("PUT", f"/connectors/{self.connector}/resume")
+        self.rest("PUT", f"/connectors/{self.connector}/resume")
 
     def _fault_stop(self) -> None:
-        self._rest("PUT", f"/connectors/{self.connector}/stop")
+        self.rest("PUT", f"/connectors/{self.connector}/stop")
         time.sleep(1.5)  # how long a stop is
-        self._rest("PUT", f"/connectors/{self.connector}/resume")
+        self.rest("PUT", f"/connectors/{self.connector}/resume")
 
     def _fault_widen(self) -> None:
         self.excluded.discard(self.plan.outside)
-        self._edit()
+        self.edit()
 
     def _fault_narrow(self) -> None:
         if len(self.model) > 1:
             self.excluded.add(min(name for name in self.model if name not in self.excluded))
-            self._edit()
+            self.edit()
 
-    def _edit(self) -> None:
-        self._rest("PUT", f"/connectors/{self.connector}/config", json=self._config(self.connector))
+    def edit(self) -> None:
+        self.rest("PUT", f"/connectors/{self.connector}/config", json=self.config(self.connector))
 
     def _fault_reset(self) -> None:
         """Offsets away while nothing is written: what was deleted between the old end and the new beginning would be lost by right."""
-        with self._held():
-            self._caught_up(self.connector)
-            self._rest("PUT", f"/connectors/{self.connector}/stop")
-            self._rest("DELETE", f"/connectors/{self.connector}/offsets")
-            self._rest("PUT", f"/connectors/{self.connector}/resume")
-            self._caught_up(self.connector)
+        with self.held():
+            self.caught_up(self.connector)
+            self.rest("PUT", f"/connectors/{self.connector}/stop")
+            self.rest("DELETE", f"/connectors/{self.connector}/offsets")
+            self.rest("PUT", f"/connectors/{self.connector}/resume")
+            self.caught_up(self.connector)
 
     def _fault_failover(self) -> None:
         """Connector and sessions go on at the replica."""
-        with self._held():
+        with self.held():
             self.database.fail_over()
-            self._edit()
+            self.edit()
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        """No session is in a step, and none begins one."""
+    def held(self, *sessions: int) -> Iterator[None]:
+        """Have none of these sessions in a step, nor begin one; without numbers, none at all."""
         with contextlib.ExitStack() as held:
-            for lock in self.locks:
-                held.enter_context(lock)
+            for number in sessions or range(len(self.locks)):
+                held.enter_context(self.locks[number])
             yield
 
     # -- watching ----------------------------------------------------------------------------------------------------------------
 
-    def _caught_up(self, connector: str) -> None:
+    def caught_up(self, connector: str) -> None:
         """What is in the log now has been written, and no dump is left to do."""
         topic = f"{connector}.{self.database.name}.{SENTINEL}"
-        rest = self.servers.worker.rest
+        worker = self.servers.worker.rest
 
         def read() -> bool:
             try:
-                return rest.state(connector) == "RUNNING" and text in (last_value(self.servers.kafka.bootstrap, topic) or b"")
+                return worker.state(connector) == "RUNNING" and text in (last_value(self.servers.kafka.bootstrap, topic) or b"")
             except KafkaException:  # the broker has come back a moment ago
                 return False
 
         def dumped() -> bool:
-            return rest.state(connector) == "RUNNING" and rest.dump(connector).done
+            return worker.state(connector) == "RUNNING" and worker.dump(connector).done
 
         for condition in (lambda: True, dumped):
             wait_until(condition, timeout_s=CATCH_UP_S, what=f"the dump of {connector}", pause_s=0.3)
@@ -399,14 +412,14 @@ class Run:
             self.database.sentinel(self.sentinels, text.decode())
             wait_until(read, timeout_s=CATCH_UP_S, what=f"the end of the log in {connector}", pause_s=0.3)
 
-    def _rest(self, method: str, path: str, *, fine: tuple[int, ...] = (), **more: Any) -> None:
-        """A call that is made again while the worker is away or busy."""
+    def rest(self, method: str, path: str, *, fine: tuple[int, ...] = (), **more: Any) -> Any:
+        """Make a call, again while the worker is away or busy; return what it answers."""
         deadline_s = time.monotonic() + REST_S
         while True:
             try:
                 answer = httpx.request(method, f"{self.servers.worker.url}{path}", timeout=60, verify=NO_TLS, **more)
                 if answer.is_success or answer.status_code in fine:
-                    return
+                    return answer.json() if answer.content else None
                 text = f"{answer.status_code} {answer.text[:300]}"
             except httpx.HTTPError as e:
                 text = repr(e)

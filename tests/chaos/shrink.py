@@ -30,6 +30,8 @@ def parts(plan: Plan) -> Iterator[frozenset[str]]:
         yield frozenset({f"table:{name}"})
     for kind in sorted(kinds):
         yield frozenset({f"fault:{kind}"})
+    for kind in plan.kinds:
+        yield frozenset({f"kind:{kind}"})
     for kind in ddl:
         yield frozenset({f"ddl:{kind}"})
     for name, table in plan.tables.items():

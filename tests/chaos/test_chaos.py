@@ -12,10 +12,12 @@ import pytest
 from chaos import faults
 from chaos.check import Folded, Form, canonical_delta_value, compare_delta, compare_folded, delta_form, json_value, with_unchanged
 from chaos.effects import Effect, apply
+from chaos.kinds import KIND_SESSION, OWN, Kind, drawn_kinds
 from chaos.mysql import statements, tables
 from chaos.mysql.database import cases_of
 from chaos.mysql.settings import Settings
 from chaos.plan import Plan, plan_of
+from chaos.repairs import named
 from chaos.run import Run, servers
 from chaos.shrink import shrink
 from chaos.sources import drawing_of
@@ -30,7 +32,9 @@ FLAVORS = ("mariadb", "mysql", "postgres")
 
 
 def test_a_seed_of_chaos_ends_without_a_difference(kafka, source, own_folder):
-    plan = plan_of(source.flavor, SEED, seconds=SECONDS, fault_kinds=FAULTS, cases=len(cases_of(source.flavor)))
+    plan = plan_of(
+        source.flavor, SEED, seconds=SECONDS, fault_kinds=FAULTS, cases=len(cases_of(source.flavor)), only=("taken_back", "xa_taken_back")
+    )
     reported: list[str] = []
 
     with servers(own_folder, kafka=kafka, with_sink=False) as up:
@@ -58,6 +62,58 @@ def test_every_kind_is_drawn_sooner_or_later():
     kinds = drawing_of("mysql").fault_kinds
     assert {fault.kind for seed in range(50) for fault in faults.faults_of(random.Random(seed), seconds=30, kinds=kinds)} == set(kinds)
     assert {table.shape for table in tables.tables("mysql", chance, count=100)} == set(tables.SHAPES)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_kinds_leave_the_rest_of_a_plan_as_it_is(flavor):
+    plain = plan_of(flavor, 11, seconds=1, only=())
+
+    for kind, of in drawing_of(flavor).kinds.items():
+        plan = plan_of(flavor, 11, seconds=1, only=(kind,))
+        rest = [str(step) for step in plan.steps if step.session != KIND_SESSION]
+        own_steps = [step for step in plan.steps if step.session == KIND_SESSION]
+
+        assert plan.kinds == (kind,)
+        assert rest == [str(step) for step in plain.steps if not of.alone or step.session != 0]
+        assert list(map(str, plan.fill)) == list(map(str, plain.fill))
+        assert bool(own_steps) == of.steps
+        assert (kind in {fault.kind for fault in plan.faults}) == of.fault
+        assert all(OWN in statement.sql for statement in plan.own)
+    assert plan_of(flavor, 11, seconds=1, only=(kind,), mask=frozenset({f"kind:{kind}"})).lines()[1:] == plain.lines()[1:]
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_every_kind_of_trouble_is_drawn_and_none_beside_what_it_clashes_with(flavor):
+    kinds = drawing_of(flavor).kinds
+    drawn = []
+    for seed in range(300):
+        present = {fault.kind for fault in faults.faults_of(random.Random(seed), seconds=12, kinds=drawing_of(flavor).fault_kinds)}
+        drawn.append((present, drawn_kinds(random.Random(seed), kinds, faults=present)))
+
+    assert {kind for _, found in drawn for kind in found} == set(kinds)
+    for present, found in drawn:
+        assert not any(kinds[name].clashes & present for name in found)
+        assert sum(kinds[name].servers for name in found) + ("failover" in present) <= 1
+        assert len(found) == 1 or not any(kinds[name].alone for name in found)
+
+
+def test_a_kind_that_is_alone_takes_the_place_of_the_others():
+    kinds = {"a": Kind(share=1.0), "b": Kind(share=1.0, alone=True, clashes=frozenset({"stop"}))}
+
+    assert drawn_kinds(random.Random(1), kinds, faults=["pause"]) == ("b",)
+    assert drawn_kinds(random.Random(1), kinds, faults=["stop"]) == ("a",)
+
+
+def test_tables_that_a_warning_names_are_repaired():
+    text = (
+        "rows that statements removed stay in the topics and in the lake, of c.t (TRUNCATE), c.y_parts (it was gone, and is there again) and 3 more tables: "
+        "`dblog dumps start x 'c\\.t' --mode repair` removes them from the lake; with skipped.operations=none a TRUNCATE reaches the lake"
+    )
+    keyless = "rows that statements removed stay in the topics and in the lake, of c.k (TRUNCATE): delete them there, for without a key no dump can; with"
+
+    assert named(["another warning", text]) == ["c.t", "c.y_parts"]
+    assert named([keyless]) == ["c.k"]
+    assert named([]) == []
 
 
 def test_a_key_is_not_rounded_by_the_modes():

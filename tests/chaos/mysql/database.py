@@ -15,12 +15,13 @@ from chaos.effects import Statement, apply
 from chaos.mysql import select
 from chaos.mysql.settings import DEFAULTS
 from chaos.plan import DDL_SESSION, Step
-from demo.pipeline import Connector, create_connector_user
+from demo.pipeline import CONNECTOR_USER, Connector, create_connector_user
 from stack import Kafka, MariaDb, MySql
 from stack.database import Database
 from stack.process import wait_until
 from support.ddl_cases import STREAMED_CASES
 from support.ddl_replay import Replay
+from support.replicas import follow_again, follow_primary, make_primary, stop_following
 
 LOST_RACES = {1205, 1213, 1412}
 SWAP_TRIES = 10
@@ -49,25 +50,35 @@ class MySqlDatabase(RunDatabase):
     def begin(self) -> None:
         self._globals(self.plan.settings.log)
         create_connector_user(self.source)
+        if self.plan.apart:  # what Debezium needs
+            with self._connected(database=None) as cursor:
+                cursor.execute(f"GRANT RELOAD, SHOW DATABASES, LOCK TABLES ON *.* TO '{CONNECTOR_USER}'@'%'")
+        if self.replica is not None and self.plan.flavor == "mariadb":
+            with self._connected(database=None) as cursor:  # without it the server does not show whether it still follows another one
+                cursor.execute(f"GRANT SLAVE MONITOR ON *.* TO '{CONNECTOR_USER}'@'%'")
         with self._connected(database=None) as cursor:
             cursor.execute(f"CREATE DATABASE `{self.name}` CHARACTER SET utf8mb4")
             cursor.execute(f"USE `{self.name}`")
             cursor.execute(f"CREATE TABLE {SENTINEL} (id INT PRIMARY KEY, v VARCHAR(40))")
             for table in self.model.values():
                 cursor.execute(table.create)
+            for statement in self.plan.own:
+                cursor.execute(statement.sql)
             for statement in self.plan.fill:
                 with contextlib.suppress(pymysql.err.IntegrityError, pymysql.err.OperationalError):
                     cursor.execute(statement.sql)
 
     def connector(self, name: str, excluded: set[str], kafka: Kafka) -> Connector:
         options = {
-            **self.plan.settings.connector,
+            **{key: text.replace("{schema}", self.name) for key, text in self.plan.settings.connector.items()},
             "database.include.list": rf"{self.name},replay_\d+(_b)?",
             "database.server.id": str(5000 + self.plan.seed % 50_000 + (60_000 if name.endswith("b") else 0)),
         }
+        if name.endswith("b"):
+            options.pop("snapshot.include.collection.list", None)
         if excluded:
             options["table.exclude.list"] = ",".join(rf"{self.name}\.{table}" for table in sorted(excluded))
-        return Connector(name=name, prefix=name, source=self.source, kafka=kafka, database=self.name, options=options)
+        return Connector(name=name, prefix=name, source=self.read or self.source, kafka=kafka, database=self.name, options=options)
 
     def end_load(self) -> None:
         with self._connected(database=None) as cursor:
@@ -227,34 +238,52 @@ class MySqlDatabase(RunDatabase):
             cursor.execute("SET GLOBAL read_only = ON")
             cursor.execute(f"INSERT INTO {SENTINEL} VALUES (-1, 'failover')")
         replica = self.replica
-        wait_until(lambda: has_row(replica, self.name), timeout_s=AWAY_S, what="the replica", pause_s=0.2)
+        wait_until(lambda: has_row(replica, self.name, -1), timeout_s=AWAY_S, what="the replica", pause_s=0.2)
         stop_following(replica)
         self.source.kill()
         self.source = replica
         self._globals(self.plan.settings.log)
 
+    def part(self) -> None:
+        assert self.replica is not None
+        stop_following(self.replica)
 
-def follow_primary(replica: Database, primary: Database) -> None:
-    """By GTIDs, from the beginning."""
-    mysql = primary.flavor == "mysql"
-    word = "SOURCE_" if mysql else "MASTER_"
-    login = f"{word}HOST='{primary.host}', {word}PORT={primary.port}, {word}USER='{primary.user}', {word}PASSWORD='{primary.password}'"
-    how = "SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1" if mysql else "MASTER_USE_GTID=slave_pos"
-    with contextlib.closing(pymysql.connect(**replica.login, autocommit=True)) as connection, connection.cursor() as cursor:
-        cursor.execute(f"CHANGE {'REPLICATION SOURCE' if mysql else 'MASTER'} TO {login}, {how}")
-        cursor.execute("START REPLICA" if mysql else "START SLAVE")
+    def fail_over_parted(self) -> None:
+        """No more of what XA PREPARE has left at the replica is known to anybody; its locks would stay."""
+        assert self.replica is not None
+        self.source.kill()
+        self._lead(self.replica)
+
+    def read_replica(self) -> None:
+        self.read = self.replica
+
+    def join(self) -> None:
+        assert self.replica is not None
+        replica = self.replica
+        self.sentinel(-2, "join")
+        follow_again(replica)
+        wait_until(lambda: has_row(replica, self.name, -2), timeout_s=AWAY_S, what="the replica", pause_s=0.2)
+        self.source.kill()
+        stop_following(replica)
+        self._lead(replica)
+
+    def change_way(self, statements: tuple[str, ...]) -> None:
+        with self._connected() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def _lead(self, replica: Database) -> None:
+        make_primary(replica)
+        self.source, self.read = replica, None
+        self._globals(self.plan.settings.log)
+        self.end_load()
 
 
-def stop_following(replica: Database) -> None:
-    with contextlib.closing(pymysql.connect(**replica.login, autocommit=True)) as connection, connection.cursor() as cursor:
-        cursor.execute("STOP REPLICA" if replica.flavor == "mysql" else "STOP SLAVE")
-
-
-def has_row(replica: Database, database: str) -> bool:
-    """Whether the replica has the row that was written last."""
+def has_row(replica: Database, database: str, number: int) -> bool:
+    """Whether the replica has this row of the sentinels."""
     try:
         with contextlib.closing(pymysql.connect(**replica.login, database=database)) as connection, connection.cursor() as cursor:
-            cursor.execute(f"SELECT 1 FROM {SENTINEL} WHERE id = -1")
+            cursor.execute(f"SELECT 1 FROM {SENTINEL} WHERE id = {number}")
             return bool(cursor.fetchall())
     except pymysql.MySQLError:
         return False

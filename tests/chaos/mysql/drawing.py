@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaos import faults
 from chaos.effects import Statement, Tables
-from chaos.mysql import statements, tables
+from chaos.kinds import Kind
+from chaos.mysql import kinds, statements, tables
 from chaos.mysql.settings import Settings, settings_of
 from chaos.mysql.tables import ChaosTable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MySqlDrawing:
     """Implements ``chaos.drawing.Drawing``; ``cases`` is how many cases of DDL the server has."""
 
     flavor: str
     cases: int = 1
     ddl_s: float = 2.0
+    kinds: ClassVar[Mapping[str, Kind]] = kinds.KINDS
+    _settings: Settings | None = None
 
     @property
     def fault_kinds(self) -> tuple[str, ...]:
@@ -39,3 +44,15 @@ class MySqlDrawing:
 
     def ddl(self, chance: random.Random, model: Tables, *, number: int) -> tuple[str, list[Statement]]:
         return statements.ddl(self.flavor, chance, model, number=number, cases=self.cases)
+
+    def with_kinds(self, settings: Settings, wanted: tuple[str, ...], tables: list[ChaosTable]) -> Settings:
+        del tables
+        self._settings = kinds.with_kinds(settings, wanted, self.flavor)
+        return self._settings
+
+    def own_tables(self, kind: str) -> tuple[str, ...]:
+        return kinds.TABLES.get(kind, ())
+
+    def kind_step(self, kind: str, chance: random.Random, model: Tables, mask: frozenset[str], *, number: int) -> list[Statement]:
+        assert self._settings is not None, "settings are drawn first"
+        return kinds.step(kind, self.flavor, chance, model, mask, self._settings, number=number)

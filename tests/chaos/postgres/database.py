@@ -6,17 +6,19 @@ import contextlib
 import io
 import random
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg2
 from chaos import check
 from chaos.check import Folded, Problem
-from chaos.database import AWAY_S, SENTINEL, RunDatabase
-from chaos.effects import Effect, Statement, apply
+from chaos.database import AWAY_S, SENTINEL, Journal, RunDatabase
+from chaos.effects import Effect, Statement, Tables, apply
+from chaos.kinds import OWN
 from chaos.lake import PlainLake
-from chaos.plan import DDL_SESSION, Step
+from chaos.plan import DDL_SESSION, Plan, Step
 from chaos.postgres.select import compare_select
 from chaos.postgres.settings import PUBLICATION, SERVER, SERVER_OPTIONS
 from chaos.postgres.statements import COPY, GUARD
@@ -40,6 +42,12 @@ class PostgresDatabase(RunDatabase):
     lake = PlainLake
     source: Postgres
     replica: Postgres | None
+    read: Postgres | None
+    moving: ClassVar[dict[str, str]] = {"surrogate_key": "at"}
+
+    def __init__(self, plan: Plan, source: Postgres, model: Tables, journal: Journal, *, attempt: int) -> None:
+        super().__init__(plan, source, model, journal, attempt=attempt)
+        self._noting = threading.Event()
 
     def own_servers(self, folder: Path, ending: contextlib.ExitStack) -> None:
         """Failover slots are of version 17: the standby keeps them, and no walsender shows what the standby does not have."""
@@ -47,11 +55,23 @@ class PostgresDatabase(RunDatabase):
         self.source = made(folder / "primary", durable=False, options=dict(SERVER_OPTIONS))
         self.source.start()
         ending.callback(self.source.kill)
-        follows = {**SERVER_OPTIONS, "sync_replication_slots": "on", "hot_standby_feedback": "on"}
+        kept = {} if "promotion" in self.plan.kinds else {"sync_replication_slots": "on"}
+        follows = {**SERVER_OPTIONS, **kept, "hot_standby_feedback": "on"}
         self.replica = self.source.standby(folder / "standby", options=follows)
         self.replica.start()
         ending.callback(self.replica.kill)
-        self.source.restart(options={"synchronized_standby_slots": "standby"})
+        if "promotion" in self.plan.kinds:
+            self.read = self.replica
+            ending.callback(self._noting.set)
+            threading.Thread(target=self._note, args=(self.source,), daemon=True).start()
+        elif "lacking" not in self.plan.kinds:
+            self.source.restart(options={"synchronized_standby_slots": "standby"})
+
+    def _note(self, primary: Postgres) -> None:
+        """Have the primary note what is under way: a slot of a standby begins there."""
+        while not self._noting.wait(0.3):
+            with contextlib.suppress(psycopg2.Error):
+                execute(primary, "SELECT pg_log_standby_snapshot()")
 
     def begin(self) -> None:
         self._set(self.plan.settings.log)
@@ -65,23 +85,30 @@ class PostgresDatabase(RunDatabase):
             if self.plan.settings.autocreate == "disabled":
                 by_root = str(self.plan.settings.by_root).lower()
                 cursor.execute(f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES WITH (publish_via_partition_root = {by_root})")
+            for statement in self.plan.own:
+                cursor.execute(statement.sql)
             for statement in self.plan.fill:
                 with contextlib.suppress(psycopg2.IntegrityError, psycopg2.DataError):
                     cursor.execute(statement.sql)
+
+        if self.read is not None:
+            self._replayed(self.source, self.read)
 
     def connector(self, name: str, excluded: set[str], kafka: Kafka) -> Connector:
         settings = self.plan.settings
         options = {
             **{key: text.replace("{schema}", self.name) for key, text in settings.connector.items()},
             "database.dbname": self.name,
-            "slot.failover": str(self.replica is not None).lower(),
+            "slot.failover": str(self.replica is not None and "promotion" not in self.plan.kinds).lower(),
         }
+        if name.endswith("b"):
+            options.pop("snapshot.include.collection.list", None)
         if settings.autocreate != "disabled" or settings.full:
             # Who makes publications for all tables is a superuser, and who alters tables is their owner.
             options |= {"database.user": self.source.user, "database.password": self.source.password}
         if excluded:
             options["table.exclude.list"] = ",".join(self._excluding(excluded))
-        return Connector(name=name, prefix=name, source=self.source, kafka=kafka, database=self.name, options=options)
+        return Connector(name=name, prefix=name, source=self.read or self.source, kafka=kafka, database=self.name, options=options)
 
     def _excluding(self, excluded: set[str]) -> list[str]:
         """A table's name stands for its partitions, too."""
@@ -125,7 +152,7 @@ class PostgresDatabase(RunDatabase):
     def compared_topics(self, table: str, old: Folded, fresh: Folded) -> list[Problem]:
         known = self._table_of(table)
         # A table of no plan was a partition, and may have been a table before, whose rows of then nothing takes back.
-        was_partition = known is None and self.plan.settings.by_root
+        was_partition = known is None and self.plan.settings.by_root and (not table.startswith(OWN) or table == "y_root")
         return check.compare_folded(table, old, fresh, excess=was_partition or (known is not None and known.again))
 
     def compare(self, table: str, fresh: Folded) -> list[Problem]:
@@ -154,7 +181,7 @@ class PostgresDatabase(RunDatabase):
 
     def in_delta(self, table: str) -> bool:
         known = self._table_of(table)
-        if known is not None and known.again:
+        if table == "y_root" or (known is not None and known.again):
             return False
         with self._connected() as cursor:
             cursor.execute("SELECT FROM pg_index WHERE indrelid = to_regclass(%s) AND indisunique", (f'"{table}"',))
@@ -288,6 +315,13 @@ class PostgresDatabase(RunDatabase):
     def fail_over(self) -> None:
         primary, standby = self.source, self.replica
         assert standby is not None
+        self._synced(primary, standby)
+        self._replayed(primary, standby)
+        primary.kill()
+        self._lead(standby)
+
+    def _synced(self, primary: Postgres, standby: Postgres) -> None:
+        """Wait until the standby keeps the connector's slot."""
 
         def kept() -> bool:
             """A slot of the standby stays temporary until the primary's has moved beyond what the standby could reserve."""
@@ -299,6 +333,8 @@ class PostgresDatabase(RunDatabase):
             return bool(slots)
 
         wait_until(kept, timeout_s=AWAY_S, what="the slot on the standby", pause_s=0.2)
+
+    def _replayed(self, primary: Postgres, standby: Postgres) -> None:
         ((end,),) = execute(primary, "SELECT pg_current_wal_flush_lsn()::text")
         wait_until(
             lambda: execute(standby, f"SELECT pg_last_wal_replay_lsn() >= '{end}'") == [(True,)],
@@ -306,10 +342,31 @@ class PostgresDatabase(RunDatabase):
             what="the standby",
             pause_s=0.2,
         )
-        primary.kill()
+
+    def _lead(self, standby: Postgres) -> None:
         standby.promote()
-        self.source, self.replica = standby, standby
+        self.source, self.replica, self.read = standby, standby, None
         self._set(self.plan.settings.log)
+
+    def part(self) -> None:
+        """Stop the standby: one that only replays nothing would receive all the same."""
+        assert self.replica is not None
+        self._synced(self.source, self.replica)
+        self.replica.stop()
+
+    def fail_over_parted(self) -> None:
+        assert self.replica is not None
+        self.source.kill()
+        self.replica.start()
+        self._lead(self.replica)
+        self._end_prepared()
+
+    def promote(self) -> None:
+        assert self.replica is not None
+        self._replayed(self.source, self.replica)
+        self._noting.set()
+        self.source.kill()
+        self._lead(self.replica)
 
     def sentinel_for_slot(self) -> None:
         """Something to read, by which the slot moves on."""
