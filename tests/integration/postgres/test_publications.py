@@ -452,6 +452,30 @@ def test_a_table_that_is_added_to_the_publication_is_dumped_behind_transactions_
         follower.task.stop()
 
 
+def test_a_first_start_on_a_slot_that_is_older_than_the_table_in_the_publication_waits_for_who_was_writing_then(
+    postgres: Postgres, database: str
+) -> None:
+    follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
+    slot = follower.config["slot.name"]
+    follower.sql("CREATE TABLE marks (id INT PRIMARY KEY)", "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    follower.sql("CREATE PUBLICATION dbz_publication FOR TABLE marks", f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')")
+    with connected(postgres, database=database) as writer:
+        writer.autocommit = False
+        writer.cursor().execute("INSERT INTO t VALUES (2)")
+        follower.sql("ALTER PUBLICATION dbz_publication ADD TABLE t")
+        follower.start()
+        for restarts in (True, False):
+            for _ in range(3):
+                follower.until_caught_up()
+            if restarts:
+                follower.restart()
+        assert "t" not in follower.rows
+        writer.commit()
+
+    follower.until_equal("t")
+    follower.task.stop()
+
+
 def test_a_publication_with_a_list_of_columns_is_followed(postgres: Postgres, database: str) -> None:
     follower = PostgresFollower(postgres, database, **{"publication.autocreate.mode": "disabled"})
     follower.sql(

@@ -41,6 +41,7 @@ from dblog.dialects.postgres.wire.slot import (
     drop_slot,
     find_publication,
     find_slot,
+    is_older_than_publication,
     require_ours,
     require_position,
 )
@@ -73,6 +74,8 @@ class PostgresServer:
         """Tables that the publication lacks, and that are to be added."""
         self._includes: Callable[[TableId], bool] = lambda _table: False
         self._publication_is_new = False
+        self._is_resumed = False
+        """Whether the log is read on from a stored position."""
         self._put_back: frozenset[TableId] = frozenset()
         """Tables that this start has added to the publication."""
 
@@ -115,7 +118,9 @@ class PostgresServer:
             self._lacking = [table for table in wanted if table not in found.tables]
 
     def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
-        """The publication gets the tables that it lacks."""
+        """The publication gets the tables that it lacks. Those that it has got since the slot was made lack rows as well, where nothing is stored yet."""
+        if not self._is_resumed and is_older_than_publication(self.session, self.connections.slot, self.connections.publication):
+            lacking([table.id for table in self._numbered.values()])
         if not self._lacking:
             return
         name = self.connections.publication
@@ -164,6 +169,7 @@ class PostgresServer:
         """The slot must be there, and must not have gone on without us. After a promotion the epoch has to rise, for LSNs may come a second time."""
         assert isinstance(progress, PostgresProgress), "made by this dialect"
         session, name = self.session, self.connections.slot
+        self._is_resumed = True
         other = progress.server is not None and progress.server != session.identity
         found = find_slot(session, name)
         if other:

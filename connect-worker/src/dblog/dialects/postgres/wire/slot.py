@@ -25,6 +25,7 @@ PLUGIN = "pgoutput"
 _FAILOVER_SINCE = 170000
 _OPTIONS_IN_BRACKETS_SINCE = 150000
 _ROW_FILTERS_SINCE = 150000
+_OF_SCHEMAS_SINCE = 150000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +159,25 @@ _NEWER_PUBLICATION_SQL = (
 )
 """Whether the publication was made or altered behind the place up to which the slot keeps the catalog: only then may it lack there."""
 _PEEK_LIMIT_MS = 5000
+
+_WRITTEN_SQL = (
+    "SELECT p.xmin FROM p UNION ALL SELECT r.xmin FROM pg_catalog.pg_publication_rel r JOIN p ON p.oid = r.prpubid",
+    " UNION ALL SELECT n.xmin FROM pg_catalog.pg_publication_namespace n JOIN p ON p.oid = n.pnpubid",
+)
+"""The transactions that wrote a publication and its entries; the second part since version 15."""
+
+
+def is_older_than_publication(session: Session, name: str, publication: str) -> bool:
+    """Return whether the slot is there, and the publication may have got tables since it was made: nobody has waited for who was writing to them then."""
+    written = "".join(_WRITTEN_SQL if session.version >= _OF_SCHEMAS_SINCE else _WRITTEN_SQL[:1])
+    return bool(
+        session.query(
+            "WITH p AS (SELECT oid, xmin FROM pg_catalog.pg_publication WHERE pubname = %s) SELECT 1 FROM pg_catalog.pg_replication_slots s "
+            f"WHERE s.slot_name = %s AND EXISTS (SELECT FROM ({written}) e WHERE pg_catalog.age(e.xmin) <= pg_catalog.age(s.catalog_xmin))",
+            (publication, name),
+            doing=f"looking for the publication {publication}",
+        )
+    )
 
 
 def can_decode(session: Session, name: str, publication: str) -> bool:
