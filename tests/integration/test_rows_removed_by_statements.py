@@ -122,6 +122,21 @@ def test_a_table_that_is_only_dropped_or_made_is_not_named_and_one_that_goes_is_
     assert ".parts (TRUNCATE)" in named(follower)
 
 
+def test_a_table_that_is_dropped_before_a_restart_and_made_again_after_it_is_named(shop: Any) -> None:
+    follower = shop()
+    follower.sql("DROP TABLE orders", "DROP TABLE other")
+    for _ in range(2):
+        passed(follower)
+    follower.restart()
+    passed(follower)
+    assert named(follower) == ""
+
+    follower.sql("CREATE TABLE orders (id INT PRIMARY KEY, v INT)", "INSERT INTO orders VALUES (3, 3)")
+
+    follower.until(lambda: f"{follower.database}.orders (it was gone, and is there again)" in named(follower))
+    assert ".other" not in named(follower)
+
+
 def test_a_truncate_that_is_written_needs_no_warning(shop: Any) -> None:
     follower = shop(**{"skipped.operations": "none"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -240,6 +241,8 @@ def test_a_table_that_was_parked_is_dumped_at_a_restart_on_an_idle_log(shop: Any
     file, pos, *_ = execute(follower.source, "SHOW MASTER STATUS" if follower.source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")[0]
     follower.until(lambda: ((follower.offset or {})["file"], (follower.offset or {})["pos"]) >= (str(file), int(str(pos))))
     sent = len(follower.ops("items"))
+    markers: list[dict[str, Any]] = []
+    follower.marked = lambda value: markers.append(json.loads(value))
 
     follower.task.stop()
     if killed:  # the history has what is to be dumped, the stored offset does not yet
@@ -250,6 +253,7 @@ def test_a_table_that_was_parked_is_dumped_at_a_restart_on_an_idle_log(shop: Any
     follower.until_equal("items")
     follower.until_dumped()
     assert follower.ops("items")[sent:] == ["r"] * 3
+    assert {marker["mode"] for marker in markers if marker["table"].endswith(".items")} == {"repair"}, "deletes were passed over, too"
     follower.restart()
     follower.sql("INSERT INTO items VALUES (3, 'later', 3)")
     follower.until_equal("items")

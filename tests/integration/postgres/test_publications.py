@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -342,10 +343,14 @@ def test_a_publication_of_inserts_alone_is_refused_in_filtered_mode_too(postgres
 
 
 def test_a_table_that_was_taken_out_of_the_publication_is_dumped_when_it_is_put_back(put_back: PostgresFollower) -> None:
+    markers: list[dict[str, Any]] = []
+    put_back.marked = lambda value: markers.append(json.loads(value))
     put_back.restart()
     put_back.sql("INSERT INTO t VALUES (3, 'c')")
     put_back.until_equal("t")
+    put_back.until(lambda: any(marker["final"] for marker in markers))
     put_back.task.stop()
+    assert {marker["mode"] for marker in markers if marker["table"].endswith(".t")} == {"repair"}, "rows may have been deleted meanwhile"
 
 
 @pytest.mark.parametrize("how", ["the start is killed", "the first connection is lost"])

@@ -101,6 +101,25 @@ def test_a_root_that_lost_a_partition_is_named_until_a_repair_dump_over_restarts
     assert named(follower) == ""
 
 
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+def test_a_table_that_is_dropped_before_a_restart_and_made_again_after_it_is_named(begun: Begun, away: bool) -> None:
+    follower = begun(*PLAIN, **OFTEN)
+    follower.sql("DROP TABLE t")
+    follower.until(lambda: "t" not in {table.name for table in follower.task.running.schemas.captured()})
+    for _ in range(2):
+        follower.until_caught_up()
+    follower.restart()
+    follower.until_caught_up()
+    if away:
+        follower.task.stop()
+
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")  # with its first row it would be repaired, and need no warning
+    if away:
+        follower.restart()
+
+    follower.until(lambda: "public.t (it was gone, and is there again)" in named(follower))
+
+
 def test_a_truncate_that_is_written_needs_no_warning(begun: Begun) -> None:
     follower = begun(*PLAIN, **{"skipped.operations": "none"})
 

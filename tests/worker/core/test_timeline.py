@@ -202,7 +202,7 @@ def test_create_if_not_exists_leaves_a_known_table_alone_but_or_replace_does_not
     assert timeline.apply([CreateTable(table(T, "id", "x"))], (1, 2)) == (T,)
 
 
-def test_a_dropped_table_is_absent_and_is_erased_once_the_drop_is_committed() -> None:
+def test_a_dropped_table_is_absent_and_only_its_name_is_kept_once_the_drop_is_committed() -> None:
     timeline = Timeline()
     timeline.put(table(T, "id"), START)
 
@@ -212,7 +212,7 @@ def test_a_dropped_table_is_absent_and_is_erased_once_the_drop_is_committed() ->
     assert timeline.prune((1, 9)) == ()
     assert names(table_at(timeline, T, (1, 9))) == ["id"]
     assert timeline.prune((1, 10)) == (T,)
-    assert timeline.to_record(T) is None
+    assert timeline.to_record(T) == {"versions": [], "gone": True}
 
 
 def test_dropping_a_database_drops_its_tables_and_creating_it_sets_what_tables_inherit() -> None:
@@ -468,3 +468,30 @@ def test_what_took_rows_of_a_table_is_kept_with_its_record_until_that_is_ended_o
     assert timeline.prune((1, 300)) == (U,)
     timeline.put(table(U, "id"), (1, 400))
     assert timeline.removals() == {}, "another table of the name"
+
+
+def test_names_of_tables_that_are_gone_are_kept_until_they_are_there_again_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dblog.core.timeline.GONE_TABLES_MAX", 2)
+    tables = [TableId("d", f"t{n}") for n in range(3)]
+    timeline = Timeline()
+    kept: dict[TableId, object] = {}
+    for at, id_ in enumerate(tables):
+        timeline.put(table(id_, "id"), (1, 100 * at))
+        timeline.drop_table(id_, (1, 100 * at + 50))
+        for one in timeline.prune((1, 100 * at + 60)):
+            kept[one] = timeline.to_record(one)
+
+    assert timeline.gone() == tuple(tables[1:])
+    assert [record is None for record in kept.values()] == [True, False, False]
+    again = Timeline()
+    for id_, record in kept.items():
+        if record is not None:
+            again.from_record(id_, json.loads(json.dumps(record)))
+    assert (again.gone(), again.tables()) == (tuple(tables[1:]), [])
+    again.put(table(tables[1], "id"), (1, 400))
+    assert again.gone() == (tables[2],)
+
+    uncaptured = Timeline(captured=lambda _: False)
+    uncaptured.from_record(tables[1], {"versions": [], "gone": True})
+    assert uncaptured.gone() == ()
+    assert uncaptured.prune((1, 500)) == (tables[1],), "its record is erased"

@@ -90,7 +90,7 @@ def test_records_of_debezium_and_of_other_servers_are_passed_over() -> None:
     assert recovered(log).tables() == [T]
 
 
-def test_a_dropped_tables_record_is_erased_when_the_drop_is_committed() -> None:
+def test_of_a_dropped_table_only_the_name_is_kept_when_the_drop_is_committed() -> None:
     log, timeline = FakeHistoryLog(), Timeline()
     history = SchemaHistory(log, server="shop")
     timeline.put(table(T, "id"), START)
@@ -100,8 +100,9 @@ def test_a_dropped_tables_record_is_erased_when_the_drop_is_committed() -> None:
 
     history.prune(timeline, (1, 9))
 
-    assert log.records[-1][1] is None
+    assert log.records[-1][1] == b'{"versions":[],"gone":true}'
     assert recovered(log).tables() == []
+    assert recovered(log).gone() == (T,)
 
 
 def test_a_broker_that_is_away_stops_the_stream_before_the_statement_is_passed() -> None:

@@ -17,7 +17,7 @@ import base64
 import datetime as dt
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -330,11 +330,12 @@ class Dump:
         """The same dump with more tables at its end; those it has already are left alone."""
         return self._of((*self.tables, *(TableDump(table=t) for t in dict.fromkeys(tables) if self.table(t) is None)))
 
-    def with_new(self, tables: Iterable[TableId]) -> Dump:
-        """The same dump with more tables, each to be read from its beginning."""
+    def with_new(self, tables: Iterable[TableId], *, repairs: Container[TableId] = ()) -> Dump:
+        """Return the dump with more tables, each to be read from its beginning. ``repairs``: of which rows may have gone."""
         new = dict.fromkeys(tables)
         fresh = (TableDump(table=t) if (known := self.left.get(t)) is None else known.fresh for t in new)
-        return self._of((*(t for t in self.tables if t.table not in new), *fresh))
+        added = (replace(t, repairs=True) if t.table in repairs else t for t in fresh)
+        return self._of((*(t for t in self.tables if t.table not in new), *added))
 
     def with_progress(self, tables: Iterable[TableDump]) -> Dump:
         """The same dump with more tables, each from where it has come to."""

@@ -45,6 +45,9 @@ START: Position = (0, 0)
 AFTER_ALL: Position = (1 << 62, 0)
 """Behind every position of a log: the tables as they are now."""
 
+GONE_TABLES_MAX = 50_000
+"""Names of captured tables that are gone; those that left first are forgotten first. # I6"""
+
 FOREIGN_TABLES_MAX = 1000
 """How many tables that are not captured are remembered; the longest untouched goes first. # I6"""
 
@@ -52,6 +55,9 @@ JOINED = "joined"
 """In a version's note, the number of the joining: the table was there before, and joined the connector here. Its rows of before are a dump's business.
 Numbers rise, so that a dump's state can show the joinings it has taken in from later ones.
 """
+
+MISSED = "missed"
+"""In a version's note beside ``JOINED``: rows of the table were sent before, and deletes may have been passed over since, or in no log."""
 
 FOUND_OUT = "found_out"
 """In a version's note: no statement of the log made it. It was found out where the log stood, and what followed from it (a dump) may not be stored."""
@@ -139,6 +145,7 @@ class Timeline:
         self._evicted: list[TableId] = []
         self._refreshed: set[TableId] = set()
         self._removals: dict[TableId, str] = {}
+        self._gone: dict[TableId, None] = {}
         self._foreign_tables_max = foreign_tables_max
         self._versions: dict[TableId, list[Version]] = {}
         self._foreign: dict[TableId, None] = {}
@@ -239,6 +246,10 @@ class Timeline:
             if version.note.get(JOINED)
         }
 
+    def missed(self) -> frozenset[TableId]:
+        """Return those of the tables that joined whose dump has to take rows away, too."""
+        return frozenset(id_ for id_, versions in self._versions.items() if any(version.note.get(MISSED) for version in versions))
+
     def is_awaited(self, table: TableId, position: Position) -> bool:
         """Whether the statement that makes the table is known to come, at this position or behind it."""
         version = self._version_at(table, position)
@@ -283,12 +294,16 @@ class Timeline:
         if self._removals.pop(table, None) is not None:
             self._refreshed.add(table)
 
-    def note_joined(self, table: TableId, position: Position, number: int) -> bool:
-        """The table's newest version, which is of this position, is where it joined; False when it is of another."""
+    def gone(self) -> tuple[TableId, ...]:
+        """Return the captured tables that are no more, those that went first in front, as far as they are remembered."""
+        return tuple(self._gone)
+
+    def note_joined(self, table: TableId, position: Position, number: int, *, missed: bool = False) -> bool:
+        """Note that the table joined with its newest version, which is of this position; False when it is of another. ``missed``: see ``MISSED``."""
         versions = self._versions.get(table)
         if not versions or versions[-1].position != position:
             return False
-        versions[-1].note = {**versions[-1].note, JOINED: number}
+        versions[-1].note = {**versions[-1].note, JOINED: number} | ({MISSED: True} if missed else {})
         return True
 
     def mark_stale(self, table: TableId, position: Position, reason: str) -> None:
@@ -384,7 +399,7 @@ class Timeline:
     def prune(self, committed: Position) -> tuple[TableId, ...]:
         """Forget what no restart can need: versions superseded at or before the committed offset, and tables gone by then.
 
-        Returns the tables that are gone altogether, whose history records can be erased.
+        Returns the tables that are gone altogether, whose history records can be erased, or need no version any more.
         """
         gone = []
         for id_, versions in list(self._versions.items()):
@@ -392,10 +407,16 @@ class Timeline:
             if valid > 0:
                 del versions[:valid]
             if len(versions) == 1 and isinstance(versions[0].state, Absent) and _known_until(versions[0]) <= committed:
+                if self._captured(id_) and AWAITED not in versions[0].note:
+                    self._gone[id_] = None
                 del self._versions[id_]
                 self._foreign.pop(id_, None)
                 self._removals.pop(id_, None)
                 gone.append(id_)
+        while len(self._gone) > GONE_TABLES_MAX:
+            oldest = next(iter(self._gone))
+            del self._gone[oldest]
+            gone.append(oldest)
         gone += [id_ for id_ in self._evicted if id_ not in self._versions]
         self._evicted.clear()
         return tuple(gone)
@@ -451,10 +472,10 @@ class Timeline:
     # -- records ------------------------------------------------------------------------------------------------------------------------
 
     def to_record(self, table: TableId) -> dict[str, object] | None:
-        """All kept versions of a table as JSON values; None if there are none (the record is to be erased)."""
+        """Return all kept versions of a table as JSON values, or that it is gone; None if neither is known (the record is to be erased)."""
         versions = self._versions.get(table)
         if not versions:
-            return None
+            return {"versions": [], "gone": True} if table in self._gone else None
         record: dict[str, object] = {"versions": [_version_record(version) for version in versions]}
         if table in self._removals:
             record["removed"] = self._removals[table]
@@ -483,6 +504,8 @@ class Timeline:
             self._note_kind(table)
             if isinstance(removed := record.get("removed"), str):
                 self._removals[table] = removed
+        elif record.get("gone"):
+            self._gone[table] = None
 
     # -- inside -------------------------------------------------------------------------------------------------------------------------
 
@@ -499,6 +522,7 @@ class Timeline:
         if table not in self._versions and not self._worth_keeping(table, version.state):
             return False
         versions = self._versions.setdefault(table, [])
+        self._gone.pop(table, None)
         if versions and versions[-1].position > version.position:
             return False  # a replay of what is known already
         if versions and version.ddl is None and not isinstance(version.state, Absent):

@@ -1,7 +1,8 @@
 """The schema history topic: one record a table, so that recovery costs one record a table whatever the number of DDL statements (D8).
 
 Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need
-(core/timeline.py): the one valid at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in the key),
+(core/timeline.py): the one valid at the committed offset and all later. Of a table that is gone only the name is kept.
+A database's defaults are a record too (``"database":"<db>"`` in the key),
 and so is the position where the newest epoch began (``"position":"epoch"``). The topic is compacted when we create it; in a topic that Debezium made,
 with its null keys, our records stand beside Debezium's, which are skipped; statements are added to those in Debezium's form (debezium_history.py).
 Several connectors may share a topic; the server name keeps them apart.

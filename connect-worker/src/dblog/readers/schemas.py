@@ -136,6 +136,7 @@ class Schemas:
         self._patience = patience
         self._topics = topics
         self._removals = Removals()
+        self._removals.leave(timeline.gone())
         self._left_out = left_out
         self._ahead = ahead
         self._timeline = timeline

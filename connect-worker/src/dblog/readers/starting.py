@@ -19,9 +19,10 @@ from dblog.clock import Clock
 from dblog.config.options import Settings
 from dblog.core.dumprequests import DumpRequest
 from dblog.core.dumps import Dump, Key, TableDump, dump_of, list_of_text
+from dblog.core.removals import RETURNED
 from dblog.core.requested import KeptRequests, Requests, requests_from_text, resumed, tables_of
 from dblog.core.takeover import Unfinished
-from dblog.core.timeline import JOINED, Parked, Position, Timeline
+from dblog.core.timeline import JOINED, MISSED, Parked, Position, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.core.unmatched_tables import NO_TABLE
 from dblog.errors import DefiniteError, PositionLostError, TransientError
@@ -308,7 +309,7 @@ class _Start:
             if added := rule.of(table for table, (number, _) in found.joined.items() if number > known):
                 named = [str(table) for table in added[:TABLES_NAMED_MAX]]
                 log.info("tables that were new, parked or not in the log are dumped", count=len(added), tables=named)
-                dump = (dump or dump_of(run, ())).with_new(added)
+                dump = (dump or dump_of(run, ())).with_new(added, repairs=found.timeline.missed())
         if plan.unfinished and not plan.new_dump:
             dump = (dump or dump_of(run, ())).with_progress(self._taken_over(plan.unfinished, found.timeline))
         if dump is not None and plan.new_dump and follows_another:
@@ -375,7 +376,7 @@ class _Start:
         for table in before if plan.log_from is From.NOW else ():
             joins = {JOINED: 1} if table.id in lacking and plan.new_dump else {}  # a log that began earlier has not all rows of it
             timeline.put(table, progress.sequence, note={**progress.note(), **joins})
-        dropped = [table for table in old.tables() if not timeline.versions(table)]
+        dropped = [table for table in (*old.tables(), *old.gone()) if not timeline.versions(table)]
         self._history.save(timeline, [*timeline.tables(), *dropped], databases={*timeline.databases, *old.databases})
         self._history.begin_epoch(timeline, progress.sequence)
         if not before:
@@ -442,6 +443,7 @@ class _Start:
         parked = timeline.in_state(Parked)
         numbers = {table.number for table in timeline.captured_tables()} - {None}
         expected: list[tuple[Table, Position]] = []
+        gone = frozenset(timeline.gone())
         # Ahead of the history, which would not name them parked any more.
         rule.of_parked(table.id for table in now if table.id in parked)
         for table in now:
@@ -453,10 +455,13 @@ class _Start:
                 # Of one that an earlier run had from behind the offset the topic has rows, and their deletes are still to come, of whatever has the name there.
                 known_from = progress.sequence if table.id in taken_back else joined
                 timeline.put(table, known_from, note={**end.note(), JOINED: number})
+                if table.id in gone:
+                    timeline.note_removal(table.id, RETURNED)
                 altered.add(table.id)
             elif table.id in parked:
                 # The log may not come to the parking's end any more, for it stands there: then it joins, and is dumped by the number of the joining.
-                timeline.put(table, joined, note={**end.note(), JOINED: number} if joined <= progress.sequence else end.note())
+                rejoins = {JOINED: number, MISSED: True} if joined <= progress.sequence else {}
+                timeline.put(table, joined, note={**end.note(), **rejoins})
         self._history.save(timeline, sorted(altered.union(parked)))
         if begins:
             # Behind all that is taken back or doubted: a run that is killed before this does it again.
@@ -475,7 +480,8 @@ class _Start:
         if not self._options.dump.goes_on:  # of a table that is new and that nothing dumps, no record lacks
             self._options.dump.refuse_left_out(known, "the log has not held the rows of some tables until now")
         for table in known:
-            timeline.note_joined(table, timeline.versions(table)[-1].position, number)
+            newest = timeline.versions(table)[-1]
+            timeline.note_joined(table, newest.position, number, missed=newest.note.get(JOINED) != number)
         self._history.save(timeline, known)
 
     def _recover(self, timeline: Timeline) -> int:
