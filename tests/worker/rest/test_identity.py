@@ -47,10 +47,35 @@ class Door:
     def __init__(self, identity, *, failures=0, clock=None, own_token=""):
         self.clock = clock or Clock()
         self.came = []
-        self.app = Login(self._inside, identity=identity, own_token=own_token, failures=Buckets(per_minute=failures, clock_s=self.clock))
+        self.failures = Buckets(per_minute=failures, clock_s=self.clock)
+        self.app = Login(self._inside, identity=identity, own_token=own_token, failures=self.failures)
 
     async def _inside(self, scope, _receive, _send):
         self.came.append(scope[PRINCIPAL])
+
+    def ask_together(self, authorizations, *, client="10.0.0.7"):
+        """Return how many came in, and the statuses of the refusals."""
+        statuses = []
+
+        async def send(message):
+            if "status" in message:
+                statuses.append(message["status"])
+
+        async def all_of_them():
+            scope = {
+                "type": "http",
+                "path": "/connectors",
+                "method": "GET",
+                "client": (client, 5),
+                "server": ("10.0.0.1", 8083),
+                "state": {},
+            }
+            asked = ({**scope, "headers": [(b"authorization", given.encode())]} for given in authorizations)
+            await asyncio.gather(*(self.app(each, None, send) for each in asked))
+
+        came = len(self.came)
+        asyncio.run(all_of_them())
+        return len(self.came) - came, sorted(statuses)
 
     def ask(self, authorization="", *, client="10.0.0.7", server="10.0.0.1", peer=None, path="/connectors", forwarded_by=None):
         """The status of a refusal, or who came in."""
@@ -171,6 +196,28 @@ def test_an_address_that_guesses_waits_and_other_addresses_do_not():
     assert door.ask(header("ann", "s3cret"), client="10.0.0.8").name == "ann"
     door.clock.now_s += 12
     assert door.ask(header("ann", "s3cret")).name == "ann"
+
+
+def test_guesses_at_one_time_are_as_few_as_one_after_the_other():
+    door = Door(Identity(settings(), logins=Logins({"ann": hashed("s3cret")})), failures=5)
+
+    assert door.ask_together([header("ann", f"{number}") for number in range(60)]) == (0, [401] * 5 + [429] * 55)
+
+
+def test_logins_that_are_right_come_in_however_many_come_at_one_time():
+    users = {f"u{number}": hashed(f"s3cret{number}") for number in range(5)}
+    door = Door(Identity(settings(), logins=Logins(users)), failures=2)
+
+    assert door.ask_together([header(f"u{n % 5}", f"s3cret{n % 5}") for n in range(40)]) == (40, [])
+    door.failures.take("10.0.0.7")
+    assert not door.failures.wait_s("10.0.0.7"), "none was counted as wrong"
+
+
+@pytest.mark.parametrize("name", ["x-forwarded-for", "forwarded"])
+def test_what_a_proxy_hands_on_is_from_another_machine_wherever_the_proxy_is(name):
+    scope = {"client": ("127.0.0.1", 5), "server": ("127.0.0.1", 8083), "state": {}, "headers": [(name.encode(), b"127.0.0.1")]}
+
+    assert not Identity(settings()).without_header({"type": "http", **scope}).grants.may(Role.ADMIN)
 
 
 def test_a_request_without_any_login_is_no_guess():

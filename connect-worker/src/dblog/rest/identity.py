@@ -7,16 +7,16 @@ shows (``dblog.rest.without.login``). So a worker's file of Kafka Connect starts
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import ipaddress
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
 
 from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
@@ -32,12 +32,12 @@ from dblog.rest.connections import PEER
 from dblog.rest.threads import Threads
 from dblog.rest.tokens import Tokens
 
-T = TypeVar("T")
-
 PRINCIPAL = "dblog.principal"
 CERTIFICATES = "dblog.rest.login.certificates"
 FORWARDED = "x-dblog-forwarded-by"
 """The address of the standby that has handed a request on. It proves nothing, and whoever sends it gets less for it."""
+_HANDED_ON = (FORWARDED, "x-forwarded-for", "forwarded")
+"""Headers of those that hand requests on, proxies among them."""
 
 _KNOWN_S = 60.0
 """How long a login that was right is not compared again: a slow hash for every request would be an attack on oneself."""
@@ -118,7 +118,7 @@ class Identity:
         self._known: dict[bytes, tuple[str, float]] = {}
         self._salt = secrets.token_bytes(32)
         self._places = asyncio.Semaphore(_AT_A_TIME)
-        self._threads = Threads("login", limit=_AT_A_TIME, busy="")
+        self._threads = Threads("login", limit=_AT_A_TIME, busy="Too many logins are compared at one time; try again")
         file = settings.text_or_none(ROLES_FILE)
         self._roles = Followed("the file of roles", lambda: (file,), lambda: _read_roles(file)) if file else None
 
@@ -158,11 +158,17 @@ class Identity:
         name, until_s = self._known.get(self._mark(given), ("", 0.0))
         return Principal(name, Way.PASSWORD, self._grants(name)) if name and self._clock_s() < until_s else None
 
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a place among the few that are compared at one time."""
+        async with self._places:
+            yield
+
     async def compared(self, given: str) -> Principal | Refusal:
-        """Whose login or token the header is."""
+        """Return whose login or token the header is. Call it within ``turn``."""
         tokens, logins = self._tokens, self._logins
         if tokens is not None and given[:7].lower() == "bearer ":
-            bearer = await self._in_turn(lambda: tokens.bearer_of(given[7:].strip()))
+            bearer = await self._threads.call(lambda: tokens.bearer_of(given[7:].strip()))
             return bearer if isinstance(bearer, Refusal) else Principal(bearer.user, Way.TOKEN, self._grants(bearer.user, bearer.groups))
         if logins is None:
             return Refusal.UNREADABLE
@@ -170,16 +176,12 @@ class Identity:
             user = logins.user_of(given)
         else:
             mark = self._mark(given)
-            user = await self._in_turn(lambda: logins.user_of(given))
+            user = await self._threads.call(lambda: logins.user_of(given))
             if not isinstance(user, Refusal):
                 if len(self._known) >= _KNOWN_MAX:
                     self._known.clear()
                 self._known[mark] = (user, self._clock_s() + _KNOWN_S)
         return user if isinstance(user, Refusal) else Principal(user, Way.PASSWORD, self._grants(user))
-
-    async def _in_turn(self, work: Callable[[], T]) -> T:
-        async with self._places:
-            return await self._threads.call(work)
 
     def _grants(self, user: str, groups: tuple[str, ...] = ()) -> Grants:
         return EVERYTHING if self._roles is None else self._roles.value.of(user, groups)
@@ -200,10 +202,11 @@ def _read_roles(file: str) -> Roles:
 
 
 def _is_of_this_machine(scope: Scope) -> bool:
-    """Tell whether the caller is on this machine: at a loopback address, or at the very address that it has reached. A caller whose request a standby hands
-    on is not, wherever that standby is.
+    """Tell whether the caller is on this machine: at a loopback address, or at the very address that it has reached. A caller whose request a standby or a
+    proxy hands on is not, wherever that is.
     """
-    if FORWARDED in Headers(scope=scope):
+    headers = Headers(scope=scope)
+    if any(name in headers for name in _HANDED_ON):
         return False
     host = (scope.get("client") or ("",))[0]
     server = (scope.get("server") or ("",))[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dblog.config.options import Settings
+from dblog.rest.addresses import client_of
 from dblog.rest.api import CONNECT_PATHS, error
 from dblog.rest.identity import FORWARDED, PRINCIPAL
 
@@ -58,21 +58,14 @@ class Buckets:
                 del self._left[other]
         self._left[client] = (max(0.0, left - 1), self._clock_s())
 
+    def give_back(self, client: str) -> None:
+        """Take one back that was counted for what turned out to be harmless."""
+        if self._per_minute:
+            self._left[client] = (min(float(self._per_minute), self._now(client) + 1), self._clock_s())
+
     def _now(self, client: str) -> float:
         left, then_s = self._left.get(client, (float(self._per_minute), self._clock_s()))
         return min(float(self._per_minute), left + (self._clock_s() - then_s) * self._per_minute / 60)
-
-
-def client_of(host: str) -> str:
-    """What counts as one client: an address, or the network of one IPv6 customer, who has more addresses than any table."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        mapped = address.ipv4_mapped
-        return str(mapped) if mapped else str(ipaddress.ip_network((int(address), 64), strict=False).network_address)
-    return str(address)
 
 
 @dataclass(frozen=True, slots=True)

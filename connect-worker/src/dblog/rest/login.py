@@ -15,10 +15,12 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dblog.cluster.requests import RequestError
 from dblog.config.login import Refusal
+from dblog.rest.addresses import client_of
 from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error
 from dblog.rest.identity import PRINCIPAL, TASK, Identity, Principal
-from dblog.rest.limits import Buckets, client_of
+from dblog.rest.limits import Buckets
 
 _log = structlog.get_logger("dblog.rest")
 
@@ -41,7 +43,13 @@ class Login:
         if scope["type"] != "http" or scope["path"] in PROBE_PATHS:
             await self._app(scope, receive, send)
             return
-        found = await self._found(scope)
+        try:
+            found = await self._found(scope)
+        except RequestError as e:
+            busy = error(e.status, e.message)
+            busy.headers["Retry-After"] = str(e.retry_after_s or 1)
+            await busy(scope, receive, send)
+            return
         if isinstance(found, Principal):
             await self._app({**scope, PRINCIPAL: found}, receive, send)
             return
@@ -65,12 +73,17 @@ class Login:
         # A login that was right goes on where somebody else at the same address, behind one proxy, guesses.
         if (known := self._identity.known(given)) is not None:
             return known
-        client = client_of(_host(scope))
+        async with self._identity.turn():
+            return self._identity.known(given) or await self._compared(self._identity, given, client_of(_host(scope)))
+
+    async def _compared(self, identity: Identity, given: str, client: str) -> Principal | Refusal | int:
+        """Compare a login in its turn. It counts as wrong from before the comparison on, for others of the address wait meanwhile for theirs."""
         if wait_s := self._failures.wait_s(client):
             return wait_s
-        found = await self._identity.compared(given)
-        if isinstance(found, Refusal):
-            self._failures.take(client)
+        self._failures.take(client)
+        found = await identity.compared(given)
+        if isinstance(found, Principal):
+            self._failures.give_back(client)
         return found
 
     def _log(self, scope: Scope, refusal: Refusal) -> None:

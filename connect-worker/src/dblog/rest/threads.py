@@ -36,12 +36,15 @@ class Threads:
         future.set_running_or_notify_cancel()  # a caller that waits no longer cannot cancel it: the thread still sets it
 
         def run() -> None:
+            # The place is free before the caller goes on, for the next one may come at once.
             try:
-                future.set_result(work())
+                outcome = work()
             except BaseException as e:  # noqa: BLE001  the caller gets it, whatever it is
-                future.set_exception(e)
-            finally:
                 self._places.release()
+                future.set_exception(e)
+            else:
+                self._places.release()
+                future.set_result(outcome)
 
         threading.Thread(target=run, name=self._name, daemon=True).start()
         return future

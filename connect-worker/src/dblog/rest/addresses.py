@@ -1,0 +1,17 @@
+"""Tells which addresses are one client."""
+
+from __future__ import annotations
+
+import ipaddress
+
+
+def client_of(host: str) -> str:
+    """What counts as one client: an address, or the network of one IPv6 customer, who has more addresses than any table."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return str(mapped) if mapped else str(ipaddress.ip_network((int(address), 64), strict=False).network_address)
+    return str(address)
