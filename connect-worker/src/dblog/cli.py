@@ -422,6 +422,7 @@ def _serve(
 
     from dblog.assembly import assemble  # noqa: PLC0415
     from dblog.config.login import BASIC_AUTH_EXTENSION, USERS_FILE, WITHOUT_LOGIN  # noqa: PLC0415
+    from dblog.config.proxies import PROXIES, Proxies  # noqa: PLC0415
     from dblog.rest.identity import Identity  # noqa: PLC0415
     from dblog.rest.server import Server, follow  # noqa: PLC0415
     from dblog.rest.serverlog import take_server_log  # noqa: PLC0415
@@ -459,9 +460,10 @@ def _serve(
         identity=identity,
     )
 
-    servers = [Server(worker_parts.app, door) for door in doors.main]
-    servers += [Server(worker_parts.admin_app, door) for door in doors.admin]
-    servers += [Server(worker_parts.reading_app, door) for door in doors.reading]
+    proxies = Proxies(settings.items_of(PROXIES))
+    servers = [Server(worker_parts.app, door, proxies=proxies) for door in doors.main]
+    servers += [Server(worker_parts.admin_app, door, proxies=proxies) for door in doors.admin]
+    servers += [Server(worker_parts.reading_app, door, proxies=proxies) for door in doors.reading]
     if doors.own is not None:
         servers.append(Server(worker_parts.own_app, doors.own))
     _wake = asyncio.Event()

@@ -15,6 +15,7 @@ from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CON
 from dblog.config.options import Importance, Kind, Option, Value, at_least, only, split_list
 from dblog.config.origins import check_origins
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
+from dblog.config.proxies import PROXIES, proxies
 from dblog.config.response_headers import check_response_headers
 from dblog.config.roles import ROLES_FILE
 from dblog.config.tracing import TRACING, installed
@@ -286,11 +287,22 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.rest.allowed.hosts",
-        doc="Names, with or without port, that clients may reach the REST interface by (their Host header), beside rest.advertised.host.name; empty: any. "
-        "A list keeps a web page from pointing a name of its own at this worker. The read-only listener goes by every name.",
+        doc="Names, with or without port, that clients may reach the REST interface by (their Host header), beside rest.advertised.host.name and the "
+        "machine's. A list keeps a web page from pointing a name of its own at this worker. Empty: any name where a login is asked for; without one, whoever "
+        "may change something goes by an address, by a name without a dot, or by one that only this machine, network or cluster knows. The read-only "
+        "listener goes by every name.",
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
+    ),
+    Option(
+        name=PROXIES,
+        doc="Addresses and networks of proxies whose X-Forwarded-For tells whom a request is from, for limits and the audit; empty: nobody's is believed. Name "
+        "only proxies that set the header themselves.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+        check=proxies,
     ),
     Option(
         name="response.http.headers.config",

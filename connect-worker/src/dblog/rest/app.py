@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import time
 from collections.abc import Sequence
 from enum import Enum
@@ -31,6 +32,7 @@ from dblog.rest.audit import Audit
 from dblog.rest.cors import Cors
 from dblog.rest.forward import Forward
 from dblog.rest.guard import Answers, Bodies, Origins, Types
+from dblog.rest.hosts import Hosts, cluster_suffixes
 from dblog.rest.identity import PRINCIPAL, READER, Identity
 from dblog.rest.limits import Limits, Writes
 from dblog.rest.login import Login
@@ -85,7 +87,7 @@ def build_app(
         case Part.OWN:
             routes = [*registry_routes]
     origins = AllowedOrigins.of(settings.text("access.control.allow.origin"))
-    hosts = _hosts(services, part)
+    hosts = _hosts(services, part, identity)
     middleware = [Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
     if part is Part.READING:
         middleware.append(Middleware(_Anybody))
@@ -122,14 +124,17 @@ def build_app(
     return app
 
 
-def _hosts(services: Services, part: Part) -> tuple[str, ...]:
-    """Names that this listener may be called by, none for any.
+def _hosts(services: Services, part: Part, identity: Identity) -> Hosts | None:
+    """Return the names that this listener may be called by, None for any.
 
     Tasks call by loopback, or by the name that the worker gives itself: what keeps others from their listener is the token. The listener that reads is
     called by the addresses of pods and by names of services, and shows to everybody what a page of another origin could read.
     """
+    if part not in (Part.ALL, Part.ADMIN):
+        return None
     listed = services.worker.settings.items_of("dblog.rest.allowed.hosts")
-    return (*listed, services.worker.advertised_host) if listed and part in (Part.ALL, Part.ADMIN) else ()
+    advertised = services.worker.advertised_host
+    return Hosts(listed, own=(advertised, socket.gethostname()), identity=identity, namespaces=cluster_suffixes())
 
 
 async def _on_http_error(_request: HttpRequest, raised: Exception) -> Response:

@@ -7,19 +7,31 @@ and then, or takes none, would hold its connection and the answer for ever, and 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import h11
 import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dblog.rest.addresses import client_of
+from dblog.rest.api import PROBE_PATHS, error
 
 _log = structlog.get_logger("dblog.rest")
 
 PEER = "dblog.peer"
 """In a request's state: the name in the certificate that its client has shown, which the listener's authorities have signed."""
 CONNECTIONS_MAX = 512
+ADDRESS_CONNECTIONS_MAX = 64
+"""Of one address, unless it is this machine's or a proxy's."""
+SPARE_MAX = 64
+"""Connections beyond these limits, for probes alone: whoever opens many must not have the worker restarted."""
+ADDRESS_SPARE_MAX = 8
+SPARE_HEAD_S = 2.0
 HEAD_S = 10.0
 """From a connection's or a request's first byte to the end of its head."""
 ANSWER_S = 30.0
@@ -32,18 +44,34 @@ CLOSE_S = 10.0
 class BoundedProtocol(H11Protocol):
     """One connection of a client."""
 
+    proxies: Container[str] = ()
+    address = ""
+    is_spare = False
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A connection beyond the limit gets 503; the others are waited for."""
+        """Take a connection. One beyond the limits is asked for its request, and served if that is a probe; with too many of them it gets 503 at once."""
         super().connection_made(transport)
         if (peer := _name_in(transport.get_extra_info("peercert"))) is not None:
             self.app_state = {**self.app_state, PEER: peer}
-        if len(self.connections) > CONNECTIONS_MAX:
-            self._refuse(503, f"This worker serves {CONNECTIONS_MAX} connections at a time; try again", ("retry-after", "1"))
-        else:
-            self._watch()
+        self.address = client_of(self.client[0]) if self.client else ""
+        if self._is_beyond():
+            self.is_spare = True
+            self.app = ProbesAlone(self.app)
+            spare = [other for other in self.connections if isinstance(other, BoundedProtocol) and other.is_spare]
+            if len(spare) > SPARE_MAX or sum(other.address == self.address for other in spare) > ADDRESS_SPARE_MAX:
+                self._refuse(503, CROWDED, ("retry-after", "1"))
+                return
+        self._watch()
+
+    def _is_beyond(self) -> bool:
+        """Tell whether there are too many connections, or too many of the address."""
+        served = [other for other in self.connections if isinstance(other, BoundedProtocol) and not other.is_spare]
+        if len(served) > CONNECTIONS_MAX:
+            return True
+        alike = sum(other.address == self.address for other in served)
+        return alike > ADDRESS_CONNECTIONS_MAX and not _is_loopback(self.address) and self.address not in self.proxies
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
@@ -82,7 +110,7 @@ class BoundedProtocol(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_watching()
         elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_S, self._head_is_late)
+            self._head_timer = self.loop.call_later(SPARE_HEAD_S if self.is_spare else HEAD_S, self._head_is_late)
 
     def _stop_watching(self) -> None:
         if self._head_timer is not None:
@@ -110,6 +138,9 @@ class BoundedProtocol(H11Protocol):
         self._head_timer = None
         if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
             self._unset_keepalive_if_required()
+            if self.is_spare:
+                self._refuse(503, CROWDED, ("retry-after", "1"))
+                return
             self.transport.close()
             self._abort_later()
 
@@ -126,6 +157,36 @@ class BoundedProtocol(H11Protocol):
             _log.debug("connection closed in the middle of an answer")
         self.transport.close()
         self._abort_later()
+
+
+CROWDED = f"This worker serves {CONNECTIONS_MAX} connections at a time, and {ADDRESS_CONNECTIONS_MAX} of one address; try again"
+
+
+class ProbesAlone:
+    """Answers probes, and everything else with 503: for connections beyond the limits. Each ends with its answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def ending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+            await send(message)
+
+        if scope["path"] in PROBE_PATHS:
+            await self._app(scope, receive, ending)
+            return
+        answer = error(HTTPStatus.SERVICE_UNAVAILABLE, CROWDED)
+        answer.headers["Retry-After"] = "1"
+        await answer(scope, receive, ending)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _name_in(certificate: Mapping[str, Any] | None) -> str | None:

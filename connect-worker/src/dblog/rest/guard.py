@@ -2,13 +2,13 @@
 
 A browser sends a form or plain text to any address without asking, and so requests in its user's name from any page (CSRF). What changes something here
 must declare that its body is JSON, which a page of another origin can only do after asking (CORS), and must not come from a page that is not allowed to. A
-name that an attacker points at the worker's address (DNS rebinding) is kept out by a list of the hosts that the worker goes by.
+name that an attacker points at the worker's address (DNS rebinding) is kept out by the names that the worker goes by (hosts.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from dblog.cluster.requests import RequestError
 from dblog.config.origins import AllowedOrigins
 from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error
 from dblog.rest.bodies import BODY_BYTES_MAX
+from dblog.rest.hosts import Hosts
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REGISTRY_TYPES = frozenset(
@@ -137,9 +138,10 @@ class Answers:
 class Origins:
     """Refuses hosts that are not the worker's (421), and what a page of another origin asks to change (403)."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: AllowedOrigins) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Hosts | None, origins: AllowedOrigins) -> None:
+        """``hosts`` None: the listener goes by every name."""
         self._app = app
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._hosts = hosts
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,7 +153,7 @@ class Origins:
     def _refused(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "").lower()
         probe = scope["path"] in PROBE_PATHS  # probes go by the address of the pod
-        if self._hosts and not probe and host not in self._hosts and host_name(host) not in self._hosts:
+        if self._hosts is not None and not probe and not self._hosts.takes(scope, host):
             return HTTPStatus.MISDIRECTED_REQUEST, "This worker does not go by the name of the Host header; see dblog.rest.allowed.hosts"
         if scope["method"] in _READING or self._origins.every:
             return None
@@ -163,12 +165,6 @@ class Origins:
         if foreign:
             return HTTPStatus.FORBIDDEN, "A page of another origin may not change anything here; see access.control.allow.origin"
         return None
-
-
-def host_name(host: str) -> str:
-    """A Host header without its port; the brackets of an IPv6 address stay."""
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host
 
 
 class Types:

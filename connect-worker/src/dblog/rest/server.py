@@ -13,6 +13,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from dblog.config.proxies import Proxies
 from dblog.rest.connections import BoundedProtocol
 from dblog.rest.doors import WAITING_MAX, Door
 
@@ -27,7 +28,9 @@ LOOK_S = 5.0
 class Server(uvicorn.Server):
     """Serves one application at one door. It leaves signals to the worker, whose tasks are stopped before its interface goes."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, door: Door, *, proxies: Proxies | None = None) -> None:
+        """``proxies``: whose X-Forwarded-For is believed; None: nobody's."""
+        self._proxies = proxies or Proxies(())
         super().__init__(
             uvicorn.Config(
                 app,
@@ -38,6 +41,8 @@ class Server(uvicorn.Server):
                 lifespan="off",
                 timeout_graceful_shutdown=2,
                 server_header=False,
+                proxy_headers=bool(self._proxies.texts),
+                forwarded_allow_ips=list(self._proxies.texts),
             )
         )
         self._door = door
@@ -52,7 +57,9 @@ class Server(uvicorn.Server):
         door = self._door
 
         def protocol() -> asyncio.Protocol:
-            return BoundedProtocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+            made = BoundedProtocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+            made.proxies = self._proxies
+            return made
 
         context: ssl.SSLContext | None = door.context
         limit_s = None if context is None else HANDSHAKE_S
