@@ -8,6 +8,8 @@ a stopped task from ending, and nobody needs it.
 import os
 import sys
 
+from dblog.cores import leave_no_core
+
 
 def _die_with_parent() -> None:
     import ctypes  # noqa: PLC0415  only task processes need it
@@ -24,15 +26,8 @@ def _die_with_parent() -> None:
             os._exit(1)  # it was killed before
 
 
-def _leave_no_core() -> None:
-    """A core dump would hold the secrets of all configurations."""
-    import resource  # noqa: PLC0415  not on every system
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 if __name__ == "__main__":
-    _leave_no_core()
+    leave_no_core()
     if sys.argv[1:2] == ["task"]:
         _die_with_parent()
         from dblog.task import main as run_task

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dblog.cores import leave_no_core
 from dblog.dumps.commands import app as dumps_app
 from dblog.errors import DblogError, DefiniteError
 from dblog.observe.hidden import HIDDEN_IN_LOG
@@ -52,6 +53,7 @@ app.add_typer(dumps_app, name="dumps")
 
 def main() -> None:
     """Entry point of the ``dblog`` command."""
+    leave_no_core()
     app()
 
 
