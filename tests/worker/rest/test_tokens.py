@@ -126,6 +126,33 @@ def test_a_bad_token_is_refused_with_what_is_wrong_with_it(tokens, kind):
     assert isinstance(tokens.bearer_of(signed()), Bearer)
 
 
+@pytest.mark.parametrize("said", [{"use": "enc"}, {"use": "enc", "key_ops": ["verify"]}, {"key_ops": ["encrypt"]}])
+def test_a_key_that_is_not_for_signatures_is_left_out(tmp_path, said):
+    found = json.loads(key_set(k1=KEY, k2=OTHER))
+    found["keys"][1] |= said
+    (tmp_path / "keys.json").write_text(json.dumps(found))
+    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_file=str(tmp_path / "keys.json")))
+
+    assert tokens.bearer_of(signed()).user == "ann"
+    assert tokens.bearer_of(signed(OTHER, kid="k2")) is Refusal.TOKEN_KEY
+
+
+def test_keys_end_when_the_issuer_has_not_answered_for_a_day(tmp_path):
+    file, clock = tmp_path / "keys.json", Clock()
+    file.write_text(key_set(k1=KEY))
+    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_file=str(file)), clock_s=clock)
+    assert tokens.bearer_of(signed()).user == "ann"
+
+    file.unlink()
+    clock.now_s += 86_000
+    assert tokens.bearer_of(signed()).user == "ann"
+    clock.now_s += 1000
+    assert tokens.bearer_of(signed()) is Refusal.TOKEN_KEY
+    file.write_text(key_set(k1=KEY))
+    clock.now_s += 1000
+    assert tokens.bearer_of(signed()).user == "ann"
+
+
 def test_a_secret_key_in_the_issuers_set_is_left_out(tmp_path):
     secret = base64.urlsafe_b64encode(b"s" * 32).decode().rstrip("=")
     file = tmp_path / "keys.json"

@@ -40,6 +40,8 @@ _KEYS_OLD_S = 600.0
 _ASK_AGAIN_S = 30.0
 """A token of an unknown key has the keys fetched again, but not by each such token."""
 _FETCH_S = 5.0
+_KEYS_END_S = 86_400.0
+"""For how long keys are taken while the issuer does not answer: one that it has withdrawn ends then."""
 
 
 _REFUSALS = {
@@ -86,6 +88,7 @@ class Tokens:
         self._lock = threading.Lock()
         self._keys: dict[str | None, Any] = {}
         self._asked_s: float | None = None
+        self._read_s = clock_s()
 
     def bearer_of(self, token: str) -> Bearer | Refusal:
         """Whose token it is, or why it is refused, without any part of it."""
@@ -128,9 +131,16 @@ class Tokens:
             if old or (key_id not in self._keys and self._asked_s is not None and now_s - self._asked_s >= _ASK_AGAIN_S):
                 self._asked_s = now_s
                 try:
-                    self._keys = self._source.read()
+                    self._keys, self._read_s = self._source.read(), now_s
                 except Exception as e:  # noqa: BLE001  whatever it is, the keys from before go on
                     _log.error("the keys of the tokens' issuer cannot be read", source=self._source.where, reason=type(e).__name__)
+            if self._keys and now_s - self._read_s >= _KEYS_END_S:
+                _log.error(
+                    "the keys of the tokens' issuer are too old to be taken",
+                    source=self._source.where,
+                    read_before_s=int(now_s - self._read_s),
+                )
+                self._keys = {}
             if key_id in self._keys:
                 return self._keys[key_id]
             raise self._jwt.InvalidKeyError("no such key")
@@ -160,9 +170,11 @@ class _Keys:
                 raise ConfigError({KEYS_FILE: [f"the file {file} is no JSON Web Key Set ({type(e).__name__})"]}) from e
 
     def read(self) -> dict[str | None, Any]:
-        """Keys by their id. Secret keys are left out: a set that has one must not turn a public text into a password."""
-        data = self._fetched(self._url) if self._url else Path(self.where).read_bytes()
-        found = self._jwt.PyJWKSet.from_dict(json.loads(data))
+        """Return the keys that sign, by their id. Secret keys are left out: a set that has one must not turn a public text into a password; so are those
+        that are for encryption, which others may use (RFC 7517, use and key_ops).
+        """
+        data = json.loads(self._fetched(self._url) if self._url else Path(self.where).read_bytes())
+        found = self._jwt.PyJWKSet.from_dict({**data, "keys": [key for key in data["keys"] if _signs(key)]})
         return {key.key_id: key for key in found.keys if key.key_type != "oct"}
 
     def _fetched(self, url: str) -> bytes:
@@ -180,6 +192,14 @@ class _Keys:
                 if len(data) > KEYS_BYTES_MAX:
                     raise ValueError("too large")
         return data
+
+
+def _signs(key: object) -> bool:
+    """Tell whether a key of a set is for signatures; whatever is no key at all is left to the library."""
+    if not isinstance(key, dict):
+        return True
+    operations = key.get("key_ops")
+    return key.get("use", "sig") == "sig" and (not isinstance(operations, list) or "verify" in operations)
 
 
 def read_tokens(settings: Settings) -> Tokens | None:
