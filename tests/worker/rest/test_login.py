@@ -110,6 +110,9 @@ def test_a_task_has_a_token_for_the_registry_and_for_nothing_else(locked, server
     with httpx.Client(base_url=worker.url, headers={"authorization": f"Bearer {token}"}) as client:
         assert client.get("/subjects").status_code == 200
         assert client.post("/subjects/t/versions", json={"schema": '"long"'}).status_code == 200
+        assert client.post("/subjects/t", json={"schema": '"long"'}).status_code == 200
+        changes = [("DELETE", "/subjects/t"), ("DELETE", "/subjects/t/versions/1"), ("PUT", "/config"), ("PUT", "/mode")]
+        assert [client.request(method, path, json={}).status_code for method, path in changes] == [403] * len(changes)
         assert [client.get(path).status_code for path in (*SHOWING, "/", "/metrics")] == [401] * (len(SHOWING) + 2)
         of_connect = [(method, path) for method, path in WRITES if path.startswith(("/connector", "/admin"))]
         assert [client.request(method, path, json={}).status_code for method, path in of_connect] == [401] * len(of_connect)

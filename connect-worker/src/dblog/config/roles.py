@@ -58,6 +58,7 @@ class Grants:
 
 
 EVERYTHING = Grants((Grant(Role.ADMIN),))
+OPERATING = Grants((Grant(Role.OPERATOR),))
 READING = Grants((Grant(Role.READER),))
 NOTHING = Grants()
 

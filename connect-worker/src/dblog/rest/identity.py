@@ -26,7 +26,7 @@ from dblog.config.followed import Followed
 from dblog.config.login import WITHOUT_LOGIN, Logins, Refusal
 from dblog.config.options import Settings
 from dblog.config.properties import read_properties
-from dblog.config.roles import EVERYTHING, READING, ROLES_FILE, Grants, Role, Roles, parse_roles
+from dblog.config.roles import EVERYTHING, OPERATING, READING, ROLES_FILE, Grants, Role, Roles, parse_roles
 from dblog.errors import ConfigError, DefiniteError
 from dblog.rest.connections import PEER
 from dblog.rest.threads import Threads
@@ -67,7 +67,8 @@ class Principal:
     """What to change so that it may do more."""
 
 
-TASK = Principal("own task", Way.TASK, EVERYTHING)
+TASK = Principal("own task", Way.TASK, OPERATING)
+"""It registers schemas and asks for them, and may delete none."""
 _OF_MACHINE = Principal("anybody on this machine", Way.OPEN, EVERYTHING)
 _ANYBODY = Principal("anybody", Way.OPEN, EVERYTHING)
 _FROM_ELSEWHERE = Principal(
