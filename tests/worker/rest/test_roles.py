@@ -211,7 +211,7 @@ def test_the_audit_has_who_did_what_with_the_keys_and_no_secret(worker):
     ask(worker, "root", "PATCH", "/connectors/a/config", {"my.note": None, "my.secret": None, "database.password": SECRET})
     ask(worker, "tom", "DELETE", "/connectors/a")
     ask(worker, "root", "GET", "/connectors/a")
-    ask(worker, "root", "PUT", "/connector-plugins/MySql/config/validate", {})
+    ask(worker, "root", "PUT", "/connector-plugins/MySql/config/validate", {"name": "b", "database.hostname": "db.example"})
     ask(worker, "oli", "PUT", "/connectors/a/pause")
     ask(worker, "oli", "PUT", "/connectors/a/resume")
     httpx.put(f"{worker.url}/connectors/a/pause", auth=("root", "guess"), verify=worker.tls)
@@ -221,11 +221,13 @@ def test_the_audit_has_who_did_what_with_the_keys_and_no_secret(worker):
         ("change", "root", "PATCH", "a", 200),
         ("change", "root", "PATCH", "a", 200),
         ("change refused", "tom", "DELETE", "a", 403),
+        ("check refused", "root", "PUT", "b", 400),
         ("change", "oli", "PUT", "a", 202),
         ("change", "oli", "PUT", "a", 202),
     ]
     assert found[0]["set"] == {"my.note": "other", "database.password": "[hidden]", "my.secret": "[hidden]"}
     assert (found[1]["set"], found[1]["removed"]) == ({"database.password": "[hidden]"}, ["my.note", "my.secret"])
+    assert found[3]["host"] == "db.example"
     assert {line["client"] for line in found} == {"127.0.0.1"}
     assert {line["way"] for line in found} == {"password"}
     assert "canary" not in worker.log.read_text()

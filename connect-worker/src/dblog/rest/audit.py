@@ -1,4 +1,5 @@
-"""One line of the log for each request that changes something, or would have: who, from where, what, and how it ended. The logger is ``dblog.audit``.
+"""One line of the log for each request that changes something, or checks a configuration, or would have: who, from where, what, and how it ended. The logger
+is ``dblog.audit``.
 
 Of a configuration it has the keys that were added, changed and removed, with the new values, and nothing that is secret in them. Task processes register
 schemas by the thousand and are left out.
@@ -31,6 +32,8 @@ _NOTED = "dblog.audit"
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _ASKING = re.compile(r"/connector-plugins/.*|/connectors/[^/]+/ddl/explain|/subjects/[^/]+|/compatibility/.*")
 """What a body is sent to only to be told something."""
+_CHECKING = re.compile(r"/connector-plugins/[^/]+/config/validate|/connectors/[^/]+/ddl/explain")
+"""Of these, what connects to where a configuration names, with what its placeholders stand for."""
 _CONNECTOR = re.compile(r"/connectors/([^/]+)(?:/.*)?")
 _KEYS_MAX = 100
 _VALUE_CHARS_MAX = 200
@@ -59,10 +62,11 @@ class Audit:
         try:
             await self._app({**scope, _NOTED: noted}, receive, heard)
         finally:
+            kind = "check" if _CHECKING.fullmatch(scope["path"]) else "change"
             match = _CONNECTOR.fullmatch(scope["path"])
             about = {"connector": unquote(match[1])} if match else {}
             _log.info(
-                "change" if 200 <= status < 300 else "change refused",  # noqa: PLR2004  HTTP's
+                kind if 200 <= status < 300 else f"{kind} refused",  # noqa: PLR2004  HTTP's
                 user=principal.name,
                 way=principal.way.value,
                 client=str((scope.get("client") or ("?",))[0]),
@@ -90,7 +94,7 @@ def _changes(scope: Scope) -> bool:
     return (
         scope["type"] == "http"
         and scope["method"] not in _READING
-        and not (scope["method"] in ("POST", "PUT") and _ASKING.fullmatch(scope["path"]))
+        and not (scope["method"] in ("POST", "PUT") and _ASKING.fullmatch(scope["path"]) and not _CHECKING.fullmatch(scope["path"]))
     )
 
 
@@ -116,3 +120,9 @@ def note_fields(request: HttpRequest, **fields: Any) -> None:
     """What else a request asks for, for its line: nothing that may hold a secret or a row's value."""
     if (noted := request.scope.get(_NOTED)) is not None:
         noted |= fields
+
+
+def note_checked(request: HttpRequest, config: Mapping[str, str | None]) -> None:
+    """Note whose configuration is checked, and which hosts of a database it names as it is written."""
+    told = {"connector": "name", "host": "database.hostname", "dump_host": "dblog.dump.hostname"}
+    note_fields(request, **{field: text[:_VALUE_CHARS_MAX] for field, key in told.items() if (text := config.get(key))})

@@ -11,6 +11,7 @@ from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.infos import definitions
 from dblog.config.plugins import CONNECTORS, PLUGINS, Plugin, find_plugin
 from dblog.rest.api import Answer, check, config_map, json_body, segment, services
+from dblog.rest.audit import note_checked
 from dblog.rest.connectors import warning_header
 
 _LATEST = "latest"
@@ -43,6 +44,7 @@ async def validate(request: HttpRequest) -> Response:
     included = config.get("connector.class")
     if included is not None and not included.strip().removesuffix("Connector").endswith(name.removesuffix("Connector")):
         raise bad_request(f"Included connector type {included} does not match request type {name}")
+    note_checked(request, config)
     validator = services(request).validator
     outcome = await check(request, lambda: validator.validate(config))
     return Answer(outcome.infos, headers=warning_header(outcome.remarks))
