@@ -12,6 +12,8 @@ from dblog.config.worker import read_worker_config
 from dblog.dialects.mysql.wire.connect import open_wire, settings_of
 from dblog.errors import DefiniteError
 from dblog.readers.reachable import check_reachable
+from support.authority import Authority
+from support.false_server import FalseServer
 from support.worker import connector_config, postgres_config
 
 
@@ -235,3 +237,23 @@ def test_many_secrets_that_are_written_out_are_still_one_warning():
     (warning,) = (text for text in Validator(providers={}, check_database=None).validate(asked).warnings if "written out" in text)
 
     assert warning.startswith("database.password, my.secret.0, my.secret.1, my.secret.2, my.secret.3 and 26 more: written out")
+
+
+def test_what_a_placeholder_stands_for_is_in_no_name_of_the_answer_and_in_no_line_of_the_log(tmp_path):
+    (tmp_path / "secrets").write_text("password=/Canary/Secret-Pa55word\ngroup=CanarySecretPa55word\n")
+    files = {"file": FileProvider()}
+    validator = Validator(
+        providers=files,
+        check_database=lambda _flavor, settings, _limit_s, _abort: open_wire(settings_of(settings)).close(),
+    )
+    made_of = {"topic.creation.groups": f"${{file:{tmp_path}/secrets:group}}"}
+    named = {"database.ssl.truststore": f"${{file:{tmp_path}/secrets:password}}", "database.ssl.mode": "required"}
+
+    with structlog.testing.capture_logs() as lines, FalseServer(tls=Authority(tmp_path).server()) as server:
+        address = {"database.hostname": "127.0.0.1", "database.port": str(server.port)}
+        outcomes = [validator.validate(connector_config(name="a") | address | more) for more in (made_of, named)]
+
+    assert all(outcome.errors for outcome in outcomes)
+    assert "Canary" not in str(outcomes)
+    assert any("cannot be used" in line["event"] for line in lines)
+    assert "Canary" not in str(lines)

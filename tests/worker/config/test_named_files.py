@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
+import structlog
 from dblog.config import named_files
 from dblog.config.named_files import FILE_BYTES_MAX, NamedFile, in_memory
 from dblog.errors import ConfigError
+from dblog.observe.hidden import Hidden
 
 
 def file(path) -> NamedFile:
@@ -51,7 +53,7 @@ def test_a_file_system_that_does_not_answer_is_waited_for_once(tmp_path, monkeyp
     answers = threading.Event()
     read = named_files.read_regular
 
-    def slow(path):
+    def slow(path, **_):
         if path.startswith("/dead/"):
             assert answers.wait(60)
             return b"back"
@@ -86,3 +88,29 @@ def test_what_was_read_can_be_given_as_a_path_and_leaves_nothing():
         assert Path(path).read_bytes() == b"data"
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_link_that_leads_out_of_the_allowed_folders_when_it_is_opened_is_not_read(tmp_path):
+    """The link is looked at before, and may be another one when the file is opened."""
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    (inside / "..2026").mkdir(parents=True)
+    outside.mkdir()
+    for folder in (inside / "..2026", outside):
+        (folder / "key").write_bytes(folder.name.encode())
+    (inside / "..data").symlink_to("..2026")
+    (inside / "key").symlink_to("..data/key")
+
+    assert named_files.read_regular(str(inside / "key"), within=(inside,)) == b"..2026"
+    (inside / "..data").unlink()
+    (inside / "..data").symlink_to(outside)
+    with pytest.raises(ValueError, match="outside of the folders"):
+        named_files.read_regular(str(inside / "key"), within=(inside,))
+    assert named_files.read_regular(str(inside / "key")) == b"outside"
+
+
+def test_a_line_about_a_file_has_no_secret_of_the_configuration():
+    hide = Hidden({"canary-Secret": "${file:/x:key}"}).out_of
+    with structlog.testing.capture_logs() as lines, named_files.hidden_from_log(hide), pytest.raises(ConfigError):
+        file("/nowhere/canary-Secret").read()
+
+    assert [line["path"] for line in lines] == ["/nowhere/${file:/x:key}"]

@@ -23,6 +23,7 @@ from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
 from dblog.config.hosts import check_hosts
 from dblog.config.infos import config_infos
+from dblog.config.named_files import hidden_from_log
 from dblog.config.options import Checked, Properties, Settings
 from dblog.config.overrides import OverridePolicy
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
@@ -118,11 +119,14 @@ class Validator:
         if not checked.errors and errors.keys() <= {"name"}:
             # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
             hide = hider(resolution, properties, plugin, of_worker=self._hidden)
-            answered, by_database = self._asked_outside(plugin, Settings(checked.values, resolution.values))
+            with hidden_from_log(hide):
+                answered, by_database = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             errors |= answered
             found += map(hide, by_database)
             usual += written_out(plugin, properties, self._providers)
         with self._computing:
+            # A name that is made of a value, as topic.creation.<group>.include is, may hold what a placeholder stands for.
+            errors = {name if name in properties else hide(name): texts for name, texts in errors.items()}
             errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
             infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, read, errors, unknown=unknown)
         return Validation(infos, errors, Remarks(doubts=tuple(found), ordinary=tuple(usual)))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,19 @@ ANSWER_BESIDE_S = 0.2
 """How long it may take while another file's does not answer: whoever reads many files of a dead file system must not wait long for each of them."""
 _UNANSWERED_MAX = 64
 
+_HIDES: ContextVar[Callable[[str], str]] = ContextVar("hides", default=str)
+"""Takes out of a text what placeholders of the configuration stand for, whose files are read now."""
+
+
+@contextmanager
+def hidden_from_log(hide: Callable[[str], str]) -> Iterator[None]:
+    """Have ``hide`` take secrets out of the lines about files that are read meanwhile, also in threads that are started with a copy of the context."""
+    token = _HIDES.set(hide)
+    try:
+        yield
+    finally:
+        _HIDES.reset(token)
+
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
@@ -41,13 +55,15 @@ class NamedFile:
     path: str
     expected: str
     """What it has to be, for messages: 'a PEM file'."""
+    within: tuple[Path, ...] = ()
+    """The folders that the file has to lie in, links followed; empty: anywhere."""
     for_owner: bool = False
     """Whoever runs the worker has named it, and reads the error: it has the reason, and no line of the log repeats it."""
 
     def read(self) -> bytes:
         """All of it. Raises ConfigError."""
         try:
-            return READS.read(self.path)
+            return READS.read(self.path, within=self.within)
         except (OSError, ValueError) as e:
             raise self.unusable((e.strerror if isinstance(e, OSError) else None) or str(e)) from None
 
@@ -56,7 +72,8 @@ class NamedFile:
         wanted = f"{self.expected}, a readable regular file of at most {FILE_BYTES_MAX // 1024 // 1024} MiB"
         if self.for_owner:
             return ConfigError({self.named_by: [f"the file {self.path} cannot be used ({reason}): it has to be {wanted}"]})
-        _log.warning("a file that a configuration names cannot be used", named_by=self.named_by, path=self.path, reason=reason)
+        hide = _HIDES.get()
+        _log.warning("a file that a configuration names cannot be used", named_by=self.named_by, path=hide(self.path), reason=hide(reason))
         return ConfigError(
             {self.named_by: [f"the file {self.path} cannot be used: it has to be {wanted}; the worker's log has the reason"]}
         )
@@ -100,13 +117,13 @@ class Reads:
         self._lock = threading.Lock()
         self._unanswered: set[str] = set()
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, within: tuple[Path, ...] = ()) -> bytes:
         """All of a file. OSError or ValueError, also when nothing answers in time."""
         answer: Future[bytes] = Future()
 
         def work() -> None:
             try:
-                data = read_regular(path)
+                data = read_regular(path, within=within)
             except BaseException as e:  # noqa: BLE001  raised again by the thread that waits
                 outcome: bytes | BaseException = e
             else:
@@ -133,14 +150,18 @@ class Reads:
             return answer.result()
 
 
-def read_regular(path: str) -> bytes:
-    """All of a regular file. It may change its kind between the two looks: the second is at what was opened, and opening waits for nobody."""
+def read_regular(path: str, *, within: tuple[Path, ...] = ()) -> bytes:
+    """All of a regular file. It may change its kind, or a link where it leads, between the two looks: the second is at what was opened, and opening waits for
+    nobody.
+    """
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise ValueError("it is no regular file")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("it is no regular file")
+        if within and not any(Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(root.resolve()) for root in within):
+            raise ValueError("it lies outside of the folders that are allowed")
         data = bytearray()
         while piece := file.read(FILE_BYTES_MAX + 1 - len(data)):
             data += piece

@@ -48,7 +48,9 @@ class FileProvider:
         if not path or not key:
             raise LookupError("it has no key behind the path; write it as ${file:/path:key}")
         target = str(_allowed(path, self.allowed_paths))
-        file = NamedFile(f"${{file:{path}:{key}}}", target, f"a properties file with the key {key}", for_owner=self.owner)
+        file = NamedFile(
+            f"${{file:{path}:{key}}}", target, f"a properties file with the key {key}", within=self.allowed_paths, for_owner=self.owner
+        )
         text = _text(file)
         try:
             properties = parse_properties(text)
@@ -77,7 +79,7 @@ class DirectoryProvider:
         if "/" in key or key in (".", ".."):
             raise LookupError(f"{key!r} is not the name of a file in {path}")
         target = _allowed(str(Path(path) / key), self.allowed_paths)
-        return _text(NamedFile(f"${{dir:{path}:{key}}}", str(target), "a text in UTF-8", for_owner=self.owner))
+        return _text(NamedFile(f"${{dir:{path}:{key}}}", str(target), "a text in UTF-8", within=self.allowed_paths, for_owner=self.owner))
 
     def for_owner(self) -> DirectoryProvider:
         """With reasons in its errors."""

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from dblog.abort import Abort
 from dblog.cluster.requests import RequestError, bad_request, not_found
 from dblog.cluster.validation import limit_of, within_limit
+from dblog.config.named_files import hidden_from_log
 from dblog.errors import DefiniteError, TransientError
 from dblog.rest.api import Answer, check, json_body, ready, segment
 
@@ -54,12 +55,13 @@ async def explain(request: HttpRequest) -> Response:
 
         try:
             resolved, hide = found.validator.resolved(config, asked=(statement, str(database or "")))
-            return within_limit(
-                ask,
-                limit_of(resolved),
-                late="database, brokers of the schema history and schema registry did not all answer",
-                remedy="see the connector's status for what it waits for, and ask again",
-            )
+            with hidden_from_log(hide):
+                return within_limit(
+                    ask,
+                    limit_of(resolved),
+                    late="database, brokers of the schema history and schema registry did not all answer",
+                    remedy="see the connector's status for what it waits for, and ask again",
+                )
         except DefiniteError as e:
             raise bad_request(hide(str(e))) from None
         except TransientError as e:
