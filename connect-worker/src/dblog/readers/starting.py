@@ -489,7 +489,7 @@ class _Start:
         began_us, began_s = self._clock.now_us(), self._clock.monotonic_s()
         tables = self._history.recover(timeline)
         self._recovery = {
-            "schema_history_recovered_tables": float(tables),
+            "schema_history_recovered_tables": float(tables - len(timeline.gone())),
             "schema_history_recovery_seconds": self._clock.monotonic_s() - began_s,
             "schema_history_recovered_timestamp_seconds": began_us / 1_000_000,
         }
