@@ -190,6 +190,7 @@ def test_what_the_log_lacks_of_a_table_is_dumped_by_the_next_start(begun: Begun,
 @pytest.mark.parametrize("row", [False, True], ids=["", "a row follows"])
 def test_a_table_that_was_unlogged_for_a_while_is_dumped_when_it_is_logged_again(begun: Begun, row: bool, away: bool) -> None:
     follower = begun(*T, **OFTEN)
+    markers: list[dict[str, object]] = []
     *before, logged_again = UNLOGGED
     follower.sql(*before)
     wait_for_look(follower)
@@ -199,11 +200,14 @@ def test_a_table_that_was_unlogged_for_a_while_is_dumped_when_it_is_logged_again
         follower.until_caught_up()
         follower.task.stop()
 
+    follower.marked = lambda value: markers.append(json.loads(value))
     follower.sql(logged_again, *(["INSERT INTO t VALUES (4, 'd')"] if row else []))
     if away:
         follower.restart()
 
     follower.until_equal("t")
+    follower.until(lambda: any(marker["final"] for marker in markers))
+    assert {marker["mode"] for marker in markers} == {"repair"}, "rows may have been deleted meanwhile"
 
 
 @pytest.mark.parametrize("restarts", [0, 2], ids=["", "over-restarts"])

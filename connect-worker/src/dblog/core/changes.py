@@ -16,6 +16,7 @@ class CreateTable:
     """A table as it is after CREATE TABLE, LIKE included. ``only_if_absent``: IF NOT EXISTS, which changes nothing where a table is.
 
     ``with_rows``: it holds rows that no event brings (a partition that became a table). ``already``: such a table is there, as far as is known.
+    ``misses``: it was captured before, and changes of the time between, deletes among them, are in no log.
     ``joins``: the log has no statement that made it, so a restart would not meet one again. ``replaces``: OR REPLACE, which drops a table of this name.
     """
 
@@ -24,6 +25,7 @@ class CreateTable:
     with_rows: bool = False
     already: bool = False
     joins: bool = False
+    misses: bool = False
     replaces: bool = False
 
 

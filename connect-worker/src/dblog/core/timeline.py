@@ -145,7 +145,7 @@ class Timeline:
         self._evicted: list[TableId] = []
         self._refreshed: set[TableId] = set()
         self._removals: dict[TableId, str] = {}
-        self._gone: dict[TableId, None] = {}
+        self._gone: dict[TableId, int | None] = {}
         self._foreign_tables_max = foreign_tables_max
         self._versions: dict[TableId, list[Version]] = {}
         self._foreign: dict[TableId, None] = {}
@@ -294,9 +294,13 @@ class Timeline:
         if self._removals.pop(table, None) is not None:
             self._refreshed.add(table)
 
-    def gone(self) -> tuple[TableId, ...]:
-        """Return the captured tables that are no more, those that went first in front, as far as they are remembered."""
-        return tuple(self._gone)
+    def gone(self) -> Mapping[TableId, int | None]:
+        """Return the captured tables that are no more, those that went first in front, as far as they are remembered, and the number that each had."""
+        return dict(self._gone)
+
+    def comes_back(self, table: Table) -> bool:
+        """Return whether it is the table that had its name before, as where it was unlogged for a while, and no other one."""
+        return table.number is not None and self._gone.get(table.id) == table.number
 
     def note_joined(self, table: TableId, position: Position, number: int, *, missed: bool = False) -> bool:
         """Note that the table joined with its newest version, which is of this position; False when it is of another. ``missed``: see ``MISSED``."""
@@ -404,11 +408,12 @@ class Timeline:
         gone = []
         for id_, versions in list(self._versions.items()):
             valid = bisect_right(versions, committed, key=_position) - 1
+            last = next((version.state.table for version in reversed(versions) if isinstance(version.state, Known)), None)
             if valid > 0:
                 del versions[:valid]
             if len(versions) == 1 and isinstance(versions[0].state, Absent) and _known_until(versions[0]) <= committed:
                 if self._captured(id_) and AWAITED not in versions[0].note:
-                    self._gone[id_] = None
+                    self._gone[id_] = None if last is None else last.number
                 del self._versions[id_]
                 self._foreign.pop(id_, None)
                 self._removals.pop(id_, None)
@@ -475,7 +480,7 @@ class Timeline:
         """Return all kept versions of a table as JSON values, or that it is gone; None if neither is known (the record is to be erased)."""
         versions = self._versions.get(table)
         if not versions:
-            return {"versions": [], "gone": True} if table in self._gone else None
+            return {"versions": [], "gone": True, "number": self._gone[table]} if table in self._gone else None
         record: dict[str, object] = {"versions": [_version_record(version) for version in versions]}
         if table in self._removals:
             record["removed"] = self._removals[table]
@@ -505,7 +510,7 @@ class Timeline:
             if isinstance(removed := record.get("removed"), str):
                 self._removals[table] = removed
         elif record.get("gone"):
-            self._gone[table] = None
+            self._gone[table] = number if isinstance(number := record.get("number"), int) else None
 
     # -- inside -------------------------------------------------------------------------------------------------------------------------
 

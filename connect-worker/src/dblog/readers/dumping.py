@@ -389,7 +389,7 @@ class Dumping:
         if not self._options.redumps:  # which is about rows that were dumped before; what has joined has none
             known, joined = 0 if (dump := self._interleaver.dump) is None else dump.joins, self._schemas.joined_numbers()
             rewritten = {table: why for table, why in rewritten.items() if joined.get(table, 0) > known}
-        missed = {change.table.id for change in changes if isinstance(change, AlterTable) and change.misses}
+        missed = {change.table.id for change in changes if isinstance(change, AlterTable | CreateTable) and change.misses}
         if rewritten:
             remade = {change.table.id for change in changes if isinstance(change, CreateTable) and change.with_rows}
             waits = missed | (remade - self._schemas.joined_numbers().keys())  # the history has it of those that joined

@@ -325,9 +325,9 @@ class Schemas:
             self._save(table_id)
             self._appeared.add(table_id)
 
-    def _join(self, table_id: TableId, position: Position) -> bool:
+    def _join(self, table_id: TableId, position: Position, *, missed: bool = False) -> bool:
         """A restart in front of the dump's first offset knows by the number that the table is still to be dumped; False where it is not new here."""
-        if not self._dumps_new(table_id) or not self._timeline.note_joined(table_id, position, self._joins + 1):
+        if not self._dumps_new(table_id) or not self._timeline.note_joined(table_id, position, self._joins + 1, missed=missed):
             return False
         self._joins += 1
         return True
@@ -375,7 +375,7 @@ class Schemas:
                     unparked[table] = WAS_PARKED
             for change in changes:
                 if isinstance(change, CreateTable) and change.joins and len(self._timeline.versions(change.table.id)) == 1:
-                    self._join(change.table.id, position)
+                    self._join(change.table.id, position, missed=change.misses)
             if changed or databases or logged is not None:
                 kept = None if filtered else logged
                 self._patience(lambda: self._history.save(self._timeline, changed, databases=databases, statement=kept))

@@ -443,7 +443,7 @@ class _Start:
         parked = timeline.in_state(Parked)
         numbers = {table.number for table in timeline.captured_tables()} - {None}
         expected: list[tuple[Table, Position]] = []
-        gone = frozenset(timeline.gone())
+        gone = timeline.gone()
         # Ahead of the history, which would not name them parked any more.
         rule.of_parked(table.id for table in now if table.id in parked)
         for table in now:
@@ -454,8 +454,9 @@ class _Start:
             elif not timeline.versions(table.id):
                 # Of one that an earlier run had from behind the offset the topic has rows, and their deletes are still to come, of whatever has the name there.
                 known_from = progress.sequence if table.id in taken_back else joined
-                timeline.put(table, known_from, note={**end.note(), JOINED: number})
-                if table.id in gone:
+                comes_back = timeline.comes_back(table)
+                timeline.put(table, known_from, note={**end.note(), JOINED: number, **({MISSED: True} if comes_back else {})})
+                if table.id in gone and not comes_back:
                     timeline.note_removal(table.id, RETURNED)
                 altered.add(table.id)
             elif table.id in parked:

@@ -48,6 +48,8 @@ class MadeAgain:
     """A table of a known name that is another one now: the one before was dropped, with its rows."""
 
     table: Table
+    returns: bool = False
+    """It is the one of before, which was no table of the log's for a while: changes of the time between are in no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class FoundOut:
     changed: tuple[RelationChanged, ...]
     empty: tuple[Table, ...] = ()
     """New ones without a row: the log brings all of theirs."""
+    returned: frozenset[TableId] = frozenset()
+    """Those of ``made`` that the connector had before under the same names: changes of the time between are in no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,11 @@ class Truncated:
 def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) -> list[Change]:
     """As changes of tables."""
     match statement:
-        case MadeAgain(table):
-            return [DropTable((table.id,)), CreateTable(table, with_rows=True)]
-        case FoundOut(gone, made, changed, empty):
+        case MadeAgain(table, returns):
+            return [DropTable((table.id,)), CreateTable(table, with_rows=True, misses=returns)]
+        case FoundOut(gone, made, changed, empty, returned):
             kept = [change for one in changed for change in changes_of(one)]
-            filled = [CreateTable(table, with_rows=True, joins=True) for table in made]
+            filled = [CreateTable(table, with_rows=True, joins=True, misses=table.id in returned) for table in made]
             return [*kept, *([DropTable(gone)] if gone else []), *filled, *map(CreateTable, empty)]
         case Truncated(tables):
             return [TruncateTable(table) for table in tables]

@@ -217,7 +217,9 @@ class PostgresSchemas:
     ) -> RelationChanged | MadeAgain | None:
         columns = self._columns(relation)
         if before is None:  # the table that had its number has lost its name to another one, as where two tables swap theirs
-            return MadeAgain(self._as_logged(table_id, replace(self._newest[relation.number], id=table_id), columns, relation, position))
+            former = self._newest[relation.number]
+            made = self._as_logged(table_id, replace(former, id=table_id), columns, relation, position)
+            return MadeAgain(made, returns=former.id == table_id)
         if before.id == table_id and before.number not in (None, relation.number):
             return MadeAgain(self._as_logged(table_id, before, columns, relation, position))
         behind = position <= asked_of(self._timeline.note_before(before.id, position))
@@ -330,7 +332,12 @@ class PostgresSchemas:
                 self._number(number, table.id)
         self.joining.update(table.id for table in filled)
         self.returning.update(interrupted)
-        return FoundOut(tuple(gone), filled, tuple(changed), empty) if gone or made or changed else None
+        returned = frozenset(table.id for table in filled if self._comes_back(table))
+        return FoundOut(tuple(gone), filled, tuple(changed), empty, returned) if gone or made or changed else None
+
+    def _comes_back(self, table: Table) -> bool:
+        former = None if table.number is None else self._newest.get(table.number)
+        return (former is not None and former.id == table.id) or self._timeline.comes_back(table)
 
     def _rewritten(self, before: Table, now: Table) -> str | None:
         """Return why rows may be others than the log has shown; None where they are not. Whatever else has changed of the table tells nothing of its rows."""

@@ -26,7 +26,8 @@ UNLOGGED = "tables are unlogged"
 """Keys of standing warnings."""
 
 DUMPED_THEN = (
-    "tables that had been captured are dumped again then (rows that were deleted in between stay: ask for a dump with mode repair)"
+    "tables that had been captured are dumped again then, and the sink removes rows that were deleted in between; where a table has no key, or shares its "
+    "topic, they stay"
 )
 
 
