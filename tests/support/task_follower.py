@@ -200,10 +200,14 @@ class TaskFollower:
 
     def until(self, condition: Callable[[], Any]) -> None:
         """Poll until it is true."""
+        self.until_polled(condition, records_max=2000)
+
+    def until_polled(self, condition: Callable[[], Any], *, records_max: int) -> None:
+        """Poll so many records at a time, or what one batch has, until it is true."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < deadline_s, f"it never became true; rows { ({t: len(r) for t, r in self.rows.items()}) }"
-            self.poll()
+            self.poll(records_max=records_max)
 
     def until_dumped(self) -> None:
         """Until the offset shows that the dump is done."""

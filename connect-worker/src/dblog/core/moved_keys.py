@@ -8,7 +8,9 @@ So the keys are noted at which a transaction has put rows, with a digest of each
 WHERE id = 1``, then ``SET id = 3 WHERE id = 2``), or the row of before, which has other values:
 
 - It has other values: the row that was put there stays, and the delete is left out.
-- It has the same values: it may be the one that was put there, or one of before that is equal in every column. The log does not tell, so the table is asked.
+- It has the values of one that was put there, and the last record of the key is of another one that is still there: the delete is left out.
+- It has the same values as the last one: it may be the one that was put there, or one of before that is equal in every column. The log does not tell, so the
+  table is asked.
 - Another row of that key was changed in place meanwhile: the record of that change was the last one of the key. The table is asked, too.
 
 At the end of a transaction a key has one row at most, or its values are no key. # I3
@@ -16,13 +18,12 @@ At the end of a transaction a key has one row at most, or its values are no key.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from dblog.codecs.plan import TablePlan
-from dblog.core.selection import KeyRule, message_key
-from dblog.model import Table, TableId
+from dblog.model import Table
 
 KEYS_MAX = 100_000
 """Keys of one transaction that are remembered. Beyond them the table is asked for each key that a row leaves. # I6"""
@@ -47,6 +48,8 @@ class _Put:
     """Digests of those that have not left it."""
     other_left: bool = False
     """The row of before has left it."""
+    last: bytes | None = None
+    """Digest of the row that the last record of the key shows; None: it is of another row."""
     other_changed: bool = False
     """Another row of the key was changed in place, so that the last record of the key is not of ``rows``."""
 
@@ -68,6 +71,7 @@ class MovedKeys:
                 return
             known = self._put[key] = _Put()
         known.rows.append(row)
+        known.last = row
 
     def changed(self, key: Hashable, before: bytes | None, after: bytes) -> None:
         """Note an update that leaves the key alone. ``before`` None: the log does not show the row of before."""
@@ -75,9 +79,9 @@ class MovedKeys:
         if known is None:
             return
         if before in known.rows:
-            known.rows[known.rows.index(before)] = after
+            known.rows[known.rows.index(before)] = known.last = after
         else:
-            known.other_changed = True
+            known.other_changed, known.last = True, None
 
     def left(self, key: Hashable, row: bytes | None) -> OldKey:
         """Note a row that was deleted, or got another key, and return what becomes of the delete. ``row`` None: the log does not show all of it."""
@@ -85,10 +89,12 @@ class MovedKeys:
         if known is None:
             return OldKey.ASKED if self._is_full else OldKey.DELETED
         if row is None:
-            known.other_changed = True
+            known.other_changed, known.last = True, None
             return OldKey.ASKED
         if row in known.rows:
             known.rows.remove(row)
+            if known.last in known.rows:
+                return OldKey.KEPT
             if known.other_left and not known.rows and not known.other_changed and not self._is_full:
                 return OldKey.DELETED
             return OldKey.ASKED
@@ -106,10 +112,12 @@ def is_enforced_by_row(plan: TablePlan) -> bool:
     return not plan.table.indexes or _is_enforced(plan.table, [plan.table.columns[at].name for at in plan.key])
 
 
-def not_enforced(tables: Iterable[Table], rules: tuple[KeyRule, ...]) -> list[TableId]:
-    """Return the tables to which ``message.key.columns`` gives a key that the server does not enforce row by row."""
-    found = ((table, message_key(table, rules)) for table in tables)
-    return sorted(table.id for table, key in found if key != table.key and not _is_enforced(table, key))
+def is_loose(plan: TablePlan) -> bool:
+    """Return whether the message key is one that ``message.key.columns`` gives, and that the server does not enforce row by row. A table without any index
+    is loose then.
+    """
+    key = tuple(plan.table.columns[at].name for at in plan.key)
+    return bool(key) and key != plan.table.key and not _is_enforced(plan.table, key)
 
 
 def _is_enforced(table: Table, key: Collection[str]) -> bool:

@@ -1530,6 +1530,10 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             return 0
         if table.kind == TABLE_PASSED and not silent:
             return self.pass_on(e, table)
+        if table.kind == TABLE_SLOW and self.sent_before():
+            note = getattr(table.output.encoder, "note", None)  # of an encoder that decides by what the transaction did before
+            if note is not None:
+                note(chr(op), PyBytes_FromStringAndSize(<char*>e.body, e.n), version, self.file, self.transaction)
         if table.kind != TABLE_IGNORED and not silent and self.left_out:
             self.left_out = 0
             self.inside(e)
@@ -1681,6 +1685,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             thread=self.thread if self.has_thread else None,
             query=None if self.query is None else self.query.decode("utf-8", "replace"),
             transaction=self.order_of(output),
+            begin=self.transaction,
         )
         body = PyBytes_FromStringAndSize(<char*>e.body, e.n)
         keys, values, headers = output.encoder.encode_rows(chr(op), body, context, version=version, skip_rows=skip)

@@ -916,6 +916,8 @@ class ReferenceLogDecoder:
         if table.passed and not silent:
             self._pass_on(e, table)
             return
+        if sent and (note := getattr(table.encoder, "note", None)) is not None:
+            note(op, e.body, version, self._file, self._transaction)
         if table.encoder is None or silent or self._leave_out:
             self._leave_out = self._leave_out and (table.encoder is None or silent)
             self._inside(e)
@@ -959,6 +961,7 @@ class ReferenceLogDecoder:
             thread=self._thread,
             query=self._query,
             transaction=self._order_of(encoder),
+            begin=self._transaction,
         )
         keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
         moved = 0  # a key that has changed is a delete and a create

@@ -23,6 +23,8 @@ class BinlogContext(RowContext):
     gtid: str | None = None
     thread: int | None = None
     query: str | None = None
+    begin: int = 0
+    """Where the transaction begins in the file; 0 where nobody asks."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"

@@ -9,7 +9,7 @@ from typing import Any
 from dblog.abort import Abort
 from dblog.config.options import Settings
 from dblog.core.pressure import Limit
-from dblog.core.selection import Selection, key_rules, named_parts
+from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import AFTER_ALL, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.mysql.catalog import sql
@@ -64,7 +64,6 @@ class BinlogKind:
                 named=named_parts(settings.originals),
                 make=False,
                 read_only=not writes_watermarks(settings),
-                key_rules=key_rules(settings.originals.get("message.key.columns")),
             )
             require_own_topics(settings, [table.id for table in tables])
             _require_taken(session, overrides, [table.id for table in tables])

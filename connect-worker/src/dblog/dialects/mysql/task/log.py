@@ -34,6 +34,7 @@ from dblog.dialects.mysql.task.dialect import rereads
 from dblog.dialects.mysql.task.endings import Endings
 from dblog.dialects.mysql.task.lookahead import LogBytes
 from dblog.dialects.mysql.task.moved_values import MovedValues
+from dblog.dialects.mysql.task.old_keys import HoldingBack, OldKeys
 from dblog.dialects.mysql.task.prepared import Begin, Ended, Prepared, RolledBack
 from dblog.dialects.mysql.task.reread import Reread, counted
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
@@ -63,6 +64,7 @@ class BinlogLog:
         self._prepared: Prepared | None = None
         self._reread = None if not rereads(connections.settings) else self._new_reread()
         self._moved_values = MovedValues(connections.warnings)
+        self._old_keys = OldKeys(connections.warnings)
         self._endings = Endings(
             open_log=connections.open_second_log,
             new_decoder=connections.ends_decoder,
@@ -75,11 +77,12 @@ class BinlogLog:
         assert isinstance(at, LogProgress), "made by this dialect"
         if self._prepared is None:
             self._prepared = Prepared(at.prepared, complete=at.epoch > 0)
+        self._old_keys.restart()
         left_out = frozenset(unreadable)
         self._schemas.leave_out(left_out)
         connection = self._connections.open_log(at)
         decoder = self._connections.decoder(
-            lambda table_map, position: self._encoder(table_map, position, epoch=at.epoch),
+            lambda table_map, position: self._log_encoder(table_map, position, epoch=at.epoch),
             transactions=self._connections.settings.boolean("provide.transaction.metadata"),
         )
         decoder.start(
@@ -122,6 +125,12 @@ class BinlogLog:
 
     def _ended(self, code: int, body: bytes, where: str) -> Exception:
         return end_of_log(code, body, self._connections.session.settings, where)
+
+    def _log_encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | RowsParked | None:
+        found = self._encoder(table_map, position, epoch=epoch)
+        if found is None or isinstance(found, IgnoredForNow | RowsParked):
+            return found
+        return self._old_keys.encoder(found, rereads=self._reread is not None)
 
     def _encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | RowsParked | None:
         return self._resolve(table_map, schema_position(epoch=epoch, at=position), position)
@@ -266,6 +275,9 @@ class BinlogReader:
 
     def _decoded(self, decoded: list[LogRows | LogEvent]) -> Iterator[LogItem]:
         partial = [item for item in decoded if isinstance(item, LogEvent) and item.encoder is not None]
+        for event in partial:
+            if isinstance(event.encoder, HoldingBack):
+                event.encoder = event.encoder.inner  # deletes of an event whose rows are read again come before its rows
         if partial and self._reread is not None:
             self._reread.expect(partial)
         for item in decoded:

@@ -11,7 +11,7 @@ import structlog
 from dblog.abort import Abort
 from dblog.core.changes import Change
 from dblog.core.dumps import Key
-from dblog.core.selection import Parts, key_rules
+from dblog.core.selection import Parts
 from dblog.core.surrogate import keyed_by
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN
@@ -89,7 +89,6 @@ class BinlogServer:
             rereads=rereads(self.settings),
             named=named,
             read_only=not writes_watermarks(self.settings),
-            key_rules=key_rules(self.settings.originals.get("message.key.columns")),
         )
 
     def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:

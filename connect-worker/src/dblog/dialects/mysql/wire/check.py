@@ -10,8 +10,7 @@ import contextlib
 import socket
 from collections.abc import Collection, Iterable, Sequence
 
-from dblog.core.moved_keys import not_enforced
-from dblog.core.selection import KeyRule, Parts
+from dblog.core.selection import Parts
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire.connect import PrivilegeError, open_wire
 from dblog.dialects.mysql.wire.log import announce
@@ -34,12 +33,10 @@ def check(
     named: Parts = (),
     make: bool = True,
     read_only: bool = False,
-    key_rules: tuple[KeyRule, ...] = (),
 ) -> list[str]:
     """DefiniteError for what makes a start pointless; the warnings otherwise. ``tables``: the captured tables that the account sees; ``named``: what the
     configuration names, which it may not see. ``watermarks``: the watermark table, None where nothing is read from tables or nothing may be written;
     ``make`` False changes nothing. ``rereads``: rows that lack columns are read again. ``read_only``: windows are proved by GTIDs.
-    ``key_rules``: message.key.columns.
     """
     address = session.settings.address
     problem = setting_at_fault(session.facts, address, server_id=server_id, rereads=rereads, read_only=read_only)
@@ -80,7 +77,6 @@ def check(
         *warnings(session.facts, address),
         *_replica_warnings(session),
         *unmatched,
-        *loose_keys(tables, key_rules),
         *_hidden_warnings(session, user, named, {t.id.database for t in tables}),
         *_table_warnings(session, {t.id for t in tables}),
     ]
@@ -124,23 +120,6 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, reread
             "(gtid_mode=ON, enforce_gtid_consistency=ON), or remove read.only and let the connector write its watermarks"
         )
     return None
-
-
-def loose_keys(tables: Iterable[Table], rules: tuple[KeyRule, ...]) -> list[str]:
-    """Return the sentence about tables whose rows may exchange their message keys inside a statement."""
-    found = not_enforced(tables, rules)
-    if not found:
-        return []
-    names = ", ".join(map(str, found[:TABLES_NAMED_MAX]))
-    more = f" and {len(found) - TABLES_NAMED_MAX} more" if len(found) > TABLES_NAMED_MAX else ""
-    return [
-        (
-            f"message.key.columns gives {names}{more} a key that no unique index of NOT NULL columns enforces: where rows exchange their keys "
-            "inside a statement or a transaction (UPDATE t SET k = 3 - k), the delete of an old key follows the row that has taken it, and whatever "
-            "folds the topic lacks that row; add such an index, have message.key.columns name the columns of the table's key too, or leave the "
-            "tables out of it"
-        )
-    ]
 
 
 def warnings(facts: ServerFacts, address: str) -> list[str]:
