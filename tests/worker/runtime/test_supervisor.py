@@ -362,11 +362,11 @@ def test_a_transient_error_starts_the_task_again_where_its_records_are_stored(wo
     assert world.tasks[0].stopped == 1
 
 
-@pytest.mark.parametrize("mode", ["when_needed", "always"])
+@pytest.mark.parametrize("mode", ["when_needed", "always", "initial", "no_data", ""])
 def test_a_position_that_one_run_finds_lost_is_left_to_the_next_start_to_check(world: World, mode: str) -> None:
     """The server may have failed to read its log for a moment. A start asks it, and dumps again where the position is lost indeed."""
     world.poll_errors[11] = PositionLostError("the server cannot send it")
-    world.start(**{"snapshot.mode": mode})
+    world.start(**{"errors.max.retries": "0", "retriable.restart.connector.wait.ms": "0"}, **{"snapshot.mode": mode} if mode else {})
 
     world.records(world.topic, 20)
 
@@ -384,7 +384,7 @@ def test_a_position_that_runs_find_lost_again_and_again_is_a_start_that_knows_it
     monkeypatch.setattr(supervisor, "LOSSES_S", 0.0)
     errors = [PositionLostError("the server cannot send it") for _ in range(supervisor.LOSSES_MIN)]
     monkeypatch.setattr(world, "poll_errors", _Repeated(world.poll_errors, 11, errors))
-    world.start(**{"snapshot.mode": mode})
+    world.start(**{"snapshot.mode": mode, "errors.max.retries": "0"})
 
     world.records(world.topic, 20)
 
@@ -407,12 +407,17 @@ class _Repeated(dict[int, Exception]):
 
 
 @pytest.mark.parametrize("mode", ["initial", "no_data", ""])
-def test_a_position_that_is_lost_while_the_task_runs_fails_it_where_a_start_would_fail(world: World, mode: str) -> None:
-    world.poll_errors[11] = PositionLostError("the server has purged it")
+def test_a_position_that_runs_find_lost_again_and_again_fails_the_task_where_a_start_would_fail(
+    world: World, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(supervisor.Supervisor, "_wait", lambda _self, _delay_s: None)
+    monkeypatch.setattr(supervisor, "LOSSES_S", 0.0)
+    errors = [PositionLostError("the server has purged it") for _ in range(supervisor.LOSSES_MIN)]
+    monkeypatch.setattr(world, "poll_errors", _Repeated(world.poll_errors, 11, errors))
     world.start(**{"snapshot.mode": mode} if mode else {})
 
     assert world.wait_state("FAILED")["trace"].startswith("PositionLostError: the server has purged it")
-    assert world.starts == [None]
+    assert world.starts == [None, *[{"n": 10}] * (supervisor.LOSSES_MIN - 1)]
 
 
 def test_records_that_the_producer_has_forgotten_are_sent_by_another_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ AWAY_REPORTED_S = 3.0
 DUMP_FLUSH_INTERVAL_S = 1.0
 
 LOSSES_MIN, LOSSES_S = 3, 60.0
-"""At least this many runs in a row, over at least this many seconds, have to lose one position that each start has found there, before all is dumped again.
+"""At least this many runs in a row, over at least this many seconds, have to lose one position that each start has found there, before it counts as lost.
 MySQL says "purged" also of a log file that it cannot open for a moment.
 """
 
@@ -297,8 +297,13 @@ class Supervisor:
                 now_s = time.monotonic()
                 if self._has_run_well(e.offset, now_s, policy):
                     retries.succeeded()  # a new trouble, not the old one
-                delay_s = retries.failed(error, now_s=now_s, chance=random.random())  # noqa: S311 - jitter, no secret
-                log.warning("task tries again", reason=str(error), failures=retries.failures, delay_s=round(delay_s, 2))
+                chance = random.random()  # noqa: S311 - jitter, no secret
+                if e.losses:  # they have their own end, and what limits retries would come before it
+                    failures, delay_s = e.losses, policy.delay_s(e.losses, chance=chance)
+                else:
+                    delay_s = retries.failed(error, now_s=now_s, chance=chance)
+                    failures = retries.failures
+                log.warning("task tries again", reason=str(error), failures=failures, delay_s=round(delay_s, 2))
                 self._report_state(f"trying again: {error}")
                 self._wait(delay_s)
             else:
@@ -416,22 +421,27 @@ class Supervisor:
             stored = self._last_commit_quietly(run) or stored
             if isinstance(e, TransientError):
                 raise _RestartError(e, stored) from e
-            if isinstance(e, PositionLostError) and may_start_over(order.config.get("snapshot.mode") or ""):
-                raise self._lost(e, stored) from e
+            if isinstance(e, PositionLostError):
+                again = self._lost(e, stored, starts_over=may_start_over(order.config.get("snapshot.mode") or ""))
+                if again is not None:
+                    raise again from e
             raise
 
-    def _lost(self, error: PositionLostError, stored: OffsetMap) -> _RestartError:
+    def _lost(self, error: PositionLostError, stored: OffsetMap, *, starts_over: bool) -> _RestartError | None:
         """Return the restart after a loss that showed while the task ran. The next start asks the server by itself whether the position is lost. Where it
-        finds nothing and the loss comes again, from the same position, it is told.
+        finds nothing and the loss comes again, from the same position, it is told. None where ``snapshot.mode`` does not start over: then the task fails.
         """
         at = {key: value for key, value in stored.items() if not key.startswith("dblog_")}
         if at != self._lost_at:
             self._lost_at, self._losses, self._lost_since_s = at, 0, time.monotonic()
         self._losses += 1
         if self._losses < LOSSES_MIN or time.monotonic() - self._lost_since_s < LOSSES_S:
-            return _RestartError(TransientError(f"{error}; the position is checked, and all is dumped again if it is lost"), stored)
+            then = "all is dumped again if it is lost" if starts_over else "the task fails if it is lost"
+            return _RestartError(TransientError(f"{error}; the position is checked, and {then}"), stored, losses=self._losses)
         self._lost_at = None
-        return _RestartError(TransientError(f"{error}; all is dumped again"), {**stored, LOST_POSITION: str(error)})
+        if not starts_over:
+            return None
+        return _RestartError(TransientError(f"{error}; all is dumped again"), {**stored, LOST_POSITION: str(error)}, losses=self._losses)
 
     def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
         client_id = f"connector-producer-{order.connector}-{order.task}"
@@ -774,12 +784,13 @@ class Supervisor:
 
 
 class _RestartError(Exception):
-    """A transient error, with the offset to start again from."""
+    """A transient error, with the offset to start again from. ``losses``: how often that position has been lost by now, 0 for other errors."""
 
-    def __init__(self, error: TransientError, offset: OffsetMap | None) -> None:
+    def __init__(self, error: TransientError, offset: OffsetMap | None, *, losses: int = 0) -> None:
         super().__init__(str(error))
         self.error = error
         self.offset = offset
+        self.losses = losses
 
 
 def why_away(error: KafkaError, known: str | None) -> str | None:
