@@ -344,6 +344,23 @@ def test_a_restart_inside_what_is_taken_back_takes_all_of_it_back(follow: Make, 
     check(follower, "l")
 
 
+def test_a_prepared_transaction_that_is_long_for_other_tables_is_taken_back_by_the_log_alone(follow: Make, source: Database) -> None:
+    """Only rows of captured tables wait in memory."""
+    follower = follow(source, "CREATE TABLE l (id INT PRIMARY KEY, v INT)", "INSERT INTO l VALUES (1, 1)")
+    follower.until_equal("l")
+    other = f"{follower.database}_other"
+    execute(source, f"CREATE DATABASE {other}", f"CREATE TABLE {other}.big (id INT PRIMARY KEY, v LONGTEXT)")
+    xid = follower.config["name"]
+    many = [f"INSERT INTO {other}.big VALUES ({n}, REPEAT('y', 9000000))" for n in range(3)]
+    prepare(follower, xid, "UPDATE l SET v = 7", *many, "INSERT INTO l VALUES (2, 2)")
+    follower.until(lambda: len(follower.rows["l"]) == 2)
+    sent = len(follower.values)
+    execute(source, f"XA ROLLBACK '{xid}'")
+    follower.until_equal("l")
+    assert [record["op"] for _, record in follower.values[sent:] if record is not None] == ["d", "u"]
+    assert not any("repair" in text for text in follower.warnings.texts())
+
+
 GONE = {
     "the log is purged": ("", "purge"),
     "it is too long": ("INSERT INTO x SELECT 1000 + id, 1, REPEAT('y', 9000000), 1, 'p' FROM x WHERE id > 1 AND id < 4", ""),

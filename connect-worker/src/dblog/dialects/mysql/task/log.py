@@ -114,6 +114,7 @@ class BinlogLog:
                 new_decoder=self._connections.rows_decoder,
                 encoder=lambda table_map, position: self._encoder(table_map, position, epoch=at.epoch),
                 end_of_log=self._ended,
+                endings=self._endings,
                 stopped=self._context.stopped.is_set,
                 now_us=self._context.clock.now_us,
             ),

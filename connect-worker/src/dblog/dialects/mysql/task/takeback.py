@@ -12,7 +12,7 @@ server's, where its images lack the rows of before, or where a table's schema is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -22,6 +22,7 @@ from dblog.dialects.mysql.binlog.event_types import EventType
 from dblog.dialects.mysql.binlog.inverse_rows import inverse_rows
 from dblog.dialects.mysql.binlog.items import LOOK_AHEAD, IgnoredForNow, LogEvent, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
+from dblog.dialects.mysql.task.endings import Endings
 from dblog.dialects.mysql.task.lookahead import SILENCE_MAX_S, LogBytes
 from dblog.dialects.mysql.task.prepared import RolledBack, xid_of_event
 from dblog.errors import DefiniteError, TransientError
@@ -53,11 +54,13 @@ class TakeBack:
         new_decoder: Callable[[AbstractSet[TableId]], Any],
         encoder: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
         end_of_log: Callable[[int, bytes, str], Exception],
+        endings: Endings,
         stopped: Callable[[], bool],
         now_us: Callable[[], int],
     ) -> None:
         self._open_log = open_log
         self._new_decoder = new_decoder
+        self._endings = endings
         self._encoder = encoder
         self._end_of_log = end_of_log
         self._stopped = stopped
@@ -127,6 +130,15 @@ class TakeBack:
 
     def _read(self, file: str, pos: int, xid: str, tables: AbstractSet[TableId]) -> list[LogEvent]:
         """Return the transaction's rows events of these tables, in the order of the log."""
+        asked, found = self._read_to_its_end(file, pos, xid, tables, None)
+        if asked is not None:  # with this connection closed: the server ends the older of two with one id
+            _, found = self._read_to_its_end(file, pos, xid, tables, self._endings.undone(asked, frozenset()))
+        return found
+
+    def _read_to_its_end(
+        self, file: str, pos: int, xid: str, tables: AbstractSet[TableId], undone: Sequence[tuple[int, int]] | None
+    ) -> tuple[LogOffset | None, list[LogEvent]]:
+        """Return the rows events, or the position at which the decoder asks what the transaction itself takes back, which is not known yet."""
         connection = self._open_log(file, pos)
         try:
             decoder = self._new_decoder(tables)
@@ -142,11 +154,15 @@ class TakeBack:
                     for event in items:
                         if not isinstance(event, LogEvent):
                             continue
-                        if event.type_code in events.ROWS_TYPES:
+                        if event.type_code == LOOK_AHEAD:
+                            if undone is None:
+                                return event.position, []
+                            decoder.told(undone)
+                        elif event.type_code in events.ROWS_TYPES:
                             found.append(event)
                             size_bytes += len(event.body)
                         elif self._ends(event, file, pos, xid):
-                            return found
+                            return None, found
                     if size_bytes > BYTES_MAX or read_bytes > READ_BYTES_MAX:
                         raise CannotTakeBackError(_TOO_LONG)
                     if not decoder.held:
@@ -161,8 +177,6 @@ class TakeBack:
             connection.close()
 
     def _ends(self, event: LogEvent, file: str, pos: int, xid: str) -> bool:
-        if event.type_code == LOOK_AHEAD:
-            raise CannotTakeBackError(_TOO_LONG)
         if event.type_code < 0:
             raise self._end_of_log(event.type_code, event.body, f"{file}:{pos}")
         if event.type_code == EventType.XA_PREPARE and xid_of_event(event.body) == xid:
