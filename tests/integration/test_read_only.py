@@ -505,3 +505,5 @@ def test_owned_gtids_are_read_as_a_set() -> None:
     assert marks.owned_gtids(Answers("")) == GtidSet()  # type: ignore[arg-type]
     assert marks.owned_gtids(Answers(f"{one}:7#42")).text() == f"{one}:7"  # type: ignore[arg-type]
     assert marks.owned_gtids(Answers(f"{one}:7#42:9#43,\n{other}:1#5")).text() == f"{one}:7:9,{other}:1"  # type: ignore[arg-type]
+    for thread in (4, 42, 1234567):
+        assert marks.owned_gtids(Answers(f"{one}:7#{thread}:9#43{other}:1#{thread}")).text() == f"{one}:7:9,{other}:1"  # type: ignore[arg-type]

@@ -737,6 +737,32 @@ def test_transactions_of_another_server_that_a_server_without_replication_lacks_
     session.close()
 
 
+def test_a_transaction_that_mysql_is_committing_is_not_lacking(mysql):
+    """Its log is sent before it is executed: with a semi-synchronous replica that is away, minutes before."""
+    session, committing = open_session(mysql), open_session(mysql)
+    own = session.facts.server_uuid
+    executed = GtidSet.parse(session.executed_gtids())
+    number = max((last for *_, last in executed.only_source(own).members()), default=0) + 1
+    committing.query(f"SET gtid_next = '{own}:{number}'")
+    committing.query("BEGIN")
+    other = "0000aaaa-0000-0000-0000-000000000000"
+    foreign = open_session(mysql)
+    foreign.query(f"SET gtid_next = '{other}:1'")
+    foreign.query("BEGIN")
+    try:
+        assert not session.lacking(f"{own}:{number}", None).text
+        assert GtidSet.parse(session.present_gtids()).contains(GtidSet.parse(f"{own}:1-{number}"))
+        assert session.lacking(f"{own}:{number + 1}", None).own
+        lacking = session.lacking(f"{other}:1", None)
+        assert (lacking.text, lacking.own) == (f"{other}:1", False), "what a replica applies may still fail"
+    finally:
+        for one in (committing, foreign):
+            one.query("ROLLBACK")
+            one.query("SET gtid_next = 'AUTOMATIC'")
+            one.close()
+        session.close()
+
+
 # -- events that only servers write -------------------------------------------------------------------------------------------------------
 
 

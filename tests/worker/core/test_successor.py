@@ -87,7 +87,7 @@ def test_a_replica_that_reports_a_long_lag_is_waited_for_that_much_longer() -> N
     assert verdict_on(replace(late, read_age_s=3600.0 + WAIT_MAX_S + 1)) == Verdict(Answer.LOST, Why.WAITED_IN_VAIN)
 
 
-def test_a_wait_lasts_while_the_lack_stays_the_same() -> None:
+def test_a_wait_lasts_while_the_server_comes_no_further() -> None:
     waits = Waits()
     assert [waits.waited_s("a:3306", "u:5-9", now_s=now_s) for now_s in (100.0, 130.0, 700.0)] == [0.0, 30.0, 600.0]
     assert waits.waited_s("b:3306", "u:5-9", now_s=700.0) == 0.0, "another server"

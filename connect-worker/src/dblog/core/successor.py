@@ -115,11 +115,13 @@ class Waits:
     def __init__(self) -> None:
         self._since: dict[str, tuple[str, float]] = {}
 
-    def waited_s(self, server: str, lacks: str, *, now_s: float) -> float:
-        """Return for how long the server at this address has lacked just this. Anything else is progress, and is waited for from now on."""
+    def waited_s(self, server: str, got: str, *, now_s: float) -> float:
+        """Return for how long the server at this address has come no further than ``got``, and is lacking something. Another text is progress, and is waited
+        for from now on.
+        """
         known = self._since.get(server)
-        if known is None or known[0] != lacks:
-            known = self._since[server] = lacks, now_s
+        if known is None or known[0] != got:
+            known = self._since[server] = got, now_s
         return now_s - known[1]
 
     def over(self, server: str) -> None:

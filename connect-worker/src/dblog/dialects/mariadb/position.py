@@ -6,7 +6,7 @@ Transaction ID". Debezium's offsets may hold several servers of one domain; the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from dblog.errors import DefiniteError
@@ -130,3 +130,9 @@ class BinlogState:
         if last is None:
             last = max((sequence for (domain, _), sequence in self._last.items() if domain == gtid.domain), default=0)
         return last < gtid.sequence
+
+    def got(self, domains: Collection[int], *, without: int | None) -> str:
+        """Return how far the log has come in these domains. ``without``: a server whose transactions do not count, since it may write them itself."""
+        return ",".join(
+            f"{domain}-{server}-{last}" for (domain, server), last in sorted(self._last.items()) if domain in domains and server != without
+        )

@@ -104,13 +104,19 @@ class MariaDbSession(Session):
         seen, purged = GtidPosition.parse(gtids), GtidPosition.parse(self.purged_gtids())
         return f"its log begins after {purged.text()}, the connector stopped at {seen.text()}" if purged.subtract(seen) else ""
 
+    def present_gtids(self) -> str:
+        """A transaction is in this state before the log is sent, also while its commit waits for a replica."""
+        return self.executed_gtids()
+
     def lacking(self, gtids: str, wanted: Callable[[str], bool] | None) -> Lacking:
         """Return the newest of these transactions in each domain, as far as the server lacks them."""
         seen = GtidPosition.parse(gtids)
         state = BinlogState.parse(str(self.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0] or ""))
         newest = [gtid for domain in seen.domains() if (gtid := seen.gtid(domain)) is not None]
         missing = [gtid for gtid in newest if state.lacks(gtid) and (wanted is None or wanted(f"{gtid.domain}-{gtid.server_id}"))]
-        return Lacking(",".join(map(str, missing)), own=any(gtid.server_id == self.facts.server_id for gtid in missing))
+        own = any(gtid.server_id == self.facts.server_id for gtid in missing)
+        got = state.got({gtid.domain for gtid in missing}, without=None if own else self.facts.server_id)
+        return Lacking(",".join(map(str, missing)), own=own, got=got)
 
     def own_unread(self, gtids: str) -> str:
         """Return nothing: within a domain the numbers of all servers are one sequence, which goes on behind what was read."""

@@ -207,3 +207,23 @@ def test_what_is_no_log_file_is_refused_with_the_offset_field(name):
 )
 def test_a_mariadb_log_lacks_a_transaction_by_what_it_has_of_its_server(state: str, read: str, lacks: bool) -> None:
     assert BinlogState.parse(state).lacks(Gtid.parse(read)) is lacks
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "has_got_further"),
+    [
+        ("0-1-5", "0-1-9", True),
+        ("0-1-5,0-3-2", "0-1-5,0-3-4", True),  # an older part of the log, by another primary
+        ("0-1-5", "0-1-5,0-2-7", False),  # what the server writes itself brings nothing nearer
+        ("0-1-5", "0-1-5,7-1-9", False),  # another domain
+    ],
+)
+def test_a_mariadb_server_that_lacks_a_transaction_has_got_further_when_it_got_others(
+    before: str, after: str, has_got_further: bool
+) -> None:
+    got = [BinlogState.parse(state).got({0}, without=2) for state in (before, after)]
+    assert (got[0] != got[1]) is has_got_further
+
+
+def test_a_mariadb_server_that_shares_its_id_has_got_further_by_any_transaction() -> None:
+    assert BinlogState.parse("0-2-5").got({0}, without=None) != BinlogState.parse("0-2-6").got({0}, without=None)

@@ -156,7 +156,7 @@ class BinlogServer:
                 "reset the connector's offsets to dump again, or remove read.only"
             )
             raise DefiniteError(message)
-        absent = progress.gtids.subtract(self.dialect.progress.parse_gtids(self.session.executed_gtids()))
+        absent = progress.gtids.subtract(self.dialect.progress.parse_gtids(self.session.present_gtids()))
         self.connections.absent_gtids = absent or None
 
     def _follow(self, progress: LogProgress) -> str | None:

@@ -29,6 +29,7 @@ GTIDS_SHOWN_MAX = 200
 FILTERS = ("replicate_do_", "replicate_ignore_", "replicate_wild_", "replicate_rewrite_")
 """How the names of replication filters begin; ``Replicate_Ignore_Server_Ids`` is no filter of tables, and one that is set leaves out rows all the same."""
 
+_OWNER_BEFORE_SOURCE = re.compile(r"#[0-9]+?(?=[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:)")
 _OWNER = re.compile(r"#[0-9]+")
 
 
@@ -145,9 +146,11 @@ class SnapshotMarks:
 
 
 def owned_gtids(wire: Wire) -> GtidSet:
-    """The GTIDs of transactions that are being committed, or applied by a replica."""
+    """The GTIDs of transactions that are being committed, or applied by a replica. In the text each number is followed by # and its thread, and the next
+    source by nothing else. (MySQL sql/rpl_gtid_owned.cc, to_string.)
+    """
     text = str(wire.query("SELECT @@GLOBAL.gtid_owned", doing="reading the owned GTIDs")[0][0] or "")
-    return GtidSet.parse(_OWNER.sub("", text))
+    return GtidSet.parse(_OWNER.sub("", _OWNER_BEFORE_SOURCE.sub(",", text)))
 
 
 def _holds(wire: Wire, name: str) -> bool:

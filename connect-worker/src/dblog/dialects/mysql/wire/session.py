@@ -116,10 +116,14 @@ class Cascade:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What a server lacks of transactions that were read: their names for a message, "" for none, and whether it has made any of them itself."""
+    """What a server lacks of transactions that were read."""
 
     text: str
+    """Their names for a message, "" for none."""
     own: bool
+    """Whether it has made any of them itself."""
+    got: str = ""
+    """How far it has come: another text is progress."""
 
 
 class Session:
@@ -310,6 +314,19 @@ class Session:
         """The transactions this server has seen."""
         return GtidSet.parse(self.query("SELECT @@GLOBAL.gtid_executed")[0][0]).text() if self.facts.uses_gtids else ""
 
+    def present_gtids(self) -> str:
+        """Return what its log has: the transactions that it has executed, and its own that are being committed.
+
+        The log is sent before a commit is done: one that waits for a replica's acknowledgement may have been read, and is not executed yet. Of other
+        servers' transactions that it applies it may still lose any. (MySQL manual 19.1.6.5 gtid_owned, 19.4.10 AFTER_SYNC.)
+        """
+        if not self.facts.uses_gtids:
+            return ""
+        owned = owned_gtids(self._wire).only_source(self.facts.server_uuid or "")  # asked first: what is committed meanwhile is executed
+        present = GtidSet.parse(self.executed_gtids())
+        present.add_all(owned.members())
+        return present.text()
+
     def check_position(
         self,
         *,
@@ -337,7 +354,7 @@ class Session:
         if server.lacks and not (server.lacks_its_own and self.names_its_own):
             receives, lag_s = received_by(self._wire, self.replica_statement)
             age_s = self.now_s() - read_ts_s if read_ts_s else None
-            waited_s = _WAITS.waited_s(self.settings.address, lacking.text, now_s=time.monotonic())
+            waited_s = _WAITS.waited_s(self.settings.address, lacking.got, now_s=time.monotonic())
             own = server.lacks_its_own and receives is Receives.NOTHING
             server = replace(server, lacks_its_own=own, receives=receives, lag_s=lag_s, waited_s=waited_s, read_age_s=age_s)
         verdict = verdict_on(server)
@@ -377,10 +394,11 @@ class Session:
 
     def lacking(self, gtids: str, wanted: Callable[[str], bool] | None) -> Lacking:
         """Return what the server lacks of these transactions, as far as they are of a wanted source."""
-        missing = GtidSet.parse(gtids).subtract(GtidSet.parse(self.executed_gtids()))
+        missing = GtidSet.parse(gtids).subtract(GtidSet.parse(self.present_gtids()))
         if wanted is not None:
             missing = GtidSet.of(member for member in missing.members() if wanted(member[0]))
-        return Lacking(_shortened(missing.text()), own=bool(missing.only_source(self.facts.server_uuid or "")))
+        text = missing.text()
+        return Lacking(_shortened(text), own=bool(missing.only_source(self.facts.server_uuid or "")), got=text)
 
     def own_unread(self, gtids: str) -> str:
         """Return the transactions that a replica has made itself and that are not among these, for a message; "" of a server that follows nobody."""
