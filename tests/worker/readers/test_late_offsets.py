@@ -60,7 +60,7 @@ def test_a_late_offset_takes_no_signal_and_no_version_that_came_after_it(path: P
 
     assert run.fold.sequence > sequence
     run.schemas.committed.assert_called_once_with(sequence)
-    run.desk.stored.assert_called_once_with(Requests())
+    run.desk.stored.assert_called_once_with(Requests(), dump_ended=False)
     assert path.read_text(), "a kill now finds the signal in the file: it is in no stored offset"
 
     run.commit(run.fold.offset())

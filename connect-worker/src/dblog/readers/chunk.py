@@ -232,7 +232,10 @@ class ChunkReader:
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.ended:
                 return
-            if self._interleaver.is_held(table) or self._rests(share):
+            if self._interleaver.is_held(table):
+                self._interleaver.not_tried(table)
+                return
+            if self._rests(share):
                 return
             if (unproven := self._interleaver.unproven(table, lane) - UNPROVEN_AT_ONCE) > 0:
                 self._stop.wait(_UNPROVEN_BACKOFF.delay_s(unproven, chance=random.random()))  # noqa: S311 - jitter, no secret
@@ -347,7 +350,10 @@ class ChunkReader:
         if self._interleaver.is_paused(share.table):
             self._interleaver.not_tried(share.table)
             return True
-        return self._gives_way(share)
+        if self._gives_way(share):
+            self._interleaver.not_tried(share.table)
+            return True
+        return False
 
     def _ended_by(self, trouble: Trouble, table: TableId) -> bool:
         """Whether the rows of a requested dump could not be read for too long: no other chunk waits for them, and each try is work for the server."""

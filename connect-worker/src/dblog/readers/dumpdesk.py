@@ -66,6 +66,7 @@ class DumpDesk:
         self._server = server
         self._ends_after_dump = ends_after_dump
         self._stored = interleaver.requests
+        self._end_stored = interleaver.dump is not None and interleaver.dump.ended
         self.signals: TakesSignals | None = None
         self._statuses = Statuses(interleaver, estimates=estimates, governor=governor, clock=clock)
 
@@ -137,9 +138,9 @@ class DumpDesk:
 
     # ---- progress
 
-    def stored(self, requests: Requests) -> None:
-        """The offset that holds this is stored."""
-        self._stored = requests
+    def stored(self, requests: Requests, *, dump_ended: bool) -> None:
+        """Note that the offset is stored which holds these requests. ``dump_ended``: it says that the connector's own dump has ended."""
+        self._stored, self._end_stored = requests, dump_ended
 
     def eta_error(self) -> float | None:
         """How wrong the times to the end of the connector's own dump have been."""
@@ -148,7 +149,7 @@ class DumpDesk:
     def statuses(self) -> list[dict[str, Any]]:
         """Return the status of the connector's own dump and of each request, together no larger than the herder takes."""
         own = self._interleaver.dump
-        out = [] if own is None else [self._statuses.of(INITIAL, own, _own_state(own), None)]
+        out = [] if own is None else [self._statuses.of(INITIAL, own, _own_state(own, stored=self._end_stored), None)]
         for one in self._interleaver.requests:
             stored = self._stored.get(one.request.id)
             end = None if stored is None else stored.end
@@ -157,8 +158,9 @@ class DumpDesk:
         return bounded(out)
 
 
-def _own_state(dump: Dump) -> str:
-    if not dump.ended:
+def _own_state(dump: Dump, *, stored: bool) -> str:
+    """Return the state of the connector's own dump. Its end counts once it is stored: a kill before that has the dump go on."""
+    if not dump.ended or not stored:
         return "RUNNING"
     return "FAILED" if dump.failed else "DONE"
 

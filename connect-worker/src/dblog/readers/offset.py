@@ -53,12 +53,14 @@ _REMEDIES = {
 class FoldedOffset(dict[str, str | int | float | bool | None]):
     """An offset with the state that it stands for. The fold may have gone on before Kafka answers that it is stored. # I1"""
 
-    __slots__ = ("requests", "sequence")
+    __slots__ = ("dump_ended", "requests", "sequence")
 
-    def __init__(self, fields: OffsetMap, *, sequence: Position, requests: Requests) -> None:
+    def __init__(self, fields: OffsetMap, *, sequence: Position, requests: Requests, dump_ended: bool) -> None:
         super().__init__(fields)
         self.sequence = sequence
         self.requests = requests
+        self.dump_ended = dump_ended
+        """Whether it says that the connector's own dump has ended."""
 
 
 class SourceOffset:
@@ -166,7 +168,9 @@ class SourceOffset:
                     f"sends them again; the database has to keep its log meanwhile. {_REMEDIES[waits]}",
                 )
         if not waits or self._stored is None:
-            self._stored = FoldedOffset(out, sequence=self.sequence, requests=self._requests)
+            self._stored = FoldedOffset(
+                out, sequence=self.sequence, requests=self._requests, dump_ended=self._dump is not None and self._dump.ended
+            )
         return self._stored
 
 

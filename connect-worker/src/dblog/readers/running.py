@@ -342,7 +342,7 @@ class Running:
         """
         assert isinstance(offset, FoldedOffset), "the fold makes the offsets"
         self.schemas.committed(offset.sequence)
-        self.desk.stored(offset.requests)
+        self.desk.stored(offset.requests, dump_ended=offset.dump_ended)
         for channel in self._channels:
             channel.stored(offset.requests)
         if self._exchange is not None and isinstance(windows := offset.get(WINDOWS), int):
