@@ -390,6 +390,23 @@ def test_a_purged_position_is_refused_with_the_way_out_and_when_needed_takes_it(
     assert {marker["scope"] for marker in markers} == {"table"}
 
 
+def test_a_log_that_is_purged_before_a_slow_reader_has_read_it_is_lost_for_the_run_and_for_the_next_start(shop: Any) -> None:
+    follower = shop(**{"max.queue.size": "2", "max.batch.size": "1"})
+    follower.start()
+    follower.until_dumped()
+    follower.sql(
+        *["INSERT INTO customers (name, note) VALUES ('x', REPEAT('x', 60000))"] * 300
+    )  # more than the sockets and the reader hold
+    purge_log(follower.source)
+
+    with pytest.raises(PositionLostError):
+        follower.until(lambda: False)
+    follower.task.stop()
+    follower.task = follower.new_task()
+    with pytest.raises(PositionLostError, match="snapshot.mode=when_needed"):
+        follower.task.start(follower.offset)
+
+
 def test_a_lost_schema_history_is_refused_not_guessed(shop: Any) -> None:
     follower = shop()
     follower.start()

@@ -416,7 +416,9 @@ class Supervisor:
                     self._send_metrics(run)
                     self._report_dumps(run)
                     self._report_state(self._away(run) or run.unstored.waits or run.task.waits_for())
-            return self._last_commit(run) or stored
+            stored = self._last_commit(run) or stored
+            self._report_dumps(run)  # a dump is done once that is stored
+            return stored
         except Exception as e:
             stored = self._last_commit_quietly(run) or stored
             if isinstance(e, TransientError):
@@ -610,6 +612,7 @@ class Supervisor:
                 case "pause" if not self._paused:
                     self._paused = True
                     self._last_commit_quietly(run)
+                    self._report_dumps(run)
                     self._report_state(None)
                 case "resume" if self._paused:
                     self._paused = False
