@@ -38,7 +38,9 @@ _AHEAD_S = 3600.0
 FULL_EVERY_H = 168
 """Hours between two VACUUMs of a table that list its folder, for files that no commit names: what a killed or a conflicting write left behind."""
 FULL_LEAST_H = 24.0
-"""Such a file stays this long, whatever the configuration: it may be of a write that has not committed yet."""
+"""Asked for where the configuration keeps files for less, such as 0, which Delta heeds: such a file may be of a write that has not committed yet. Other hours
+Delta does not heed, but goes by the table's property: a week, or the six hours of the sink's own hot tables, longer than any write to them takes.
+"""
 
 
 def full_turn_of(name: str) -> str:
