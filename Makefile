@@ -50,7 +50,7 @@ help:
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
 	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, BEFORE=, ARGS="--shrink 0"'
-	@echo '  make chaos-sink [RUNS=10]          kinds of topics, strangers who write to the tables and kills by seed, against a model; SEED= as you like'
+	@echo '  make chaos-sink [RUNS=10]          kinds of topics, strangers, kills, and stories of what was mended, by seed against a model; SEED=, ONLY=kind, BEFORE=/path'
 	@echo '  make sink-month [DAYS=30 EVERY=5]  a month of commits to a control table and to a hot table: what a look at their Delta logs lists, by count'
 	@echo '  make sim [SEEDS=100000 SEED=]      schedules of core and readers by seed, without threads or time, against the invariants; SEED= shows one'
 	@echo '  make sim-mutations [MUTATION=text] protections of core and readers taken away one by one: each must make a schedule fail'
@@ -154,9 +154,10 @@ kill-campaign: setup
 sink-campaign: setup
 	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/kills.py --runs $(RUNS) $(if $(SEED),--seed $(SEED))
 
-# Half a minute a seed; the tests run a few of them: see tests/sink/chaos.py.
+# Half a minute a seed; the tests run a few of them: see tests/sink/chaos.py. BEFORE is another checkout, whose sink is tried instead of this one's.
 chaos-sink: setup
-	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/chaos.py --runs $(RUNS) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=$(CURDIR)/docker:$(or $(BEFORE),$(CURDIR))/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/chaos.py --runs $(RUNS) \
+		$(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 # A quarter of an hour; the tests run two days with a commit a minute: see tests/sink/long_run.py.
 sink-month: setup

@@ -5,6 +5,10 @@ by seed, against the model.
 settings, and what happens at which step between two commits: the process ends there, somebody else does something to
 the table, or the process sleeps while another sink takes over, and wakes. Many seeds share one JVM; real kills of it
 are in kills.py.
+
+After that each seed tells one story, of the kinds in stories/ in turn; ``ONLY=hand_overs`` tells stories of one kind
+alone, ``ONLY=strangers`` none. ``BEFORE=/path`` runs all of it against the sink of another checkout: a kind that was
+mended since shows a difference there.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ from dblog_sink.errors import DefiniteError
 from pyspark.sql import SparkSession
 from sink.feed import append_rows, difference, history_rows, mirror_rows
 from sink.harness import Record, Sink, local_session
+from sink.stories import STORIES
+from sink.stories.play import Play
 from sink.topics import KINDS, Course, Kind
 from support.registry_server import RegistryServer
 
@@ -316,31 +322,54 @@ def run(session: SparkSession, seed: int, folder: Path) -> list[str]:
     return made.done
 
 
+def tell(session: SparkSession, kind: str, seed: int, folder: Path) -> list[str]:
+    """Play one story; return what happened in it. AssertionError: the tables are not what the source has."""
+    dice = random.Random(f"{kind} {seed}")
+    with RegistryServer() as registry:
+        play = Play(session, folder, registry, dice)
+        try:
+            STORIES[kind](play)
+        finally:
+            play.close()
+    return play.done
+
+
 def main() -> int:
     """Many seeds, one after the other, in one JVM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of the first run; the others follow")
+    parser.add_argument("--only", choices=["strangers", *STORIES], help="instead of strangers and then one of the stories, in turn")
+    parser.add_argument("--until-different", action="store_true", help="end with the first difference, as to see that a seed shows one")
     given = parser.parse_args()
-    wrong = []
+    wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="dblog-chaos-") as spark:
-        session = local_session(Path(spark))
+        session = local_session(Path(spark), lasting=True)
         for seed in range(given.seed, given.seed + given.runs):
-            folder = Path(tempfile.mkdtemp(prefix=f"dblog-chaos-{seed}-"))
-            began_s = time.monotonic()
-            try:
-                done = run(session, seed, folder)
-            except Exception as e:  # noqa: BLE001  whatever it is, the seed found it
-                wrong.append(seed)
-                (folder / "trace").write_text(traceback.format_exc(), encoding="utf-8")
-                print(f"seed {seed}: {type(e).__name__}: {str(e)[:400]}\n  {plan_of(seed)}\n  its files are in {folder}", flush=True)
-            else:
-                print(f"seed {seed}: identical, {plan_of(seed).kind.name}, {plan_of(seed).mode}, {', '.join(done) or 'undisturbed'}, "
-                      f"{time.monotonic() - began_s:.0f} s", flush=True)  # fmt: skip
-                shutil.rmtree(folder)
+            kinds = [given.only] if given.only else ["strangers", list(STORIES)[seed % len(STORIES)]]
+            wrong += [f"{kind} {seed}" for kind in kinds if not _told(session, kind, seed)]
+            if wrong and given.until_different:
+                break
         session.stop()
-    print(f"{given.runs - len(wrong)} of {given.runs} seeds without a difference" + (f"; others: {wrong}" if wrong else ""))
+    print(f"{given.runs} seeds{f', of {given.only}' if given.only else ''}: {f'differences in {wrong}' if wrong else 'no difference'}")
     return 1 if wrong else 0
+
+
+def _told(session: SparkSession, kind: str, seed: int) -> bool:
+    """Run one seed of one kind, print what came of it, and return whether nothing differed."""
+    folder = Path(tempfile.mkdtemp(prefix=f"dblog-chaos-{seed}-"))
+    plan = str(plan_of(seed)) if kind == "strangers" else kind
+    began_s = time.monotonic()
+    try:
+        done = run(session, seed, folder) if kind == "strangers" else tell(session, kind, seed, folder)
+    except Exception as e:  # noqa: BLE001  whatever it is, the seed found it
+        (folder / "trace").write_text(traceback.format_exc(), encoding="utf-8")
+        print(f"seed {seed}, {kind}: {type(e).__name__}: {str(e)[:400]}\n  {plan}\n  its files are in {folder}", flush=True)
+        return False
+    kind = f"{kind} ({plan_of(seed).kind.name}, {plan_of(seed).mode})" if kind == "strangers" else kind
+    print(f"seed {seed}, {kind}: identical, {'; '.join(done) or 'undisturbed'}, {time.monotonic() - began_s:.0f} s", flush=True)
+    shutil.rmtree(folder)
+    return True
 
 
 if __name__ == "__main__":
