@@ -1,10 +1,17 @@
+import contextlib
+import itertools
 import json
 import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from dblog_sink.errors import DefiniteError, TransientError
+from dblog_sink.schema import registry as registry_module
 from dblog_sink.schema.registry import Registry, tls_context
 from dblog_sink.schema.writer_schemas import Envelope, Reading, value_schema
 from support.authority import Authority
@@ -186,3 +193,124 @@ def test_a_token_is_sent_instead_of_a_password() -> None:
         with pytest.raises(DefiniteError, match=r"registry\.token"):
             client(server, Clock(), auth="a:b").schema(schema_id)
         assert client(server, Clock(), token="t0ken", unknown_wait_s=0).schema(schema_id) is None
+
+
+class Answering:
+    """A server that answers every request with what a test has it answer, in pieces, and notes what it was asked."""
+
+    def __init__(self, status: int, body: Callable[[int], Iterable[bytes]], **headers: str) -> None:
+        self.asked: list[tuple[str, str | None]] = []
+        own = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                own.asked.append((self.path, self.headers.get("authorization")))
+                self.send_response(status)
+                for name, text in headers.items():
+                    self.send_header(name, text)
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    for piece in body(len(own.asked)):
+                        self.wfile.write(piece)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def asking(server: Answering, **settings: Any) -> Registry:
+    clock = Clock()
+    return Registry(server.url, sleep=clock.sleep, now_s=lambda: clock.now_s, wait_max_s=1, **settings)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_leads_no_password_elsewhere(status: int) -> None:
+    schema = [b'{"schema": "\\"int\\""}']
+    with (
+        Answering(200, lambda _: schema) as elsewhere,
+        Answering(status, lambda _: [], location=f"{elsewhere.url}/schemas/ids/1") as server,
+        pytest.raises(TransientError, match=r"a redirect, which is not followed: let registry\.url name where it leads"),
+    ):
+        asking(server, auth="user:canary").schema(1)
+
+    assert server.asked
+    assert elsewhere.asked == []
+
+
+def test_no_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Answering(200, lambda _: [b'{"schema": "\\"int\\""}']) as server, Answering(200, lambda _: [b'{"schema": "\\"long\\""}']) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "")
+
+        assert asking(server).schema(1) == '"int"'
+
+    assert proxy.asked == []
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "_ANSWER_BYTES_MAX", 1 << 20)
+    with (
+        Answering(200, lambda _: itertools.repeat(b" " * 65536, 4096)) as server,
+        pytest.raises(TransientError, match="more than 1048576 bytes"),
+    ):
+        asking(server).schema(1)
+
+
+def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "_ANSWER_S", 0.2)
+    enough = threading.Event()
+
+    def trickle(_: int) -> Iterator[bytes]:
+        while not enough.wait(0.05):
+            yield b" "
+
+    with Answering(200, trickle) as server:
+        try:
+            with pytest.raises(TransientError, match="its answer takes more than"):
+                asking(server).schema(1)
+        finally:
+            enough.set()
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"[]", b"{}", b'{"schema": "{", "references": [{}]}', b"\xff", b""])
+def test_an_answer_that_is_no_schema_counts_as_away(body: bytes) -> None:
+    with Answering(200, lambda _: [body]) as server, pytest.raises(TransientError, match="checkpoint is intact"):
+        asking(server).schema(1)
+
+
+def test_references_without_end_are_refused_in_a_sentence() -> None:
+    def one_more(number: int) -> list[bytes]:
+        return [json.dumps({"schema": '"int"', "references": [{"name": "n", "subject": f"s{number}", "version": 1}]}).encode()]
+
+    with (
+        Answering(200, one_more) as server,
+        pytest.raises(DefiniteError, match=r"schema 1 of the registry .* refers to more than 1000 others, or over more than 50"),
+    ):
+        asking(server).schema(1)
+
+    assert len(server.asked) < 60
+
+
+def test_references_without_number_are_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "_REFERENCES_MAX", 20)
+    many = json.dumps({"schema": '"int"', "references": [{"name": "n", "subject": f"s{n}", "version": 1} for n in range(100)]}).encode()
+
+    def answer(number: int) -> list[bytes]:
+        return [many if number == 1 else b'{"schema": "\\"int\\""}']
+
+    with Answering(200, answer) as server, pytest.raises(DefiniteError, match="refers to more than 20 others"):
+        asking(server).schema(1)
+
+    assert len(server.asked) < 25

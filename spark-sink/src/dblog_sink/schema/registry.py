@@ -9,6 +9,7 @@ now and then, with growing pauses and without waiting: the registry may have bee
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import logging
 import ssl
@@ -28,8 +29,16 @@ log = logging.getLogger(__name__)
 
 _PAUSE_FIRST_S = 0.2
 _PAUSE_MAX_S = 10.0
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _UNKNOWN_PAUSE_MAX_S = 600.0
 _LOG_EVERY_S = 60.0
+_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+_ANSWER_S = 60.0
+"""How long an answer may take altogether; the timeout is that of each read."""
+_PIECE_BYTES = 64 * 1024
+_REFERENCES_MAX = 1000
+"""Schemas that one refers to, through others too."""
+_DEPTH_MAX = 50
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
@@ -48,8 +57,17 @@ def tls_context(*, ca: str | None, certificate: str | None, key: str | None) -> 
     return context
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Lets a redirect be an answer like any other: whoever sends one must not get the password that the registry gets."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow none."""
+        return
+
+
 class Registry:
-    """Schemas by id. ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop.
+    """Schemas by id. A registry may be anybody: nothing is sent on to where it points, no proxy of the environment is asked, and answers have bounds.
+    ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop.
 
     ``asked`` gets the outcome of each request: ok, unknown (the registry has no such id), away (it does not answer, or not with a schema), refused.
     """
@@ -73,7 +91,8 @@ class Registry:
         self._urls = [part.strip().rstrip("/") for part in url.split(",")]
         self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
         self._auth = f"Bearer {token}" if token is not None else self._auth
-        self._tls = tls
+        https = urllib.request.HTTPSHandler(context=tls)
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects, https)
         self._cache_path = cache_path
         self._wait_max_s = wait_max_s
         self._unknown_wait_s = unknown_wait_s
@@ -155,8 +174,10 @@ class Registry:
                     msg = f"the schema registry at {url} answers {e.code}; set registry.auth to user:password, or registry.token"
                     raise DefiniteError(msg) from e
                 reason = f"status {e.code}"
-            except (OSError, ValueError) as e:
-                reason = str(getattr(e, "reason", e))
+                if e.code in _REDIRECTS:
+                    reason += ", a redirect, which is not followed: let registry.url name where it leads"
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, http.client.HTTPException) as e:
+                reason = str(getattr(e, "reason", e)) or type(e).__name__
             else:
                 self._asked("ok")
                 return "", text, False
@@ -167,9 +188,19 @@ class Registry:
         request = urllib.request.Request(url + path, headers=_ACCEPT)  # noqa: S310  the operator's own URL
         if self._auth is not None:
             request.add_header("Authorization", self._auth)
-        with urllib.request.urlopen(request, timeout=self._timeout_s, context=self._tls) as response:  # noqa: S310
-            answer: dict[str, Any] = json.loads(response.read())
-            return answer
+        given_up_s = time.monotonic() + _ANSWER_S
+        data = bytearray()
+        with self._opener.open(request, timeout=self._timeout_s) as response:
+            while piece := response.read1(_PIECE_BYTES):
+                data += piece
+                if len(data) > _ANSWER_BYTES_MAX:
+                    msg = f"it answers with more than {_ANSWER_BYTES_MAX} bytes"
+                    raise ValueError(msg)
+                if time.monotonic() > given_up_s:
+                    msg = f"its answer takes more than {_ANSWER_S:.0f} s"
+                    raise TimeoutError(msg)
+        answer: dict[str, Any] = json.loads(data)
+        return answer
 
     def _whole(self, url: str, answer: Mapping[str, Any], schema_id: int) -> str:
         """The text of a schema; one that refers to others comes with them, each after those that it refers to itself."""
@@ -179,18 +210,26 @@ class Registry:
             raise DefiniteError(msg)
         if not answer.get("references"):
             return str(answer["schema"])
-        others = self._referred(url, answer["references"], set())
+        others = self._referred(url, answer["references"], set(), schema_id=schema_id, depth=1)
         return json.dumps({REFERENCES: others, "schema": json.loads(answer["schema"])})
 
-    def _referred(self, url: str, references: Iterable[Mapping[str, Any]], seen: set[tuple[str, int]]) -> list[Any]:
+    def _referred(
+        self, url: str, references: Iterable[Mapping[str, Any]], seen: set[tuple[str, int]], *, schema_id: int, depth: int
+    ) -> list[Any]:
         found: list[Any] = []
         for one in references:
             at = (str(one["subject"]), int(one["version"]))
             if at in seen:
                 continue
             seen.add(at)
+            if len(seen) > _REFERENCES_MAX or depth > _DEPTH_MAX:
+                msg = (
+                    f"schema {schema_id} of the registry at {url} refers to more than {_REFERENCES_MAX} others, or over more than {_DEPTH_MAX} steps; "
+                    "register one that refers to fewer, or check that registry.url names the registry of the worker"
+                )
+                raise DefiniteError(msg)
             answer = self._get(url, f"/subjects/{urllib.parse.quote(at[0], safe='')}/versions/{at[1]}")
-            found += self._referred(url, answer.get("references") or (), seen)
+            found += self._referred(url, answer.get("references") or (), seen, schema_id=schema_id, depth=depth + 1)
             found.append(json.loads(answer["schema"]))
         return found
 
