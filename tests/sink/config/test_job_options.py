@@ -157,3 +157,42 @@ def test_how_the_registry_is_logged_in_to_must_be_of_one_mind() -> None:
 
     assert sorted(raised.value.errors) == ["registry.ssl.key.file", "registry.token"]
     assert "t0ken" in job_options.parse(LEAST | {"registry.token": "t0ken"}).secrets
+
+
+@pytest.mark.parametrize(
+    ("topic", "more", "option"),
+    [
+        ("z._dblog.control", {}, "state.path"),
+        ("z._dblog.quarantine", {}, "state.path"),
+        ("z._dblog.anything", {}, "state.path"),
+        ("z._dblog.checkpoints", {}, "state.path"),
+        ("z.own.t", {"state.path": "/lake/own"}, "state.path"),
+        ("z.own.t", {"state.path": "/lake/own/t"}, "state.path"),
+        ("z.own.t", {"checkpoint.path": "/lake/own/"}, "checkpoint.path"),
+        ("z.own.t", {"checkpoint.path": "/lake/own/t"}, "checkpoint.path"),
+        ("z.a.t", {"table.r.match": "a.t", "table.r.target.path": "{base}/_dblog/landing"}, "state.path"),
+    ],
+)
+def test_a_table_whose_name_leads_into_the_sinks_own_folders_has_no_path(topic: str, more: dict[str, str], option: str) -> None:
+    settings = job_options.parse(LEAST | {"topics": topic} | more)
+
+    assert f"in the sink's own folder {settings.state_path if option == 'state.path' else settings.checkpoint_path} ({option})" in str(
+        settings.reserved(topic)
+    )
+    assert all(name.startswith("_dblog/") for name in settings.paths([topic]))
+
+
+@pytest.mark.parametrize(
+    ("topic", "more"),
+    [
+        ("z.public.t", {}),
+        ("z._dblogs.control", {}),
+        ("z.dblog.control", {}),
+        ("z._dblog.control", {"state.path": "/elsewhere"}),
+        ("z._dblog.control", {"table.r.match": "_dblog.control", "table.r.target.path": "{base}/dblog/control"}),
+        ("z.own.t", {"state.path": "/lake/own/t/_state"}),
+        ("z", {}),
+    ],
+)
+def test_other_tables_have_theirs(topic: str, more: dict[str, str]) -> None:
+    assert job_options.parse(LEAST | {"topics": topic} | more).reserved(topic) is None

@@ -372,12 +372,23 @@ class Settings:
         found = {f"_dblog/{name}": f"{self.state_path}/{name}" for name in own}
         for topic in topics:
             spec = self.table(topic)
-            if spec is not None:
+            if spec is not None and self.reserved(topic) is None:
                 found[spec.name] = spec.path
                 found[f"_dblog/tombstones/{spec.name}"] = self.tombstones_path(spec.path)
                 if spec.mode == "history":
                     found[f"_dblog/confirmed/{spec.name}"] = self.confirmed_path(spec.path)
         return found
+
+    def reserved(self, topic: str) -> str | None:
+        """Return why the topic's table may not be where its name puts it, None where it may: whoever names a table in the source names a path here."""
+        spec = self.table(topic)
+        for option, own in (("state.path", self.state_path), ("checkpoint.path", self.checkpoint_path)):
+            if spec is not None and f"{spec.path.rstrip('/')}/".startswith(f"{own.rstrip('/')}/"):
+                return (
+                    f"the table of topic {topic} would be at {spec.path}, in the sink's own folder {own} ({option}); give it another with "
+                    "table.<rule>.target.path, or leave its topic out with topics.exclude"
+                )
+        return None
 
     def table_name(self, topic: str) -> str:
         """The name of the topic's table, or the topic itself where its name does not match topics.name."""

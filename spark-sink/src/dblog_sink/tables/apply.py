@@ -21,7 +21,7 @@ from dblog_sink.delta import target as targets
 from dblog_sink.delta.merge import Txn, is_conflict, written
 from dblog_sink.delta.session import SessionPool, fitted
 from dblog_sink.delta.target import Target
-from dblog_sink.errors import DefiniteError, SinkError, TransientError
+from dblog_sink.errors import DefiniteError, ParkError, SinkError, TransientError
 from dblog_sink.records import source_epochs
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, Decoding, LogEnd, LogEnds, decoded
 from dblog_sink.records.log_positions import with_positions
@@ -113,6 +113,8 @@ class Applier:
 
         ``repeated``: it may have been tried before; what the Delta log shows as written is not written again. ``replayed``: out of quarantine.
         """
+        if (reason := self._settings.reserved(stats.topic)) is not None:
+            raise ParkError(reason)
         attempts_max: int = self._settings["merge.attempts.max"]
         raw.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", stats.topic)
         for attempt in range(1, attempts_max + 1):
@@ -135,7 +137,7 @@ class Applier:
     def compact(self, topic: str) -> None:
         """Compact the topic's table and its tombstones now. Nobody else may write them meanwhile."""
         spec = self._settings.table(topic)
-        if spec is None:
+        if spec is None or self._settings.reserved(topic) is not None:
             return
         with self._pool.borrow() as session:
             opened = self.tables.found(spec, session)
