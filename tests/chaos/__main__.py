@@ -14,7 +14,7 @@ from chaos.mysql.database import cases_of
 from chaos.plan import Plan, plan_of
 from chaos.run import Result, Run, Servers, servers
 from chaos.shrink import shrink
-from chaos.sources import SOURCES, server_of
+from chaos.sources import SOURCES, drawing_of, server_of
 from stack.database import Database
 
 FOLDER = Path(__file__).parents[2] / "build" / "chaos"
@@ -45,6 +45,9 @@ def main() -> int:
         faults = None
 
     only = None if arguments.only is None else tuple(word for word in arguments.only.split(",") if word not in ("", "none"))
+    kinds = drawing_of(arguments.source).kinds
+    if unknown := set(only or ()) - set(kinds):
+        parser.error(f"{arguments.source} has no kind {', '.join(sorted(unknown))}; it has {', '.join(kinds)}")
 
     def planned(seed: int, under: frozenset[str]) -> Plan:
         cases = len(cases_of(arguments.source))

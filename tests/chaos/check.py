@@ -205,15 +205,15 @@ def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, in
     return folded
 
 
-def check_whole(table: str, old: Folded) -> list[Problem]:
+def check_whole(table: str, old: Folded, fresh: Folded) -> list[Problem]:
     """Report rows of which a value never came: each change left it out, and no dump brought it."""
     lacking = (
         f"key {shown(key)} column {name} was in no record"
-        for key, row in old.rows.items()
-        for name, value in row.items()
+        for key in fresh.rows
+        for name, value in old.rows.get(key, {}).items()
         if is_unknown(value)
     )
-    return few("topic", table, lacking)
+    return few("whole", table, lacking)
 
 
 def with_unchanged(row: Row, before: Row | None) -> Row:

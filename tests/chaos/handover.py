@@ -6,11 +6,15 @@ Each hand-over is the one that Kafka Connect has for it: stop here, read the off
 from __future__ import annotations
 
 import contextlib
+import random
 import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
 from chaos.database import SENTINEL
+from chaos.effects import Statement
+from chaos.kinds import KIND_SESSION, way
+from chaos.plan import Step
 from confluent_kafka import KafkaException
 from demo.rest import NO_TLS
 from stack import Debezium
@@ -22,8 +26,9 @@ if TYPE_CHECKING:
     from chaos.run import Run
 
 ROUNDS = 2
-WHILE_S = 2.0
-"""How long each of them follows the table at least."""
+CHANGES = 4
+"""Transactions before each hand-over, while nobody follows, and after it."""
+FIRST_NUMBER = 50_000
 READ_S = 120.0
 DDL = (
     ("ALTER TABLE y_way MODIFY COLUMN paid INT AFTER due",),
@@ -52,16 +57,28 @@ def handover(run: Run) -> None:
         config = run.config(run.connector) | {"schema.history.internal.skip.unparseable.ddl": "true"}
         body = {"name": run.connector, "config": config, "initial_state": "STOPPED"}
         _ask("POST", debezium.url, "/connectors", body)
-        for statements in DDL[:ROUNDS]:
+        for number, statements in enumerate(DDL[:ROUNDS]):
             run.database.change_way(statements)
-            for here, there in ((worker, debezium.url), (debezium.url, worker)):
+            for side, (here, there) in enumerate(((worker, debezium.url), (debezium.url, worker))):
+                _write(run, number, side, 0)
                 offsets = _stop(here, run.connector)
-                time.sleep(WHILE_S / 2)  # how long nobody follows
+                _write(run, number, side, 1)  # while nobody follows
                 wait_until(lambda at=there: _stopped(at, run.connector), timeout_s=READ_S, what="a stopped connector", pause_s=0.2)
                 _ask("PATCH", there, f"/connectors/{run.connector}/offsets", offsets)
                 _ask("PUT", there, f"/connectors/{run.connector}/resume")
-                time.sleep(WHILE_S)  # how long it is followed
+                _write(run, number, side, 2)
                 _read(run, there)
+
+
+def _write(run: Run, *moment: int) -> None:
+    """Change the table, whether the load still does or not: a Debezium takes long to start."""
+    dice = random.Random(repr((run.plan.seed, moment)))
+    connection = run.database.login()
+    with contextlib.closing(connection):
+        for number in range(CHANGES):
+            sqls = way(dice, FIRST_NUMBER + sum(10 ** (3 - at) * each for at, each in enumerate((*moment, number))))
+            done = tuple(Statement(sql, "border" if sql in ("BEGIN", "COMMIT") else "handover") for sql in sqls)
+            run.database.do(connection, Step(at_s=0.0, session=KIND_SESSION, kind="handover", statements=done))
 
 
 def _read(run: Run, url: str) -> None:

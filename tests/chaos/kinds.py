@@ -24,6 +24,8 @@ AT_SHARES = (0.35, 0.7)
 """A kind's fault begins within these shares of the load: rows of before and of after it count."""
 REPAIRED = frozenset({"reset"})
 """Faults after which nobody remembers that a repair is due, as the pages on lost positions say."""
+STARTING = frozenset({"kill_task", "kill_worker", "kill_broker", "restart_broker", "stop", "failover", "widen", "narrow", "reset"})
+"""Faults after which the task starts again, with producers of its own."""
 LEFT_ALONE = frozenset({"failover", "widen", "narrow", "reset"})
 """Faults that give the connector other tables, another server or other offsets."""
 
@@ -42,15 +44,17 @@ class Kind:
     """Whether only its own tables are followed, with no other kind and no DDL of the plan."""
     clashes: frozenset[str] = frozenset()
     """Faults of the plan that it does not go with."""
+    prevails: bool = False
+    """Whether these faults give way to it, where it would seldom be drawn beside none of them."""
 
 
-def drawn_kinds(chance: random.Random, kinds: Mapping[str, Kind], *, faults: Iterable[str]) -> tuple[str, ...]:
-    """Return the kinds of a seed: each by its share, none that clashes with the plan's faults, and at most one with servers of its own."""
+def drawn_kinds(dice: Mapping[str, random.Random], kinds: Mapping[str, Kind], *, faults: Iterable[str]) -> tuple[str, ...]:
+    """Return the kinds of a seed: each by its share and dice, none that clashes with the plan's faults, and at most one with servers of its own."""
     present = set(faults)
     found: list[str] = []
     for name, kind in kinds.items():
-        wanted = chance.random() < kind.share
-        away = clashing(name, kinds) & present or (kind.servers and any(kinds[other].servers for other in found))
+        wanted = dice[name].random() < kind.share
+        away = (clashing(name, kinds) & present and not kind.prevails) or (kind.servers and any(kinds[other].servers for other in found))
         if wanted and not away:
             found = [name] if kind.alone else [*found, name]
     return tuple(found)

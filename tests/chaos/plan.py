@@ -95,24 +95,25 @@ def plan_of(
 ) -> Plan:
     """The plan of a seed; ``cases`` is how many cases of DDL the server has, ``only`` the kinds of trouble, where none are drawn."""
     # Each part has dice of its own, so that a change of one part leaves the others as they were.
-    dice = {name: random.Random(f"{flavor} {seed} {name}") for name in (*PARTS, "kinds")}
+    dice = {name: random.Random(f"{flavor} {seed} {name}") for name in PARTS}
     drawing = drawing_of(flavor, cases=cases)
     model = {t.name: t for t in drawing.tables(dice["tables"], count=dice["tables"].randint(2, 5))}
     settings = drawing.settings(dice["settings"], mask, list(model.values()))
     drawn = faults_of(dice["faults"], seconds=seconds, kinds=drawing.fault_kinds if fault_kinds is None else fault_kinds)
     outside = list(model)[-1] if any(fault.kind == "widen" for fault in drawn) and len(model) > 2 else ""
     able = drawing.kinds
-    kinds = drawn_kinds(dice["kinds"], able, faults=[fault.kind for fault in drawn])
+    own_dice = {name: random.Random(f"{flavor} {seed} kind {name}") for name in able}
+    kinds = drawn_kinds(own_dice, able, faults=[fault.kind for fault in drawn])
     kinds = tuple(name for name in (kinds if only is None else only) if not mask & {"kinds", f"kind:{name}"})
     drawn = [fault for fault in drawn if not any(fault.kind in clashing(name, able) for name in kinds)]
     settings = drawing.with_kinds(settings, kinds, list(model.values()))
     begun = copy.deepcopy(model)
     fill = [drawing.fill(dice["fill"], t, n, mask) for t in model.values() for n in range(dice["fill"].choice([0, FILL_ROWS, FILL_ROWS]))]
-    steps = _steps(drawing, dice, model, mask, kinds, seconds=seconds)
+    steps = _steps(drawing, dice, model, mask, {name: own_dice[name] for name in kinds}, seconds=seconds)
     apart = alone(kinds, able)
     if apart:
         outside, steps = "", [step for step in steps if step.session != DDL_SESSION]
-    moments = {name: round(dice["kinds"].uniform(*AT_SHARES) * seconds, 2) for name, kind in able.items() if kind.fault}
+    moments = {name: round(own_dice[name].uniform(*AT_SHARES) * seconds, 2) for name, kind in able.items() if kind.fault}
     drawn += [Fault(at_s, name) for name, at_s in moments.items() if name in kinds]
     drawn = [f for f in drawn if not mask & {"faults", f"fault:{f.kind}", f"fault@{f.at_s}"}]
     until_s = min([float(word.removeprefix("after:")) for word in mask if word.startswith("after:")], default=seconds)
@@ -134,7 +135,13 @@ def plan_of(
 
 
 def _steps(
-    drawing: Drawing, dice: dict[str, random.Random], model: dict[str, Any], mask: frozenset[str], kinds: tuple[str, ...], *, seconds: float
+    drawing: Drawing,
+    dice: dict[str, random.Random],
+    model: dict[str, Any],
+    mask: frozenset[str],
+    kinds: dict[str, random.Random],
+    *,
+    seconds: float,
 ) -> list[Step]:
     """All steps in order of time; DDL changes the model for what comes after it."""
     moments: list[tuple[float, int, int, str]] = [
@@ -149,14 +156,15 @@ def _steps(
     count = int(seconds / KIND_STEP_S)
     own_steps = [name for name in kinds if drawing.kinds[name].steps]
     moments += [
-        (dice["kinds"].uniform(0, seconds), KIND_SESSION, FIRST_NUMBER + at * count + n, name)
+        (kinds[name].uniform(0, seconds), KIND_SESSION, FIRST_NUMBER + at * count + n, name)
         for at, name in enumerate(own_steps)
         for n in range(count)
     ]
     out = []
     for at_s, session, number, trouble in sorted(moments):
         # Dice of its own for each step: what a mask takes out changes nothing but what depends on it.
-        own = random.Random(dice["kinds" if trouble else "ddl" if session == DDL_SESSION else "steps"].getrandbits(64))
+        part = kinds[trouble] if trouble else dice["ddl" if session == DDL_SESSION else "steps"]
+        own = random.Random(part.getrandbits(64))
         if trouble:
             kind, done = trouble, drawing.kind_step(trouble, own, model, mask, number=number)
         elif session == DDL_SESSION:

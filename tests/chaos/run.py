@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ import httpx
 from chaos import check, kind_faults, repairs
 from chaos.check import Problem
 from chaos.database import AWAY_S, SENTINEL, Journal, RunDatabase
-from chaos.kinds import KIND_SESSION, OWN
+from chaos.kinds import KIND_SESSION
 from chaos.mysql.database import MySqlDatabase
 from chaos.plan import Plan
 from chaos.postgres.database import PostgresDatabase
@@ -85,6 +86,8 @@ def servers(folder: Path, *, kafka: Kafka | None = None, with_sink: bool = True,
             options={"offset.flush.interval.ms": "1000", "dblog.registry.topic": "chaos-schemas"},
             checkout=before or ROOT,
         )
+        worker.env["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).with_name('standing')}"
+        worker.env["CHAOS_STANDS_STILL"] = str(worker.folder / "stands-still")
         ending.enter_context(worker)
         yield Servers(folder, broker, worker, with_sink=with_sink, ending=ending)
 
@@ -205,6 +208,8 @@ class Run:
         if self.plan.kinds:
             repairs.settle(self)
             self.caught_up(self.connector)
+        if "stalled" in self.plan.kinds:
+            kind_faults.wait_for_offset(self)
         fresh = f"{self.prefix}b"
         self.servers.worker.rest.create(fresh, self.config(fresh))
         self.caught_up(fresh)
@@ -237,7 +242,7 @@ class Run:
             self.result.records += old.records
             self.fresh[name] = new
             problems += self.database.compared_topics(name, old, new)
-            problems += check.check_whole(name, old) if name.startswith(OWN) else []
+            problems += check.check_whole(name, old, new)
             problems += self.database.compare(name, new)
         return problems
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from chaos import faults
 from chaos.effects import Statement, Tables
@@ -22,12 +21,15 @@ class MySqlDrawing:
     flavor: str
     cases: int = 1
     ddl_s: float = 2.0
-    kinds: ClassVar[Mapping[str, Kind]] = kinds.KINDS
     _settings: Settings | None = None
 
     @property
     def fault_kinds(self) -> tuple[str, ...]:
         return (*faults.KINDS, "flush_logs")
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return {name: kind for name, kind in kinds.KINDS.items() if name not in kinds.ONLY_MARIADB or self.flavor == "mariadb"}
 
     def tables(self, chance: random.Random, *, count: int) -> list[ChaosTable]:
         return tables.tables(self.flavor, chance, count=count)
@@ -55,4 +57,4 @@ class MySqlDrawing:
 
     def kind_step(self, kind: str, chance: random.Random, model: Tables, mask: frozenset[str], *, number: int) -> list[Statement]:
         assert self._settings is not None, "settings are drawn first"
-        return kinds.step(kind, self.flavor, chance, model, mask, self._settings, number=number)
+        return kinds.step(kind, chance, model, mask, self._settings, number=number)

@@ -6,7 +6,7 @@ import dataclasses
 import random
 
 from chaos.effects import Statement, Tables
-from chaos.kinds import LEFT_ALONE, REPAIRED, WAY, Kind, way
+from chaos.kinds import LEFT_ALONE, REPAIRED, STARTING, WAY, Kind, way
 from chaos.mysql import statements
 from chaos.mysql.settings import DEFAULTS, Settings
 
@@ -18,9 +18,11 @@ KINDS = {
     "lacking": Kind(share=0.15, steps=False, fault=True, servers=True, clashes=REPAIRED),
     "behind": Kind(share=0.1, steps=False, fault=True, servers=True),
     "large_left_out": Kind(share=0.2, fault=True, clashes=REPAIRED),
-    "handover": Kind(share=0.1, fault=True, alone=True, clashes=LEFT_ALONE),
+    "stalled": Kind(share=0.08, steps=False, fault=True, prevails=True, clashes=STARTING),
+    "handover": Kind(share=0.1, fault=True, alone=True, prevails=True, clashes=LEFT_ALONE),
 }
 """Each kind, and how often a seed has it."""
+ONLY_MARIADB = frozenset({"two_phases"})
 ROWS = 60
 PARTS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (20), PARTITION p1 VALUES LESS THAN (40), PARTITION p2 VALUES LESS THAN MAXVALUE)"
 TABLES = {
@@ -64,9 +66,7 @@ def with_kinds(settings: Settings, kinds: tuple[str, ...], flavor: str) -> Setti
     return dataclasses.replace(settings, options=options, log=log)
 
 
-def step(
-    kind: str, flavor: str, chance: random.Random, model: Tables, masked: frozenset[str], settings: Settings, *, number: int
-) -> list[Statement]:
+def step(kind: str, chance: random.Random, model: Tables, masked: frozenset[str], settings: Settings, *, number: int) -> list[Statement]:
     """Return the statements of one step of a kind."""
     match kind:
         case "taken_back":
@@ -74,7 +74,7 @@ def step(
         case "xa_taken_back":
             return _xa_taken_back(chance, model, masked, settings, number)
         case "two_phases":
-            return _two_phases(chance, number) if flavor == "mariadb" else []
+            return _two_phases(chance, number)
         case "removed":
             return [Statement(sql, "removed") for sql in _removed(chance, model, number)]
         case "large_left_out":

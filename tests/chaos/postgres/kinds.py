@@ -6,7 +6,7 @@ import dataclasses
 import random
 
 from chaos.effects import Statement, Tables
-from chaos.kinds import LEFT_ALONE, REPAIRED, WAY, Kind, way
+from chaos.kinds import LEFT_ALONE, REPAIRED, STARTING, WAY, Kind, way
 from chaos.postgres import statements
 from chaos.postgres.settings import PUBLICATION, Settings
 from chaos.postgres.tables import PostgresTable
@@ -17,7 +17,8 @@ KINDS = {
     "lacking": Kind(share=0.12, steps=False, fault=True, servers=True, clashes=REPAIRED),
     "promotion": Kind(share=0.12, steps=False, fault=True, servers=True, clashes=REPAIRED),
     "large_left_out": Kind(share=0.2, fault=True, clashes=REPAIRED),
-    "handover": Kind(share=0.1, fault=True, alone=True, clashes=LEFT_ALONE),
+    "stalled": Kind(share=0.08, steps=False, fault=True, prevails=True, clashes=STARTING),
+    "handover": Kind(share=0.1, fault=True, alone=True, prevails=True, clashes=LEFT_ALONE),
 }
 """Each kind, and how often a seed has it."""
 ROWS = 30
