@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -161,21 +162,35 @@ def test_a_narrower_decimal_keeps_the_wider_column(sink: Sink, registry: Registr
     assert [row["d"] for row in sink.rows(wide)] == [Decimal("1.2345"), Decimal("9.5000")]
 
 
-def renamed(registry: RegistryServer, *statements: str) -> list[Record]:
-    """Records of the schema-change topic."""
+def renamed(registry: RegistryServer, *statements: str, at: int = 0) -> list[Record]:
+    """Records of the schema-change topic. ``at``: the position of the first statement in the source's log, the others follow."""
     name = "io.debezium.connector.mysql.SchemaChangeValue"
+    fields = [("gtid", ["null", "string"]), ("server_id", "long"), ("file", "string"), ("pos", "long")]
+    source = {"type": "record", "name": "Source", "fields": [{"name": field, "type": kind} for field, kind in fields]}
     schema = {
         "type": "record",
         "name": "SchemaChangeValue",
         "namespace": "io.debezium.connector.mysql",
-        "fields": [{"name": field, "type": ["null", "string"], "default": None} for field in ("databaseName", "schemaName", "ddl")],
+        "fields": [
+            {"name": "source", "type": source},
+            *({"name": field, "type": ["null", "string"], "default": None} for field in ("databaseName", "schemaName", "ddl")),
+        ],
         "connect.name": name,
     }
     records = []
-    for statement in statements:
+    for pos, statement in enumerate(statements, at):
         out = io.BytesIO()
         out.write(b"\0" + registry.register(json.dumps(schema)).to_bytes(4, "big"))
-        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"databaseName": "shop", "schemaName": None, "ddl": statement})
+        fastavro.schemaless_writer(
+            out,
+            fastavro.parse_schema(schema),
+            {
+                "source": {"gtid": None, "server_id": 1, "file": "binlog.000001", "pos": pos},
+                "databaseName": "shop",
+                "schemaName": None,
+                "ddl": statement,
+            },
+        )
         records.append(Record(topic="p", key=None, value=out.getvalue()))
     return records
 
@@ -190,6 +205,20 @@ def test_a_rename_that_the_schema_change_topic_shows_keeps_the_column(sink: Sink
 
     assert sink.rows(old) == [{"id": 1, "w": "a", "n": None}, {"id": 2, "w": "c", "n": 1}]
     assert sink.quarantined() == []
+
+    # The former name comes back for a column of another type, its row overtakes the record of the statement, and the renamed column goes.
+    both, last = (
+        table(registry, ("w_old", "string"), ("w", NULLABLE_INT), ("n", NULLABLE_INT)),
+        table(registry, ("w", NULLABLE_INT), ("n", NULLABLE_INT)),
+    )
+    statement = renamed(registry, "ALTER TABLE t RENAME COLUMN w TO w_old, ADD w int AFTER w_old", at=15)
+    sink.history["p"] = [replace(one, offset=offset) for offset, one in enumerate([*records, *statement])]
+    sink.batch(change(both, "c", {"id": 3, "w_old": "d", "w": 3, "n": None}, at=19))
+    sink.batch(change(last, "c", {"id": 4, "w": 4, "n": None}, at=29))
+    sink.killed().batch(change(last, "u", {"id": 3, "w": 5, "n": None}, at=39), change(new, "c", {"id": 5, "w": "late", "n": None}, at=10))
+
+    expected = [(1, "a", None), (2, "c", None), (3, None, 5), (4, None, 4), (5, "late", None)]
+    assert [(row["id"], row["w_old"], row["w"]) for row in sink.rows(old)] == expected
 
 
 @pytest.mark.long
@@ -266,10 +295,14 @@ def test_two_columns_that_change_places_keep_their_values_over_kills(
     sink.batch(*batch)
     assert sink.rows(ab) == [{"id": 1, "a": 2, "b": 1}, {"id": 2, "a": 3, "b": 1}]
 
+    # The worker sends the statement again, and a row of before comes late.
+    sink.batch(*renamed(registry, swap), change(ab, "c", {"id": 3, "a": 1, "b": 2}, at=3))
+    assert sink.rows(ab) == [{"id": 1, "a": 2, "b": 1}, {"id": 2, "a": 3, "b": 1}, {"id": 3, "a": 2, "b": 1}]
+
     # And back again, behind which the first schema comes again.
-    sink.batch(*renamed(registry, swap))
+    sink.batch(*renamed(registry, swap, at=15))
     sink.batch(change(ab, "u", {"id": 2, "a": 5, "b": 6}, at=19), change(ba, "u", {"id": 1, "b": 7, "a": 8}, at=10))
-    rows = {row["id"]: (row["a"], row["b"]) for row in sink.rows(ab)}
+    rows = {row["id"]: (row["a"], row["b"]) for row in sink.rows(ab) if row["id"] < 3}
     assert rows in ({1: (7, 8), 2: (5, 6)}, {1: (8, 7), 2: (6, 5)}), "each value in the column that the source had it in"
 
 

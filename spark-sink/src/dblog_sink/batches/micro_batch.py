@@ -238,7 +238,7 @@ class BatchWriter:
 
     def _only_schema_changes(self, stats: TopicStats, raw: DataFrame) -> bool:
         """Record the renames that the topic's records report; whether the records hold nothing else."""
-        renames, nothing_else = self._applier.schema_changes.read(stats, raw)
+        renames, nothing_else = self._applier.schema_changes.read(stats, raw, self._ids[stats.topic])
         if renames:
             self._control.record(renames, "recorded", at_once=True)
         return nothing_else

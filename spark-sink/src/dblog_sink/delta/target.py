@@ -52,6 +52,7 @@ _GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
 """The sink's own columns, by mode."""
 _MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
 _LEFT_OUT, _ORDER, _RENAMED, _RENAMING = "dblog.left.out", "dblog.order", "dblog.renamed", "dblog.renaming"
+_SHOWN = "dblog.renamed.shown"
 _COLUMNS, _SOFT, TOPIC, _KEPT, _LOOKED = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.at", "dblog.version"
 _MODES = {"mirror": MIRROR, "append": APPEND, "history": HISTORY}
 OPTION_OF = {mode: option for option, mode in _MODES.items()}
@@ -85,8 +86,10 @@ class Target:
     """By lower-case column: rows of schema ids below the number are older than the column, and have the value of this SQL in it."""
     order: tuple[str, ...] = ()
     """Its columns in the order of the newest schema, which shows that two of them changed places."""
-    renamed: int | None = None
-    """The offset of the last statement whose renames it has followed, in its schema-change topic; None: none."""
+    renamed: str | None = None
+    """The key of the last statement whose renames it has followed (``tables/schema_changes.py``); None: none."""
+    shown: Mapping[int, str] = field(default_factory=dict)
+    """By schema id, the key of the statement that it and all later ones come after."""
     left_out: frozenset[str] = frozenset()
     """Columns of the source that were left out, under their names there, in lower case: what older rows have in them is unknown."""
     id: str = ""
@@ -171,7 +174,8 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
         kind=properties.get(_RECORDS, "envelope"),
         newest=int(properties.get(_NEWEST, "-1")),
         order=tuple(json.loads(properties.get(_ORDER, "[]"))),
-        renamed=None if _RENAMED not in properties else int(properties[_RENAMED]),
+        renamed=properties.get(_RENAMED),
+        shown={int(schema): at for schema, at in json.loads(properties.get(_SHOWN, "{}")).items()},
         left_out=frozenset(json.loads(properties.get(_LEFT_OUT, "[]"))),
         id=detail["id"],
         soft=soft,
@@ -287,7 +291,7 @@ def create(
     if any(evolve.needs_mapping(column) for column, _ in fields):
         builder = builder.property(*evolve.MAPPED)
     if plan.renamed is not None:
-        builder = builder.property(_RENAMED, str(plan.renamed))
+        builder = builder.property(_RENAMED, plan.renamed).property(_SHOWN, json.dumps(plan.shown or {}))
     if soft is not None:
         builder = builder.property(_SOFT, soft)
     if spec.partition_by:
@@ -299,7 +303,7 @@ def create(
     target.id = identity(session, spec.path) or ""
     target.clusters = spec.cluster_by
     target.partitions = tuple(names[name.lower()] for name in spec.partition_by)
-    target.left_out, target.order, target.renamed = left_out, order, plan.renamed
+    target.left_out, target.order, target.renamed, target.shown = left_out, order, plan.renamed, plan.shown or {}
     register(session, spec)
     return target
 
@@ -351,7 +355,9 @@ def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: i
     staying = [name for name, _ in target.columns if name.lower() in after - moved]
     target.order = order or target.order
     target.renamed = plan.renamed if plan.renamed is not None else target.renamed
-    followed = {_ORDER: json.dumps(target.order), **({} if target.renamed is None else {_RENAMED: str(target.renamed)})}
+    target.shown = {**target.shown, **(plan.shown or {})}
+    place = {} if target.renamed is None else {_RENAMED: target.renamed, _SHOWN: json.dumps(target.shown)}
+    followed = {_ORDER: json.dumps(target.order), **place}
     properties = {_NEWEST: str(max(newest, target.newest)), _COLUMNS: json.dumps(staying), **({_FILLS: json.dumps(fills)} if fills else {})}
     if renames:
         _set(session, target.path, dict([evolve.MAPPED]))

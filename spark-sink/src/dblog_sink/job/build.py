@@ -92,6 +92,7 @@ def built(
         state=control.state,
         record=lambda notes, at_once: control.record(notes, "recorded", at_once=at_once),
         so_far=so_far,
+        topic_id=lambda topic: topic_ids([topic])[topic],
         compacted=compacted,
         reached=reached,
         merge_only=merge_only,

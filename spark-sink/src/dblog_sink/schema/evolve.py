@@ -88,8 +88,10 @@ class Plan:
     """The target's columns after the changes."""
     fields: Mapping[int, tuple[Field, ...]]
     """By schema id, in the order of the versions: each field under the column that takes it, converted to a type that the column holds."""
-    renamed: int | None = None
-    """The offset of the last statement whose renames the table has followed then; None: as before."""
+    renamed: str | None = None
+    """The key of the last statement whose renames the table has followed then (``tables/schema_changes.py``); None: as before."""
+    shown: Mapping[int, str] | None = None
+    """By schema id, the statement that it and all later ones come after, where that is new."""
 
 
 def wider(target: t.DataType, incoming: t.DataType) -> t.DataType | None:
@@ -244,14 +246,20 @@ def _assign_column(
 
 
 def swapped(target: Columns, order: Sequence[str], versions: Mapping[int, Sequence[Field]], plan: Plan) -> bool:
-    """Whether columns may have been renamed: one comes while another one is missing, or those that stay are in another order than ``order``."""
+    """Return whether columns may have been renamed: one comes while another one is missing, one comes that is not the last, or those that stay are in another
+    order than ``order``.
+    """
     if not versions:
         return False
     newest = [field.name.lower() for field in versions[max(versions)]]
-    if any(isinstance(change, AddColumn) for change in plan.changes) and any(name.lower() not in newest for name, _ in target):
+    added = {change.name.lower() for change in plan.changes if isinstance(change, AddColumn)}
+    if added and any(name.lower() not in newest for name, _ in target):
         return True
     before = [name.lower() for name in order]
-    return [name for name in newest if name in before] != [name for name in before if name in newest]
+    staying = [name for name in newest if name in before]
+    # RENAME a TO a_old, ADD a: the new name stands where the renamed column does, and the known one is the new column.
+    early = bool(staying) and any(name in added for name in newest[: newest.index(staying[-1])])
+    return early or staying != [name for name in before if name in newest]
 
 
 def of_column(field: Field, held: t.DataType) -> Field:

@@ -109,6 +109,10 @@ class RenameStatement:
     offset: int
     renames: tuple[tuple[str, str], ...]
     """Old name and new."""
+    topic_id: str = ""
+    """The topic's, as in ``HighWaterMark``; empty in notes of an earlier version."""
+    source: str = ""
+    """Where the statement stands in the source's log; a statement that is sent twice has the same. Empty where the record does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +240,8 @@ class State:
     parked: dict[str, str] = field(default_factory=dict)
     renames: dict[str, dict[str, str]] = field(default_factory=dict)
     """By table, without the statements' order: of an earlier version of the sink."""
-    rename_statements: dict[tuple[str, str], dict[int, RenameStatement]] = field(default_factory=dict)
-    """By schema-change topic and table, and by offset."""
+    rename_statements: dict[tuple[str, str], dict[tuple[str, int], RenameStatement]] = field(default_factory=dict)
+    """By schema-change topic and table, and by topic id and offset; a topic that was made again comes after the former one."""
     source_logs: dict[str, dict[int, PartitionLogs]] = field(default_factory=dict)
     truncated_first: dict[str, tuple[int, int]] = field(default_factory=dict)
     vacuumed_s: dict[str, float] = field(default_factory=dict)
@@ -284,7 +288,7 @@ class State:
             case ColumnsRenamed(table, names):
                 self.renames.setdefault(table, {}).update(names)
             case RenameStatement(topic, table, offset):
-                self.rename_statements.setdefault((topic, table), {})[offset] = note
+                self.rename_statements.setdefault((topic, table), {})[note.topic_id, offset] = note
             case SourceLogs(topic, partition, logs):
                 self.source_logs.setdefault(topic, {})[partition] = logs
             case TruncatedFirst(topic, position):

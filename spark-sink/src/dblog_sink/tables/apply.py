@@ -72,6 +72,7 @@ class Applier:
         state: State,
         record: Callable[[Sequence[Note], bool], None] = lambda _notes, _at_once: None,
         so_far: TopicSoFar = lambda _session, _topic: None,
+        topic_id: Callable[[str], str] = lambda _topic: "",
         reading: bool = False,
         compacted: Callable[[str], bool] = lambda _topic: False,
         reached: Reached = nothing,
@@ -92,7 +93,7 @@ class Applier:
         self._conflicted = conflicted
         self._ask_compacted = compacted
         self._compacted: dict[str, bool] = {}
-        self.schema_changes = SchemaChanges(settings, self._schemas, state, record, so_far)
+        self.schema_changes = SchemaChanges(settings, self._schemas, state, record, so_far, topic_id)
         self.logs = LogFollower(settings, state, record)
         self.tables = OpenTables(
             settings,

@@ -24,13 +24,13 @@ from dblog_sink.delta.tombstones import Tombstones
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.decode import LogEnds
 from dblog_sink.schema.evolve import DropColumn, Plan, Policy, RenameColumn, planned, swapped, wider
-from dblog_sink.schema.renamings import created, followed
+from dblog_sink.schema.renamings import followed, made
 from dblog_sink.schema.resolve import Known
 from dblog_sink.schema.writer_schemas import Field
 from dblog_sink.state.crash_points import Reached
 from dblog_sink.state.notes import Compacted, Note, State
 from dblog_sink.tables.quarantine import Quarantine
-from dblog_sink.tables.schema_changes import SchemaChanges
+from dblog_sink.tables.schema_changes import SchemaChanges, place_of
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +130,14 @@ class OpenTables:
             self._checked[spec.topic] = (target.id, 0)
             return self._keep(spec, target, session), plan, ["made again"] if lost else []
         target = opened.target
-        plan = self.planned(spec, target, known)
         of_whole_rows = {number: fields for number, fields in _versions(known).items() if number not in _partial(known)}
         is_new = newest > target.newest or newest < 0  # schemas in JSON have no order
+        try:
+            plan = self.planned(spec, target, known)
+        except DefiniteError:  # what does not fit a column may be another one, of which a statement that was not read made the name free
+            if not is_new or not self._schema_changes.caught_up(spec, session):
+                raise
+            plan = self.planned(spec, target, known)
         if is_new and swapped(target.columns, target.order, of_whole_rows, plan) and self._schema_changes.caught_up(spec, session):
             plan = self.planned(spec, target, known)
         targets.leave_out(session, target, _left_out(known, plan))
@@ -158,15 +163,18 @@ class OpenTables:
             )
             raise DefiniteError(msg)
         statements = self._schema_changes.of(spec) if spec.evolution in ("evolve", "lenient") else {}
+        keys_of = list(statements)
         versions, key_names = _versions(known), frozenset(key.lower() for key in target.key_names)
         found = followed(
             [name for name, _ in target.columns],
             list(statements.values()),
-            0 if target.renamed is None else sum(at <= target.renamed for at in statements),
+            place_of(target.renamed, keys_of),
             {number: [field.name for field in fields] for number, fields in versions.items()},
             order=target.order,
             keys=key_names,
             partial=_partial(known),
+            newest=target.newest,
+            shown={schema: place_of(at, keys_of) for schema, at in target.shown.items()},
         )
         plan = planned(
             spec.name,
@@ -186,8 +194,9 @@ class OpenTables:
             )
             raise DefiniteError(msg)
         renames = tuple(RenameColumn(name, now) for name, now in found.moves.items())
-        at = list(statements)[found.done - 1] if found.done else None
-        return replace(plan, changes=(*renames, *plan.changes), renamed=at)
+        at = keys_of[found.done - 1] if found.done else None
+        shown = {schema: keys_of[place - 1] for schema, place in found.shown.items()}
+        return replace(plan, changes=(*renames, *plan.changes), renamed=at, shown=shown)
 
     def _made_late(self, spec: TableSpec, plan: Plan, known: Known, keys: Sequence[str]) -> Plan:
         """The plan of a table that is made after the source has renamed columns: fields of older schemas go to the columns that they are now."""
@@ -196,15 +205,11 @@ class OpenTables:
         whole = [number for number in versions if number not in _partial(known)]
         if not statements or not whole:
             return plan
-        newest = [field.name for field in versions[max(whole)]]
         key_names = frozenset(key.lower() for key in keys)
-        done = created(list(statements.values()), newest, keys=key_names)
         names = {number: [field.name for field in fields] for number, fields in versions.items()}
-        found = followed(newest, list(statements.values()), done, names, keys=key_names, partial=_partial(known))
-        at = list(statements)[done - 1] if done else None
-        if found.done != done:  # another schema seems to be from further on: the next batch follows
-            return replace(plan, renamed=at)
-        made = planned(
+        found = made(list(statements.values()), names, keys=key_names, partial=_partial(known))
+        keys_of = list(statements)
+        table = planned(
             spec.name,
             (),
             {number: _renamed(fields, found.names[number]) for number, fields in versions.items()},
@@ -213,7 +218,8 @@ class OpenTables:
             key_fields=_keys(spec, known)[1],
             partial=_partial(known),
         )
-        return replace(made, renamed=at)
+        shown = {schema: keys_of[place - 1] for schema, place in found.shown.items()}
+        return replace(table, renamed=keys_of[found.done - 1] if found.done else None, shown=shown)
 
     def tombstones_path(self, path: str) -> str:
         """Where the tombstones of the table at ``path`` are."""
