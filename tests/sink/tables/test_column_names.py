@@ -141,6 +141,23 @@ def test_a_column_that_comes_later_may_have_such_a_name(sink: Sink) -> None:
     rows = sorted(sink.spark.read.format("delta").load(f"{sink.base}/shop/t").collect(), key=lambda row: row["id"])
     assert [(row["id"], row["v"], row["first name"]) for row in rows] == [(1, "a", None), (2, "b", "c")]
 
+    # A column that changes its place alone is looked up in the schema-change topic once.
+    asked = Asked()
+    sink.history = asked
+    for n in (3, 4):
+        sink.batch(in_json("c", {"id": n, "first name": "c", "v": "b"}, ["id"], at=n))
+    assert asked.times == 1
+
+
+class Asked(dict[str, Sequence[Record]]):
+    """Topics of which Kafka has nothing, and how often that was asked."""
+
+    times = 0
+
+    def __contains__(self, topic: object) -> bool:
+        self.times += 1
+        return False
+
 
 @pytest.mark.parametrize("name", sorted({*TAKEN_BY_DELTA, "_METADATA"}))
 def test_a_column_with_a_name_that_delta_takes_is_refused_with_the_way_out(registry: RegistryServer, name: str) -> None:

@@ -142,7 +142,7 @@ class OpenTables:
             plan = self.planned(spec, target, known)
         targets.leave_out(session, target, _left_out(known, plan))
         order = _order(known, plan)
-        moved = newest > target.newest >= 0 and order != target.order
+        moved = order != target.order and (newest > target.newest >= 0 or (newest < 0 and bool(order)))  # of JSON, each may be the newest
         if plan.changes or moved or plan.renamed not in (None, target.renamed):
             targets.alter(session, target, plan, newest=newest, order=order)
             for positions in (opened.tombstones, opened.confirmed):
