@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from dblog_sink.errors import TransientError
 from pyspark.sql import DataFrame
 from sink.harness import KAFKA, Record, Sink, change
 from support.envelopes import TableSchema
@@ -180,6 +181,23 @@ def query(sink: Sink, folder: Path, made: Sequence[Sequence[Record]]) -> None:
         .start()
     )
     started.awaitTermination()
+
+
+def test_a_topic_made_again_that_has_grown_past_the_old_offset_is_read_from_its_beginning(sink: Sink, items: TableSchema) -> None:
+    """Though it rested since this process started, so that nobody had asked for its id."""
+    sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2)))
+    sink.restarted().topic_id = "t2"
+    first, second, third = (replace(change(items, "c", row(key, "b"), at=197 + key), offset=key - 3) for key in (3, 4, 5))
+    topic = items.topic
+    sink.kafka = lambda _: ({topic: {0: 0}}, {topic: {0: 3}}, {topic: {0: 2}})
+
+    with pytest.raises(TransientError, match="p.shop.items was deleted and made again while it was read"):
+        sink.batch(third)
+
+    # The start leads the checkpoint to the beginning of the topic, of which compaction may have left out some records.
+    sink.restarted().kafka = lambda _: ({topic: {0: 0}}, {topic: {0: 3}}, {topic: {0: 0}})
+    sink.batch(first, second, third)
+    assert [one["id"] for one in sink.rows(items)] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.long

@@ -33,6 +33,7 @@ from dblog_sink.delta.merge import Txn
 from dblog_sink.delta.session import fit
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.kafka import source, trace_headers
+from dblog_sink.kafka.data_loss import Offsets
 from dblog_sink.reconcile.arrivals import Arrivals
 from dblog_sink.records.small_frame import small_frame
 from dblog_sink.schema.wire_format import with_schema_ids
@@ -55,6 +56,8 @@ _TOPIC_IDS_S = 60.0
 
 TopicIds = Callable[[Collection[str]], dict[str, str]]
 """The id that Kafka gave each topic when it was created; a recreated topic has another one."""
+QueryOffsets = Callable[[Collection[str]], tuple[Offsets, Offsets, Offsets]]
+"""Of topics, where they begin and end, and what the query reads next."""
 
 
 class BatchWriter:
@@ -72,9 +75,11 @@ class BatchWriter:
         arrivals: Arrivals,
         query_id_of: Callable[[DataFrame], str],
         topic_ids: TopicIds,
+        offsets: QueryOffsets,
         traces: Traces | None = None,
     ) -> None:
         self._traces = traces
+        self._offsets = offsets
         self._settings = parts.settings
         self._applier = parts.applier
         self._landing = parts.landing
@@ -336,11 +341,12 @@ class BatchWriter:
             found = self._topic_ids(asked)
             if again:
                 self._asked_s = time.monotonic()
-                # Spark goes on at the old offset of a topic that has grown past it. The next start finds what was never read.
-                made_again = [topic for topic in asked if topic not in behind and self._ids.get(topic, found[topic]) != found[topic]]
-                if made_again:
-                    msg = f"topic {made_again[0]} was deleted and made again while it was read; the query starts again to read it from its beginning"
-                    raise TransientError(msg)
+            # Spark goes on at the old offset of a topic that has grown past it. The next start finds what was never read.
+            made_again = [topic for topic in asked if topic not in behind and self._ids.get(topic, found[topic]) != found[topic]]
+            made_again += self._begun_late({topic: found[topic] for topic in asked if topic not in self._ids})
+            if made_again:
+                msg = f"topic {made_again[0]} was deleted and made again while it was read; the query starts again to read it from its beginning"
+                raise TransientError(msg)
             self._ids.update(found)
             for topic in asked:
                 if any(one == topic and mark.topic_id != self._ids[topic] for (one, _), mark in marks.items()):
@@ -365,6 +371,19 @@ class BatchWriter:
         resent = sum(stats.records for stats in profiled) - sum(stats.records for stats in left)
         log.info("%d records were applied before, by another checkpoint: left out", resent)
         return fresh, left, resent
+
+    def _begun_late(self, ids: dict[str, str]) -> list[str]:
+        """Return the topics, not read before by this process, that were made again since their high-water marks and are not read from their beginning.
+
+        At a start the checkpoint was led to the beginning of those that had been made again before it.
+        """
+        marks = self._control.state.high_water_marks
+        former = {partition for partition, mark in marks.items() if mark.topic_id and ids.get(partition[0], mark.topic_id) != mark.topic_id}
+        if not former:
+            return []
+        first, _, read = self._offsets({topic for topic, _ in former})
+        late = [topic for topic, partition in former if read.get(topic, {}).get(partition, 0) > first.get(topic, {}).get(partition, 0)]
+        return sorted(set(late))
 
     def _has_same_target(self, topic: str) -> bool:
         """Whether the target is still the table that the notes are about: after a table was moved away, a new one must be filled from the beginning."""
@@ -423,7 +442,6 @@ class BatchWriter:
                     topic,
                 )
         return not self._rows_in_excluded[topic]
-
 
 class Phases:
     """The seconds of a batch's steps, one after the other."""

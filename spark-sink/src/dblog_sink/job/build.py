@@ -134,6 +134,7 @@ def built(
         arrivals=arrivals,
         query_id_of=query_id_of,
         topic_ids=topic_ids,
+        offsets=offsets,
         traces=traces,
     )
     return Pipeline(
