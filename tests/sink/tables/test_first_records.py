@@ -39,12 +39,16 @@ def test_a_table_without_a_key_is_a_list_of_changes_though_a_truncate_came_first
 
 
 @pytest.mark.parametrize("topic", ["p.iot.signal", "p.dblog.t"])
-def test_a_table_may_have_a_name_that_the_default_of_topics_exclude_matches(sink: Sink, registry: RegistryServer, topic: str) -> None:
+def test_a_table_may_have_a_name_that_the_default_of_topics_exclude_matches(
+    sink: Sink, registry: RegistryServer, caplog: pytest.LogCaptureFixture, topic: str
+) -> None:
     t = table(registry, topic)
 
     sink.batch(change(t, "c", {"id": 1, "v": "a"}, at=1))
+    sink.restarted().batch(change(t, "c", {"id": 2, "v": "b"}, at=2))
 
-    assert sink.rows(t) == [{"id": 1, "v": "a"}]
+    assert sink.rows(t) == [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
+    assert "passed over" not in caplog.text, "the sink has read what came before"
     settings = job_options.parse(sink.given)
     assert settings.excludes(topic)
     assert settings.may_be_table(topic)

@@ -433,7 +433,7 @@ class BatchWriter:
             self._rows_in_excluded[topic] = self._settings.may_be_table(topic)
             if self._rows_in_excluded[topic]:
                 log.info("topic %s holds rows of a table: it is read, although the default of topics.exclude matches its name", topic)
-                if any(stats.first.values()):
+                if any(stats.first.values()) and not self._has_read(topic):
                     log.warning("topic %s: records before these were passed over: dump its table again", topic)
             else:
                 log.warning(
@@ -442,6 +442,11 @@ class BatchWriter:
                     topic,
                 )
         return not self._rows_in_excluded[topic]
+
+    def _has_read(self, topic: str) -> bool:
+        state = self._control.state
+        return topic in state.table_ids or any(one == topic for one, _ in state.high_water_marks)
+
 
 class Phases:
     """The seconds of a batch's steps, one after the other."""
