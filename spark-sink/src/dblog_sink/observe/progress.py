@@ -53,6 +53,8 @@ class Progress:
         self._log_facts = log_facts
         self._now_s = now_s
         self._bytes_max = bytes_max
+        self._full_at = bytes_max
+        """The size at which the file is put aside; more than ``bytes_max`` where that could not be done."""
         self._turn = threading.Lock()
         self._totals: dict[str, dict[str, int]] = {}
         self._shown: tuple[str, float] = ("", 0.0)
@@ -65,13 +67,34 @@ class Progress:
         self._show(kind, facts)
         if self._file is None:
             return
-        line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
+        line = json.dumps({"at": round(self._now_s(), 3), "kind": kind, **facts}, separators=(",", ":"))
         with self._turn:
             with self._file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(line, separators=(",", ":")) + "\n")
-                full = 0 < self._bytes_max <= out.tell()
-            if full:
-                self._file.replace(self._file.with_name(f"{self._file.name}.1"))
+                out.write(f"{line}\n")
+                size = out.tell() if out.seekable() else 0  # a pipe does not grow
+            if 0 < self._full_at <= size:
+                self._put_aside(self._file, size)
+
+    def _put_aside(self, file: Path, size: int) -> None:
+        """Begin another file. Where that cannot be done, this one grows on: the job is not stopped for it."""
+        try:
+            if file.is_symlink():  # /dev/stdout is one; what would be renamed is the link
+                msg = "it is a link"
+                raise OSError(msg)
+            file.replace(file.with_name(f"{file.name}.1"))
+        except OSError as e:
+            if self._full_at == self._bytes_max:
+                log.warning(
+                    "%s has %d bytes and cannot be renamed to %s.1 (%s): it grows on; let the job write its folder, or set progress.file.mib.max=0 and rotate "
+                    "it by other means",
+                    file,
+                    size,
+                    file.name,
+                    e.strerror or e,
+                )
+            self._full_at = size + self._bytes_max
+        else:
+            self._full_at = self._bytes_max
 
     def count(self, kind: str, **facts: Any) -> None:
         """Count what is too small for a line: only the listener gets it."""
