@@ -9,14 +9,24 @@ from types import SimpleNamespace
 
 import pytest
 from dblog_sink.config import job_options
-from dblog_sink.config.log_retention import FILE_RETENTION, LOG_CLEANUP, LOG_RETENTION, OWN_LOG_H, log_changes, log_properties
+from dblog_sink.config.log_retention import (
+    CLEANED,
+    FILE_RETENTION,
+    LOG_CLEANUP,
+    LOG_RETENTION,
+    OWN_LOG_H,
+    is_cleaned,
+    log_changes,
+    log_properties,
+)
 from dblog_sink.delta import log_cleanup
 from dblog_sink.job.log_cleanup import STEP_H, LogCleanup, cutoffs_h, follow_own_logs
 from dblog_sink.state.notes import State, Vacuumed
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
-from sink.harness import Sink, change
+from sink.harness import Record, Sink, change
 from sink.long_run import CHECKPOINT_EVERY, Month
+from support.chunk_markers import chunk_marker, in_avro
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
@@ -37,6 +47,9 @@ def test_a_table_is_brought_to_its_retention_unless_its_owner_or_snapshots_want_
     assert changes({}, 192.0, 720.0) == log_properties(192.0), "Delta's default"
     assert changes({}, OWN_LOG_H, 720.0) == log_properties(OWN_LOG_H)
     assert not changes(log_properties(192.0), 192.0, 192.0)
+    of_delta = {name: value for name, value in log_properties(OWN_LOG_H).items() if name.startswith("delta.")}
+    assert is_cleaned(log_changes(of_delta, OWN_LOG_H, kept_h=OWN_LOG_H, files_kept_h=OWN_LOG_H, own=True)), "one of the sink's own"
+    assert not log_changes(of_delta | {CLEANED: "true"}, OWN_LOG_H, kept_h=OWN_LOG_H, files_kept_h=OWN_LOG_H, own=True)
     assert not changes(log_properties(OWN_LOG_H), OWN_LOG_H, OWN_LOG_H, OWN_LOG_H)
     assert changes(log_properties(300.0), 192.0, 300.0)[LOG_RETENTION] == "interval 192 hours", "ours, and the configuration has changed"
     assert not changes(log_properties(192.0) | {LOG_RETENTION: "interval 5073 hours"}, 192.0, 5073.0, 5049.0), "raised for snapshots"
@@ -140,11 +153,14 @@ def test_commits_that_were_not_checked_yet_stay_in_the_log(spark: SparkSession, 
 
 
 def test_tables_of_an_earlier_version_get_the_retention_at_a_start(sink: Sink, registry: RegistryServer) -> None:
-    sink.settings |= {"vacuum.keep.h": "200", "control.interval.s": "0"}
+    sink.settings |= {"vacuum.keep.h": "200", "control.interval.s": "0", "topics.pattern": r"p\..*"}
     table = TableSchema(topic="p.shop.t", columns=[("id", "int"), ("v", "string")], registry=registry)
     sink.batch(change(table, "c", {"id": 1, "v": "a"}, at=1))
-    sink.batch(change(table, "d", {"id": 1, "v": "a"}, at=2))
-    hours = {"_dblog/control": 6, "shop.t": 224, "_dblog/tombstones/shop.t": 6}
+    chunk = chunk_marker(table.topic, chunk_id="c", low=(1, 1 << 23), read=1)
+    marker = Record(topic="__dblog-chunks.p", key=None, value=in_avro(registry, chunk))
+    sink.batch(change(table, "d", {"id": 1, "v": "a"}, at=2), Record(topic=table.topic, key=None, value=b"no frame"), marker)
+    own = {"_dblog/control": 6, "_dblog/chunks": 6, "_dblog/quarantine": 224}
+    hours = {**own, "shop.t": 224, "_dblog/tombstones/shop.t": 6}
     paths = sink.writer.paths()
 
     def kept() -> dict[str, float]:
@@ -152,6 +168,13 @@ def test_tables_of_an_earlier_version_get_the_retention_at_a_start(sink: Sink, r
 
     assert kept() == hours, "of new tables"
     sink.restarted()
+    assert all(log_cleanup.may_clean(sink.spark, paths[name]) for name in hours), (
+        "no table is taken for one whose owner wants its log whole"
+    )
+    for name in own:  # as a write of rows made them, which keeps Delta's properties alone
+        sink.spark.sql(f"ALTER TABLE delta.`{paths[name]}` UNSET TBLPROPERTIES ('dblog.log.kept.h', 'dblog.log.cleaned')")
+    follow_own_logs(sink.spark, job_options.parse(sink.given))
+    assert all(log_cleanup.may_clean(sink.spark, paths[name]) for name in own)
     for name in hours:
         sink.spark.sql(
             f"ALTER TABLE delta.`{paths[name]}` UNSET TBLPROPERTIES IF EXISTS ('{LOG_RETENTION}', '{LOG_CLEANUP}', '{FILE_RETENTION}', 'dblog.log.kept.h')"

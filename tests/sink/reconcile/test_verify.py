@@ -12,6 +12,7 @@ from typing import Any
 import fastavro
 import pytest
 from dblog_sink.config import job_options
+from dblog_sink.delta import log_cleanup
 from dblog_sink.query.verified import answer, verified
 from sink.harness import Record, Sink, change
 from sink.reconcile.test_ghosts import LOW_MS, MARKERS, dumped, logged, looked, row, stopped_once_at, table
@@ -118,6 +119,7 @@ def test_rows_that_were_damaged_deleted_and_invented_are_found_and_named_and_no_
     missing = "  missing: a key behind [1] and up to [9]"
     assert (sorted(lines[1:]), status) == (['  differing: {"id":2}', '  invented: {"id":77}', missing, missing], 1)
     assert "damaged" not in (sink.folder / "progress.jsonl").read_text()
+    assert all(log_cleanup.may_clean(sink.spark, f"{sink.base}/_dblog/{name}") for name in ("fingerprints", "verified"))
 
     if not healed:
         return

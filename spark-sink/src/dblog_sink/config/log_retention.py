@@ -28,6 +28,8 @@ CLEANED = "dblog.log.cleaned"
 """Property: the sink cleans the log, and turned Delta's own cleaning off. Where an owner did that, nobody is to clean it."""
 FILES_H = 168
 """Delta's default of the hours that removed files are known. It refuses a log that is kept for less, so a shorter one shortens both."""
+OWN = "_dblog/"
+"""What names of the sink's own tables begin with in ``Settings.paths``."""
 _OWN_HOT = re.compile(r"_dblog/(landing|control|chunks|fingerprints|tombstones/.*|confirmed/.*)")
 
 
@@ -48,20 +50,22 @@ def is_cleaned(given: Mapping[str, str]) -> bool:
     return given.get(LOG_CLEANUP, "true").lower() != "false" or CLEANED in given or SET_H in given
 
 
-def log_changes(given: Mapping[str, str], log_h: float, *, kept_h: float, files_kept_h: float) -> Mapping[str, str]:
+def log_changes(given: Mapping[str, str], log_h: float, *, kept_h: float, files_kept_h: float, own: bool = False) -> Mapping[str, str]:
     """Return the properties to set so that an existing table keeps its log for ``log_h``; none where it does, or where its owner wants all of the log.
 
     ``given``: the table's properties; ``kept_h`` and ``files_kept_h``: hours that it keeps its log and its files now, as Delta reads the properties. A shorter
     time is raised. A longer one is lowered only if it is Delta's default, or the one that the sink set: else it is the owner's, or snapshots need it.
+    ``own``: the table is one of the sink's own state, whose log is always cleaned.
     """
-    if not is_cleaned(given):
+    if not own and not is_cleaned(given):
         return {}
     files = _file_changes(given, math.ceil(log_h), files_kept_h)
     files_h = float(files.get(SET_FILES_H, files_kept_h))
     hours = math.ceil(log_h if log_h < FILES_H and FILE_RETENTION not in given else max(log_h, files_h))
     ours = LOG_RETENTION not in given or given.get(SET_H) == str(round(kept_h))
     wanted = {} if kept_h == hours or (kept_h > hours and not ours) else _retention(hours)
-    return {**wanted, **files} if LOG_CLEANUP in given else {**wanted, **files, LOG_CLEANUP: "false", CLEANED: "true"}
+    known = LOG_CLEANUP in given and (not own or CLEANED in given or given[LOG_CLEANUP].lower() != "false")
+    return {**wanted, **files} if known else {**wanted, **files, LOG_CLEANUP: "false", CLEANED: "true"}
 
 
 def _file_changes(given: Mapping[str, str], log_h: int, files_kept_h: float) -> Mapping[str, str]:

@@ -19,28 +19,28 @@ from dblog_sink.schema.types import quote
 _HOUR_MS = 3_600_000
 
 
-def follow(session: SparkSession, path: str, log_h: float, *, before: Callable[[], None] = lambda: None) -> bool:
+def follow(session: SparkSession, path: str, log_h: float, *, before: Callable[[], None] = lambda: None, own: bool = False) -> bool:
     """Have an existing table keep its log for ``log_h``, and leave the cleaning to the job; return whether that took a commit.
 
     Call it while nobody writes the table: a commit of properties makes open transactions fail. ``before`` is called before that commit, which replaces the
-    newest version.
+    newest version. ``own``: the table is one of the sink's own state (``log_changes``).
     """
-    if not _changes(session, path, log_h):
+    if not _changes(session, path, log_h, own=own):
         return False
     before()
-    changes = _changes(session, path, log_h)
+    changes = _changes(session, path, log_h, own=own)
     if changes:
         pairs = ", ".join(f"'{name}' = '{value}'" for name, value in changes.items())
         session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({pairs})")
     return bool(changes)
 
 
-def _changes(session: SparkSession, path: str, log_h: float) -> Mapping[str, str]:
+def _changes(session: SparkSession, path: str, log_h: float, *, own: bool) -> Mapping[str, str]:
     log = _log_of(session, path)
     metadata = _known(session, log).metadata()
     files_ms = session._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(metadata)  # type: ignore[union-attr]  # noqa: SLF001
     kept_ms = log.deltaRetentionMillis(metadata)
-    return log_changes(_given(metadata), log_h, kept_h=kept_ms / _HOUR_MS, files_kept_h=files_ms / _HOUR_MS)
+    return log_changes(_given(metadata), log_h, kept_h=kept_ms / _HOUR_MS, files_kept_h=files_ms / _HOUR_MS, own=own)
 
 
 def kept_h(session: SparkSession, path: str) -> float:

@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
-from dblog_sink.config.log_retention import log_properties
 from dblog_sink.delta.transaction import active
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.schema.types import quote
@@ -144,17 +143,10 @@ def not_older(one: str, other: str) -> Column:
     return (n1 > o1) | ((n1 == o1) & (n2 >= o2))
 
 
-def append(
-    rows: DataFrame, path: str, columns: Sequence[str], txn: Txn, *, log_h: float | None = None, partition_by: str | None = None
-) -> None:
-    """Append ``rows`` as they are; nothing happens if this batch was appended before.
-
-    If this makes the table, it keeps ``log_h`` hours of log, and is partitioned by that column.
-    """
+def append(rows: DataFrame, path: str, columns: Sequence[str], txn: Txn) -> None:
+    """Append ``rows`` as they are; nothing happens if this batch was appended before."""
     selected = rows.select(*(quote(name) for name in columns))
-    writer = selected.write.format("delta").mode("append").option("txnAppId", txn.app_id).option("txnVersion", txn.version)
-    writer = writer.options(**({} if log_h is None else log_properties(log_h)))
-    (writer if partition_by is None else writer.partitionBy(partition_by)).save(path)
+    selected.write.format("delta").mode("append").option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(path)
 
 
 def rewrite(

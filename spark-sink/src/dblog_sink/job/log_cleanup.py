@@ -15,7 +15,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from dblog_sink.config.job_options import Settings
-from dblog_sink.config.log_retention import LOG_LONGER_H, is_own_hot
+from dblog_sink.config.log_retention import LOG_LONGER_H, OWN, is_own_hot
 from dblog_sink.delta import log_cleanup
 from dblog_sink.delta.target import committed_ms
 from dblog_sink.job.messages import one_line
@@ -105,7 +105,7 @@ class LogCleanup:
         checked = self._checked()
         if (of := name.removeprefix("_dblog/tombstones/").removeprefix("_dblog/confirmed/")) in checked:
             return checked[of]
-        if not name.startswith("_dblog/"):
+        if not name.startswith(OWN):
             return None
         return log_cleanup.version(self._session, path) if DeltaTable.isDeltaTable(self._session, path) else None
 
@@ -120,7 +120,7 @@ class LogCleanup:
             log.warning("%s: its Delta log is cleaned later: %s", name, one_line(e))
 
     def _cleaned(self, name: str, path: str, since_h: float | None) -> None:
-        if not log_cleanup.may_clean(self._session, path):
+        if not name.startswith(OWN) and not log_cleanup.may_clean(self._session, path):
             self._remember(name, 0.0)
             return
         version = log_cleanup.version(self._session, path)
@@ -155,6 +155,6 @@ def follow_own_logs(session: SparkSession, settings: Settings) -> None:
     for name, path in settings.paths([]).items():
         try:
             if DeltaTable.isDeltaTable(session, path):
-                log_cleanup.follow(session, path, settings.log_h_of(name))
+                log_cleanup.follow(session, path, settings.log_h_of(name), own=True)
         except Exception as e:  # noqa: BLE001  see above
             log.warning("%s keeps its Delta log as before: %s", name, one_line(e))

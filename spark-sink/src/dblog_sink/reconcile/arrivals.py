@@ -30,7 +30,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.config.job_options import Settings, listed
-from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
 from dblog_sink.delta.merge import Txn
 from dblog_sink.kafka.source import reads
 from dblog_sink.observe.progress import Progress
@@ -61,6 +60,7 @@ from dblog_sink.schema.types import quote
 from dblog_sink.schema.wire_format import maybe_dumped
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope
 from dblog_sink.state.crash_points import Reached
+from dblog_sink.state.new_table import make_for
 from dblog_sink.tables.apply import Applier
 from dblog_sink.tables.profile import TopicStats
 from dblog_sink.tables.verify import MARKS
@@ -491,8 +491,11 @@ class Arrivals:
         # Text that the JVM takes apart, as in the control table: no Python worker is needed.
         rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_SCHEMA))).alias("one")).select("one.*")
         rows = rows.withColumn("at", F.current_timestamp())
-        writer = (rows if columns is None else rows.select(*columns)).coalesce(1).write.format("delta").mode("append")
-        writer = writer.options(**log_properties(OWN_LOG_H))
+        if columns is not None:
+            rows = rows.select(*columns)
+        if not self._exists:
+            make_for(rows, self.path)
+        writer = rows.coalesce(1).write.format("delta").mode("append")
         if txn is not None:
             writer = writer.option("txnAppId", txn.app_id).option("txnVersion", txn.version)
         writer.save(self.path)

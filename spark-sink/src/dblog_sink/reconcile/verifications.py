@@ -23,12 +23,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.config.job_options import Settings
-from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
+from dblog_sink.config.log_retention import OWN_LOG_H
 from dblog_sink.delta.merge import Txn
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import Marker, ReadTo
 from dblog_sink.reconcile.dump_chains import VERIFY, ChainKey, Chains, Dump, Kept, Link
 from dblog_sink.schema.types import quote
+from dblog_sink.state.new_table import make_for
 from dblog_sink.tables.verify import COUNTS, DIFFERING, MARKS, UNKNOWN, Verdict, unknown
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,8 @@ class Verifications:
         # Longer ago a delete may be forgotten that explains why a row is not there.
         self._keep_s = min(settings["chunks.keep.h"], settings["tombstones.keep.h"]) * 3600.0
         self._turn = threading.Lock()
+        self._made: set[str] = set()
+        """Paths of tables that are there."""
         self._commits = 0
         self.whole: dict[ChainKey, Dump] = {}
         """Dumps that are whole and not compared yet. Read by other threads."""
@@ -91,15 +94,20 @@ class Verifications:
         same = [F.col(f"facts.{name}").eqNullSafe(F.col(f"marks.{name}")) for name in _MARKER]
         joined = F.broadcast(rows.alias("facts")).join(markers.dropDuplicates(list(_MARKER)).alias("marks"), same, "inner")
         columns = [F.col(f"facts.{name}") for name, _ in _FACTS] + [F.col(f"marks.{name}") for name in MARKS]
-        writer = joined.select(*columns, F.current_timestamp().alias("at")).write.format("delta").mode("append")
-        writer = writer.options(**log_properties(OWN_LOG_H))
-        writer.option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(self.path)
+        found = joined.select(*columns, F.current_timestamp().alias("at"))
+        self._make(found, self.path, OWN_LOG_H)
+        found.write.format("delta").mode("append").option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(self.path)
         self._commits += 1
         now_s = self._now_s()
         for one in facts:
             self.chains.name(one["topic"], one["source"])
             self.chains.link(_link(one, now_s))
         self._keep(self.chains.forget(_LINKS_MAX))
+
+    def _make(self, rows: DataFrame, path: str, log_h: float) -> None:
+        if path not in self._made:
+            make_for(rows, path, log_h=log_h)
+            self._made.add(path)
 
     # -- between batches ----------------------------------------------------------------------------------------------------------------------
 
@@ -126,8 +134,9 @@ class Verifications:
         with self._turn:
             text = json.dumps([entry | verdict.facts | {"keys": list(verdict.keys), "last": last}])
             rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_VERDICT))).alias("one")).select("one.*")
-            writer = rows.withColumn("at", F.current_timestamp()).coalesce(1).write.format("delta").mode("append")
-            writer.options(**log_properties(self._log_h)).save(self._verdicts_path)
+            rows = rows.withColumn("at", F.current_timestamp())
+            self._make(rows, self._verdicts_path, self._log_h)
+            rows.coalesce(1).write.format("delta").mode("append").save(self._verdicts_path)
             if self.whole.get(dump.key) == dump:
                 del self.whole[dump.key]
             if last:

@@ -18,12 +18,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
-from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.decode import LogEnds
 from dblog_sink.records.source_epochs import recreated
 from dblog_sink.state.crash_points import Reached
-from dblog_sink.state.new_table import new_table
+from dblog_sink.state.new_table import make_for, new_table
 from dblog_sink.state.notes import CheckpointEpoch, Note, SourceLogs, State, decoded, encoded, without_overtaken
 
 _FOLD_EVERY = 200
@@ -122,7 +121,9 @@ class ControlTable:
         text = json.dumps([encoded(note) for note in notes], separators=(",", ":"))
         self._order += 1
         row = self._session.range(1).select(F.lit(self._order).alias("n"), F.current_timestamp().alias("at"), F.lit(text).alias("notes"))
-        row.coalesce(1).write.format("delta").mode(mode).options(**log_properties(OWN_LOG_H)).save(self._path)
+        if not self.exists:
+            make_for(row, self._path)
+        row.coalesce(1).write.format("delta").mode(mode).save(self._path)
         self.exists = True
         return len(text)
 

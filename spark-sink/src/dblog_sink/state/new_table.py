@@ -13,7 +13,8 @@ import re
 from typing import Any
 
 from delta.tables import DeltaTable, DeltaTableBuilder
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
 
 from dblog_sink.config.log_retention import OWN_LOG_H, log_properties
 
@@ -28,6 +29,29 @@ def new_table(session: SparkSession, path: str, *, log_h: float = OWN_LOG_H) -> 
     for name, value in log_properties(log_h).items():
         builder = builder.property(name, value)
     return builder
+
+
+def make_for(rows: DataFrame, path: str, *, log_h: float = OWN_LOG_H, partition_by: str | None = None) -> None:
+    """Make the table that these rows are to be appended to, if there is none.
+
+    A write of rows could make it as well, but of the properties that it gives Delta keeps only its own.
+    """
+    columns = _nullable(rows.schema)
+    assert isinstance(columns, t.StructType)
+    builder = new_table(rows.sparkSession, path, log_h=log_h).addColumns(columns)
+    (builder if partition_by is None else builder.partitionedBy(partition_by)).execute()
+
+
+def _nullable(kind: t.DataType) -> t.DataType:
+    """Return the type with NULL allowed everywhere, as a write of rows makes a table: later rows may have it where these have not."""
+    match kind:
+        case t.StructType():
+            return t.StructType([t.StructField(field.name, _nullable(field.dataType)) for field in kind.fields])
+        case t.ArrayType():
+            return t.ArrayType(_nullable(kind.elementType))
+        case t.MapType():
+            return t.MapType(kind.keyType, _nullable(kind.valueType))
+    return kind
 
 
 def _drop_unfinished(session: SparkSession, path: str) -> None:

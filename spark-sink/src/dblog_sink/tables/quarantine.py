@@ -18,9 +18,11 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from dblog_sink.config.log_retention import OWN_LOG_H
 from dblog_sink.delta.merge import Txn, append
 from dblog_sink.errors import DefiniteError
 from dblog_sink.schema.wire_format import RECORD
+from dblog_sink.state.new_table import make_for
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +40,8 @@ none.
 class Quarantine:
     """The quarantine table of one pipeline. Appends of several tables take turns: the first one creates the table."""
 
-    def __init__(self, path: str, *, rows_max: int, fraction_max: float, log_h: float | None = None) -> None:
-        """``log_h``: hours of log that the table keeps; None for a reader, which makes none."""
+    def __init__(self, path: str, *, rows_max: int, fraction_max: float, log_h: float = OWN_LOG_H) -> None:
+        """``log_h``: hours of log that the table keeps; a reader makes none."""
         self.path = path
         self._rows_max = rows_max
         self._fraction_max = fraction_max
@@ -69,8 +71,9 @@ class Quarantine:
                 low, high = rows.agg(F.min("offset"), F.max("offset")).collect()[0]
                 stored = session.read.format("delta").load(self.path).where((F.col("topic") == topic) & F.col("offset").between(low, high))
                 rows = rows.join(stored.select(*record), record, "left_anti").select(*COLUMNS)
-            partition_by = None if exists else "topic"
-            append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"), log_h=self._log_h, partition_by=partition_by)
+            if not exists:
+                make_for(rows.select(*COLUMNS), self.path, log_h=self._log_h, partition_by="topic")
+            append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"))
             self._commits += 1
 
     def alone(self) -> AbstractContextManager[Any]:
