@@ -36,6 +36,8 @@ from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import ReadTo
 from dblog_sink.snapshots.manifest import Manifest
 from dblog_sink.state.lease import Lease
+from dblog_sink.state.notes import Compacted
+from dblog_sink.tables.quarantine import QUARANTINE
 
 if TYPE_CHECKING:
     from dblog_sink.observe.traces import Traces
@@ -130,12 +132,19 @@ class Runner:
                 stopping=self._stopping.is_set,
             ),
             check=self._check,
-            quarantine=lambda session: self._quarantine.compact(session, self._settings["compact.commits"]),
+            quarantine=self._compact_quarantine,
         )
 
     def _check(self) -> None:
         if self._fence is not None:
             self._fence.check()
+
+    def _compact_quarantine(self, session: SparkSession) -> None:
+        """Compact the quarantine if it is due; the control table keeps when it was, for a job that is started each hour has few commits."""
+        control, every = self._parts.control, self._settings["compact.commits"]
+        version = self._quarantine.compact(session, every, since=control.state.compacted_at.get(QUARANTINE))
+        if version is not None:
+            control.record([Compacted(QUARANTINE, version)], "recorded")
 
     def _compact(self, topic: str) -> None:
         with self._parts.book.alone(topic):

@@ -18,7 +18,8 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink.config.log_retention import OWN_LOG_H
+from dblog_sink.config.log_retention import OWN, OWN_LOG_H
+from dblog_sink.delta import log_cleanup
 from dblog_sink.delta.merge import Txn, append
 from dblog_sink.errors import DefiniteError
 from dblog_sink.schema.wire_format import RECORD
@@ -26,6 +27,8 @@ from dblog_sink.state.new_table import make_for
 
 log = logging.getLogger(__name__)
 
+QUARANTINE = f"{OWN}quarantine"
+"""The table's name in ``Settings.paths``, and in the note of its last compaction."""
 COLUMNS = (*RECORD, "reason", "batch_id", "at")
 NO_VALUE = (
     ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
@@ -47,7 +50,8 @@ class Quarantine:
         self._fraction_max = fraction_max
         self._log_h = log_h
         self._turn = threading.Lock()
-        self._commits = 0
+        self._commits = 1
+        """Commits since ``compact`` looked; another process may have left some."""
 
     def keep(self, records: DataFrame, *, topic: str, txn: Txn, replayed: bool) -> None:
         """Append raw records that have a ``reason`` column, except those that are here already.
@@ -80,14 +84,22 @@ class Quarantine:
         """Return the turn in which nobody else writes the table."""
         return self._turn
 
-    def compact(self, session: SparkSession, commits: int) -> bool:
-        """Put small files together after so many commits of this process; 0: never. Return whether that was done. Files of full size are left alone."""
-        if not commits or self._commits < commits:
-            return False
+    def compact(self, session: SparkSession, commits: int, *, since: int | None) -> int | None:
+        """Put small files together after so many commits, 0: never. Return the version to count from, None where that stays. Full files are left alone.
+
+        ``since``: the version that was returned last, by this process or an earlier one; None: never.
+        """
+        met, self._commits = self._commits, 0
+        if not commits or not met or not DeltaTable.isDeltaTable(session, self.path):
+            return None
+        version = log_cleanup.version(session, self.path)
+        if since is not None and since > version:  # the table was made again
+            since = None
+        if version - (since or 0) < commits:
+            return None
         with self._turn:
-            self._commits = 0
             DeltaTable.forPath(session, self.path).optimize().executeCompaction()
-        return True
+            return log_cleanup.version(session, self.path)
 
     def oldest_ms(self, session: SparkSession, topic: str) -> int | None:
         """The time of the topic's oldest record here that may make a row, in milliseconds: Kafka's time, which a replay that keeps it again does not change.
