@@ -109,7 +109,7 @@ def test_a_kind_that_is_alone_takes_the_place_of_the_others():
 def test_tables_that_a_warning_names_are_repaired():
     text = (
         "rows that statements removed stay in the topics and in the lake, of c.t (TRUNCATE), c.y_parts (it was gone, and is there again) and 3 more tables: "
-        "`dblog dumps start x 'c\\.t' --mode repair` removes them from the lake; with skipped.operations=none a TRUNCATE reaches the lake"
+        "`dblog dumps start x c.t c.y_parts --mode repair` removes them from the lake; with skipped.operations=none a TRUNCATE reaches the lake"
     )
     keyless = "rows that statements removed stay in the topics and in the lake, of c.k (TRUNCATE): delete them there, for without a key no dump can; with"
 

@@ -88,7 +88,7 @@ def test_a_table_that_lost_rows_without_a_row_in_the_log_is_named_until_a_repair
         passed(follower)
 
     said = [line for line in lines if line["event"] == LOGGED and line["table"] == f"{follower.database}.{table}"]
-    request = rf"dblog dumps start {follower.name} '{follower.database}\.{table}' --mode repair"
+    request = f"dblog dumps start {follower.name} {follower.database}.{table} --mode repair"
     assert [(line["removed_by"], line["remedy"]) for line in said] == [(what, request)], "once"
     assert f"{follower.database}.{table} (TRUNCATE)" in named(follower)
     assert request in named(follower)

@@ -53,7 +53,9 @@ def test_a_table_that_lost_rows_without_a_row_in_the_log_is_named_until_a_repair
     follower.until_caught_up()
     follower.until(lambda: named(follower).count("(") == len(expected))
 
-    assert rf"dblog dumps start {follower.name} 'public\.{next(iter(expected))}' --mode repair" in named(follower)
+    command = named(follower).partition("`")[2].partition("`")[0].split()
+    assert command[:4] == ["dblog", "dumps", "start", follower.name]
+    assert sorted(command[4:-2]) == sorted(f"public.{table}" for table in expected)
     repaired(follower, *expected)
     assert named(follower) == ""
 

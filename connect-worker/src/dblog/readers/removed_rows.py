@@ -9,14 +9,14 @@ calls it.
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Protocol
 
 import structlog
 
+from dblog.core.removals import TRUNCATED
+from dblog.core.repair_command import repair_command
 from dblog.model import Table, TableId
 from dblog.readers.standing_warnings import StandingWarnings
 
@@ -24,6 +24,8 @@ log = structlog.get_logger(__name__)
 
 KEY = "rows removed"
 NAMED_MAX = 20
+COMMAND_CHARS_MAX = 500
+"""The command of the warning names the first tables, up to about this length."""
 
 
 class KnownRemovals(Protocol):
@@ -60,7 +62,9 @@ class RemovedRows:
                     "rows that a statement removed stay in the topic and in the lake",
                     table=str(table),
                     removed_by=what,
-                    remedy=self._request(table) if self._has_key(table) else "delete them there: without a key no dump can",
+                    remedy=repair_command(self._connector, [table])
+                    if self._has_key(table)
+                    else "delete them there: without a key no dump can",
                 )
             self._tables[table] = what
         if tables:
@@ -81,22 +85,23 @@ class RemovedRows:
         count, first = len(self._tables), list(islice(self._tables, NAMED_MAX))
         named = ", ".join(f"{table} ({self._tables[table]})" for table in first)
         more = f" and {count - NAMED_MAX} more tables" if count > NAMED_MAX else ""
-        example = next((table for table in first if self._has_key(table)), None)
-        remedy = (
-            "delete them there, for without a key no dump can"
-            if example is None
-            else f"`{self._request(example)}` removes them from the lake, and the same request for each other table that has a key"
-            if count > 1
-            else f"`{self._request(example)}` removes them from the lake"
-        )
+        truncates = "; with skipped.operations=none a TRUNCATE reaches the lake" if TRUNCATED in self._tables.values() else ""
         self._warnings.raise_warning(
             KEY,
-            f"rows that statements removed stay in the topics and in the lake, of {named}{more}: {remedy}; "
-            "with skipped.operations=none a TRUNCATE reaches the lake",
+            f"rows that statements removed stay in the topics and in the lake, of {named}{more}: {self._remedy(first, count)}{truncates}",
         )
 
-    def _request(self, table: TableId) -> str:
-        return f"dblog dumps start {shlex.quote(self._connector)} {shlex.quote(re.escape(str(table)))} --mode repair"
+    def _remedy(self, first: list[TableId], count: int) -> str:
+        with_key = [table for table in first if self._has_key(table)]
+        if not with_key:
+            return "delete them there, for without a key no dump can"
+        named = with_key[:1]
+        for table in with_key[1:]:
+            if len(repair_command(self._connector, [*named, table])) > COMMAND_CHARS_MAX:
+                break
+            named.append(table)
+        rest = "" if len(named) == count else ", and the same request for each other table that has a key"
+        return f"`{repair_command(self._connector, named)}` removes them from the lake{rest}"
 
     def _has_key(self, table: TableId) -> bool:
         now = self._schemas.table(table)

@@ -336,7 +336,7 @@ def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: i
         if unknown:
             log.warning(
                 "%s: column %s was left out until now, so rows that are older have NULL in it; to fill it ask for a dump of the column: "
-                "dblog dumps start CONNECTOR %s --mode columns --columns %s",
+                "dblog dumps start CONNECTOR %s --mode columns --column %s",
                 target.name,
                 change.name,
                 target.name,
