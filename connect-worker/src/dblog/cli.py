@@ -185,11 +185,19 @@ def apply_connectors(
     path: Annotated[Path, typer.Argument(help="A file with a connector, JSON or YAML, or a folder of them.")],
     url: Annotated[str, typer.Option(help="REST address of any worker of the group.")] = "http://localhost:8083",
     owner: Annotated[str, typer.Option(help="Whose connectors they are (dblog.owner). No others are touched.")] = "apply",
-    prune: Annotated[bool, typer.Option("--prune", help="Delete own connectors that no file wants.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete own connectors that no file wants. PATH has to be a folder.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Apply no configuration that leaves something in doubt; each doubt is a problem then.")
+        bool,
+        typer.Option(
+            "--strict", help="Apply no configuration that leaves something in doubt; each doubt is a problem then, also a standing one."
+        ),
     ] = False,
-    prune_all: Annotated[bool, typer.Option("--prune-all", help="With --prune: delete all of them too when no file is there.")] = False,
+    prune_all: Annotated[
+        bool,
+        typer.Option(
+            "--prune-all", help="With --prune: delete all of them too when no file is there, and all others when PATH is a single file."
+        ),
+    ] = False,
     every: Annotated[float | None, typer.Option(min=1, help="Seconds between two rounds, until SIGTERM. Without it: one round.")] = None,
     once: Annotated[bool, typer.Option("--once", help="One round; the default.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate, and log what would be done.")] = False,

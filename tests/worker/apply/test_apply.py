@@ -16,7 +16,7 @@ from dblog.apply.restarts import Policy, Restarts
 from dblog.apply.round import Task, run_round
 from stack import GuardedProcess
 from stack.process import free_port
-from support.worker import Worker, connector_config, until
+from support.worker import Worker, connector_config, postgres_config, until
 
 BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 PASSWORD = "s3same-open"
@@ -110,7 +110,10 @@ def test_files_become_connectors_and_a_second_round_changes_nothing(group, wante
     assert leader.client.get("/connectors/made/config").json()["dblog.owner"] == "one"
     assert "no such key" not in leader.log.read_text()
     status, lines = apply_and_remark(group, wanted, "--owner", "one")
-    assert (status, {line["event"] for line in lines}) == (0, {"connector leaves something in doubt"}), "a password is written out in them"
+    events = {line["event"] for line in lines}
+    assert (status, events) == (0, {"connector leaves something in doubt", "2 connectors are as wanted"}), (
+        "a password is written out in them"
+    )
 
 
 def test_drift_is_mended_and_named_by_its_keys(group, wanted):
@@ -237,6 +240,34 @@ def test_a_connector_that_got_another_name_is_a_problem_while_both_write_to_its_
     (wanted / "new-name.json").rename(wanted / "a-third-name.json")
     status, lines = apply(group, wanted, "--owner", "renamer", "--prune")
     assert (status, changes(lines)) == (0, [("delete", "new-name"), ("delete", "old-name"), ("create", "a-third-name")])
+    renamed = {line["connector"]: line for line in lines if line["event"] == "connector gets another name"}
+    assert sorted(renamed) == ["new-name", "old-name"]
+    assert "`dblog dumps start a-third-name TABLE --mode repair`" in renamed["old-name"]["reason"]
+    (wanted / "a-third-name.json").rename(wanted / "a-fourth-name.json")
+    lines = apply(group, wanted, "--owner", "renamer", "--prune", "--dry-run")[1]
+    assert [line["new_name"] for line in lines if line["event"] == "connector gets another name"] == ["a-fourth-name"]
+
+
+def test_a_single_file_deletes_no_other_connector_unless_that_is_asked_for(group, wanted):
+    leader, _, _ = group
+    want(wanted, "first", topic_prefix="first")
+    postgres = postgres_config(topic_prefix="second", dummy_behaviour="fail")
+    (wanted / "second.json").write_text(json.dumps({"config": postgres}))
+    apply(group, wanted)
+    owner = ("--owner", wanted.parent.name)
+
+    status, lines = apply(group, wanted / "first.json", *owner, "--prune")
+
+    assert (status, changes(lines)) == (2, [])
+    assert "--prune would delete every other connector of the owner" in lines[-1]["reason"]
+    assert {"first", "second"} <= set(leader.client.get("/connectors").json())
+    leader.wait_for("second", "RUNNING", "FAILED")
+    status, lines = apply(group, wanted / "first.json", *owner, "--prune", "--prune-all")
+    assert (status, changes(lines)) == (0, [("delete", "second")]), "one that has just been deleted is no problem any more"
+    (left,) = [line["reason"] for line in lines if line["event"] == "a deleted connector leaves something at its database"]
+    assert "the replication slot" in left
+    lines = apply(group, wanted / "first.json", *owner)[1]
+    assert [line["event"] for line in lines] == ["1 connectors are as wanted"]
 
 
 def test_a_configuration_that_fails_its_check_is_not_applied_and_its_field_is_named(group, wanted, tmp_path):
@@ -443,3 +474,9 @@ def test_what_a_configuration_leaves_in_doubt_is_logged_and_with_strict_it_is_no
     status, lines = apply_and_remark(group, wanted)
     assert (status, changes(lines)) == (0, [])
     assert text in doubts(lines), "a warning that stands is named in the first round of each run"
+
+    status, lines = apply(group, wanted, "--strict")
+    assert (status, changes(lines)) == (1, [])
+    problems = [(line["connector"], line["reason"]) for line in lines if line["event"] == "connector is not as wanted"]
+    assert ("doubtful", f"{text} (--strict)") in problems
+    assert not any("written out" in reason or "database.password" in reason for _, reason in problems), "ordinary remarks are none"

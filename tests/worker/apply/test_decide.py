@@ -97,6 +97,19 @@ def test_where_no_file_is_there_deletion_is_asked_for_twice():
     assert "--prune-all" not in decided(None, mine, prune_all=False)[0].reason
 
 
+def test_a_deletion_names_the_connector_that_is_wanted_in_its_place():
+    old = {"old": Present("old", {OWNER: ME, "topic.prefix": "shop"}, "RUNNING")}
+    new = {"new": Wanted("new", {"topic.prefix": "shop"})}
+
+    def deletion(wanted, present):
+        return decide(wanted, present, owner=ME, prune=True, prune_all=False, complete=True)[0]
+
+    assert deletion(new, old) == Delete("old", renamed="new")
+    assert deletion({"new": Wanted("new", {"topic.prefix": "other"})}, old) == Delete("old")
+    both = {**old, "new": Present("new", {OWNER: ME, "topic.prefix": "shop"}, "RUNNING")}
+    assert deletion(new, both) == Delete("old"), "it is there already, with its own offsets"
+
+
 def test_what_is_left_is_named_with_the_reason():
     mine = Present("c", {OWNER: ME}, "RUNNING")
 

@@ -61,6 +61,8 @@ class Delete:
     """Delete it: it is ours, and no longer wanted."""
 
     name: str
+    renamed: str = ""
+    """The wanted connector that has its topic.prefix and is not there yet, as after a change of name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def decide(
         if name in wanted or there.config.get(OWNER) != owner:
             continue
         if prune and complete and (wanted or prune_all):
-            deletions.append(Delete(name))
+            successor = prefixes.get(there.config.get(_PREFIX, ""), "")
+            deletions.append(Delete(name, renamed="" if successor in present else successor))
         else:
             problem = False
             if not complete:

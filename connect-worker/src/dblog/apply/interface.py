@@ -29,6 +29,7 @@ _STANDBY = re.compile(r"\bstandby: (https?://\S+) runs\b")
 _WARNING = re.compile(r'\b(199|299) dblog "((?:[^"\\]|\\.)*)"')
 """One of a worker's Warning header: 299 for a doubt, 199 for an ordinary remark."""
 _DOUBT = "299"
+_REMEDY = "start one, or name the address of another with --url"
 
 
 class RefusedError(DblogError):
@@ -148,6 +149,11 @@ class Interface:
         """What the last answer has put in doubt, without remarks that many a sound configuration gets."""
         return tuple(text for code, text in self._warned() if code == _DOUBT)
 
+    @property
+    def ordinary(self) -> tuple[str, ...]:
+        """Return the last answer's remarks that many a sound configuration gets. The worker may have cut their ends."""
+        return tuple(text for code, text in self._warned() if code != _DOUBT)
+
     def _warned(self) -> list[tuple[str, str]]:
         return [(code, re.sub(r"\\(.)", r"\1", text)) for code, text in _WARNING.findall(self._warning)]
 
@@ -173,7 +179,8 @@ class Interface:
             return self._client.request(method, f"{self._base}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             gone, self._base = self._base, self._url
-            raise TransientError(unreached("worker", gone, e) + ("" if gone == self._url else self._only_there(gone))) from e
+            named = gone == self._url
+            raise TransientError(unreached("worker", gone, e, _REMEDY if named else "") + ("" if named else self._only_there(gone))) from e
 
     def _only_there(self, leader: str) -> str:
         return (

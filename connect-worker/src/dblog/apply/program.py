@@ -105,7 +105,7 @@ def run(settings: Settings) -> int:
         start_http_server(settings.metrics_port, registry=registry)
     if settings.problems_file is not None:  # one of a former life would be taken for this one's
         _write(settings.problems_file, [Problem("all", "the first round is not done yet")])
-    known = Report()
+    known, is_first = Report(), True
     while True:
         status = 0
         try:
@@ -116,7 +116,9 @@ def run(settings: Settings) -> int:
             report, status = Report(problems=[Problem("all", _unforeseen(e))]), 2
         numbers.take(report)
         _log_changes(known, report)
-        known = report
+        if is_first and not (report.done or report.problems or report.left):
+            _log.info(f"{report.wanted} connectors are as wanted")
+        known, is_first = report, False
         if settings.problems_file is not None:
             _write(settings.problems_file, report.problems)
         if settings.every_s is None:

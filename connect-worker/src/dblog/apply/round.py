@@ -19,10 +19,19 @@ from dblog.apply.decide import OWNER, Action, Create, Delete, Leave, Present, Re
 from dblog.apply.interface import Interface, RefusedError
 from dblog.apply.restarts import Failure, Restarts
 from dblog.apply.wanted import Problem, WantedState, read_wanted
-from dblog.errors import TransientError
+from dblog.errors import DefiniteError, TransientError
 
 _log = structlog.get_logger("dblog.apply")
 
+_ONE_FILE = (
+    "{path} is one file, so --prune would delete every other connector of the owner {owner}: name the folder of all files, or say with --prune-all that the "
+    "others shall be deleted"
+)
+_RENAMED = (
+    "connector {old} is deleted and {new} created, which has its topic.prefix: {new} has no offsets and begins with a dump as snapshot.mode says, which "
+    "takes no rows away. Rows that are deleted at the source in between stay in the lake; once {new} runs, `dblog dumps start {new} TABLE --mode repair` "
+    "removes them. Keep the old name in the file to go on without a dump"
+)
 _VERBS = {WantedState.RUNNING: "resume", WantedState.PAUSED: "pause", WantedState.STOPPED: "stop"}
 
 
@@ -36,7 +45,7 @@ class Task:
     prune_all: bool = False
     dry_run: bool = False
     strict: bool = False
-    """Apply no configuration that leaves something in doubt."""
+    """Apply no configuration that leaves something in doubt; a doubt about a connector that stays as it is is a problem too."""
 
 
 @dataclass(slots=True)
@@ -62,6 +71,8 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
     DefiniteError for what concerns all connectors and no retry helps (no such folder, no login).
     """
     report = Report()
+    if task.prune and not task.prune_all and task.path.is_file():
+        raise DefiniteError(_ONE_FILE.format(path=task.path, owner=task.owner))
     files = read_wanted(task.path)
     report.wanted = len(files.wanted)
     report.problems += files.problems
@@ -84,8 +95,13 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
         except (TransientError, RefusedError) as e:
             report.problems.append(Problem(action.name, str(e)))
         advanced()
+    changed = {name for kind, name in report.done if kind in ("delete", "update")}  # their status is that of before
+    if task.strict:
+        _add_standing_doubts(report, interface, [present[name] for name in ours if name in files.wanted and name not in changed])
     if not task.dry_run:
-        verdict = restarts.decide({name: _failures(_status(statuses, name)) for name in ours}, now_s=time.monotonic())
+        verdict = restarts.decide(
+            {name: _failures(_status(statuses, name)) for name in ours if name not in changed}, now_s=time.monotonic()
+        )
         report.problems += [Problem(name, text) for name, text in {**verdict.waiting, **verdict.stuck}.items()]
         for name in verdict.restart:
             _restart(name, interface, restarts, report)
@@ -119,12 +135,18 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
             do, said = functools.partial(interface.put_config, config), {"keys": list(keys)}
         case SetState(name, state):
             do, said = functools.partial(interface.put_state, name, _VERBS[state]), {"state": str(state)}
-        case Delete(name):
+        case Delete(name, renamed):
             do = functools.partial(interface.delete, name)
+            if renamed:
+                _log.warning("connector gets another name", connector=name, new_name=renamed, reason=_RENAMED.format(old=name, new=renamed))
     if not dry_run:
         do()
     report.done.append((kind, action.name))
     _log.info("connector would be changed" if dry_run else "connector changed", action=kind, connector=action.name, **said)
+    if kind == "delete":
+        report.warnings.pop(action.name, None)
+        for text in () if dry_run else interface.warnings:
+            _log.warning("a deleted connector leaves something at its database", connector=action.name, reason=text)
 
 
 def _is_refused(name: str, interface: Interface, report: Report, *, strict: bool) -> bool:
@@ -135,6 +157,23 @@ def _is_refused(name: str, interface: Interface, report: Report, *, strict: bool
     if strict:
         report.problems += [Problem(name, f"not applied, for it leaves something in doubt (--strict): {text}") for text in doubts]
     return strict and bool(doubts)
+
+
+def _add_standing_doubts(report: Report, interface: Interface, kept: list[Present]) -> None:
+    """Make a problem of each warning in the status of connectors that stay as they are, but for ordinary remarks on their configuration."""
+    for one in kept:
+        if texts := report.warnings.get(one.name):
+            try:
+                interface.validate(one.config)
+            except (TransientError, RefusedError) as e:
+                report.problems.append(Problem(one.name, str(e)))
+                continue
+            ordinary = interface.ordinary
+            report.problems += [
+                Problem(one.name, f"{text} (--strict)")
+                for text in texts
+                if not text.encode("ascii", "replace").decode().startswith(ordinary)
+            ]
 
 
 def _restart(name: str, interface: Interface, restarts: Restarts, report: Report) -> None:
