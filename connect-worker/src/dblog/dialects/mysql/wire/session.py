@@ -568,11 +568,11 @@ class Session:
         self._wire.close()
 
 
-LOST_REMEDY = "set snapshot.mode=when_needed, or reset the connector's offsets, to dump again"
-LACKING_REMEDY = (
-    f"{LOST_REMEDY}, and then request a dump with mode=repair, which takes rows out of the lake that only the lost transactions had written; "
-    "gtid.source.excludes leaves out sources whose transactions do not matter"
+LOST_REMEDY = (
+    "with snapshot.mode=when_needed the connector dumps the tables again, and that dump repairs the lake; after a reset of its offsets the dump takes no rows "
+    "away, so request one with mode=repair then"
 )
+LACKING_REMEDY = f"{LOST_REMEDY}; gtid.source.excludes leaves out sources whose transactions do not matter"
 
 _DUMP_OFFSET_MAX = 0xFFFFFFFF
 

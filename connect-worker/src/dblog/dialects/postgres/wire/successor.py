@@ -15,8 +15,8 @@ from dblog.errors import PositionLostError, TransientError
 log = structlog.get_logger(__name__)
 
 REMEDY = (
-    "dump again (snapshot.mode=when_needed does), or reset the connector's offsets, and then request a dump with mode=repair, which takes rows out of the lake "
-    "that the server does not have"
+    "dump again with snapshot.mode=when_needed, whose dump takes rows out of the lake that the server does not have, or reset the connector's offsets, and "
+    "request a dump with mode=repair then, for the dump after a reset takes no rows away"
 )
 
 
