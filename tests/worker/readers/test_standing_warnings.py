@@ -1,5 +1,6 @@
 """Warnings that stand: raised and withdrawn by key, and bounded."""
 
+from dblog.model import TableId
 from dblog.readers.standing_warnings import CHARS_MAX, COUNT_MAX, KEPT_MAX, StandingWarnings
 
 
@@ -55,3 +56,38 @@ def test_a_warning_beyond_those_that_are_shown_moves_up_when_others_are_withdraw
     warnings.withdraw("0")
 
     assert warnings.texts()[-1] == f"warning {COUNT_MAX}"
+
+
+def test_a_warning_of_tables_names_each_until_it_has_ended_for_it():
+    warnings = StandingWarnings()
+    a, b, c = (TableId("d", name) for name in "abc")
+
+    warnings.raise_of_tables("k", [b, a], before="rows stay in ", after=": ask")
+    warnings.raise_of_tables("k", [c], before="rows stay in ", after=": ask")
+    assert warnings.texts() == ("rows stay in d.a, d.b, d.c: ask",)
+    warnings.raise_of_tables("other", [], before="of ", after="")
+
+    warnings.end_for([b])
+    assert warnings.texts() == ("rows stay in d.a, d.c: ask",)
+    warnings.end_for([a, c])
+    assert warnings.texts() == ()
+
+    warnings.raise_of_tables("k", [TableId("d", f"{n:03}") for n in range(1000)], before="of ", after=".")
+    assert warnings.texts()[0].endswith("d.019 and 980 more.")
+    warnings.withdraw("k")
+    assert warnings.texts() == ()
+
+
+def test_the_next_run_begins_with_what_it_would_not_find_out_again():
+    warnings = StandingWarnings()
+    warnings.raise_warning("found again", "x")
+    warnings.raise_warning("lost", "y", lasting=True)
+    warnings.raise_of_tables("k", [TableId("d", "a"), TableId("d", "b")], before="of ", after="")
+
+    later = warnings.of_next_run().of_next_run()
+    assert later.texts() == ("y", "of d.a, d.b")
+
+    later.withdraw("lost")
+    later.end_for([TableId("d", "a")])
+    assert later.texts() == ("of d.b",)
+    assert warnings.texts() == ("x", "y", "of d.a, d.b"), "the run before has its own"

@@ -72,7 +72,9 @@ class RemovedRows:
             self._raise()
 
     def take_back(self, tables: Iterable[TableId]) -> None:
-        """Name these tables no longer: a repair dump has read them to their end, or they are gone."""
+        """Name these tables no longer, here and in other warnings that a repair ends: it has read them to their end, or they are gone."""
+        tables = tuple(tables)
+        self._warnings.end_for(tables)
         named = [table for table in tables if self._tables.pop(table, None) is not None]
         if named:
             self._schemas.end_removals(named)

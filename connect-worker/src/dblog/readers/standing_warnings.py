@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from dblog.model import TableId
 
 COUNT_MAX = 50
 """Warnings that a list shows; one more counts the rest."""
@@ -15,6 +19,23 @@ CHARS_MAX = 2000
 """Of one warning's text."""
 KEPT_MAX = 1000
 """Keys of one task."""
+NAMED_MAX = 20
+"""Tables that one warning names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTables:
+    """A warning that stands for each of its tables until a repair has read it, or it is gone."""
+
+    before: str
+    after: str
+    tables: dict[TableId, None]
+
+    @property
+    def text(self) -> str:
+        named = ", ".join(sorted(map(str, islice(self.tables, NAMED_MAX))))
+        more = f" and {len(self.tables) - NAMED_MAX} more" if len(self.tables) > NAMED_MAX else ""
+        return f"{self.before}{named}{more}{self.after}"
 
 
 class StandingWarnings:
@@ -23,20 +44,62 @@ class StandingWarnings:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._texts: dict[str, str] = {}
+        self._lasting: set[str] = set()
+        self._of_tables: dict[str, _OfTables] = {}
 
-    def raise_warning(self, key: str, text: str) -> None:
-        """Show `text` until `key` is withdrawn. A key that stands already gets the new text; to repeat a text costs next to nothing."""
+    def raise_warning(self, key: str, text: str, *, lasting: bool = False) -> None:
+        """Show `text` until `key` is withdrawn. A key that stands already gets the new text; to repeat a text costs next to nothing.
+
+        ``lasting``: the next run would not find it out again, so it stands there too.
+        """
         if self._texts.get(key) == text:
             return
         with self._lock:
             if key in self._texts or len(self._texts) < KEPT_MAX:
                 self._texts[key] = text
+                if lasting:
+                    self._lasting.add(key)
+
+    def raise_of_tables(self, key: str, tables: Iterable[TableId], *, before: str, after: str) -> None:
+        """Show a lasting warning with the names of these tables, and of those that the key has already, between the two texts."""
+        with self._lock:
+            known = self._of_tables.get(key)
+            named = {**({} if known is None else known.tables), **dict.fromkeys(tables)}
+            if not named or (known is None and len(self._texts) >= KEPT_MAX):
+                return
+            made = self._of_tables[key] = _OfTables(before, after, named)
+            self._texts[key] = made.text
+
+    def end_for(self, tables: Iterable[TableId]) -> None:
+        """Name these tables no longer in the warnings of ``raise_of_tables``: a repair has read them to their end, or they are gone."""
+        gone = set(tables)
+        with self._lock:
+            for key, known in list(self._of_tables.items()):
+                left = {table: None for table in known.tables if table not in gone}
+                if len(left) == len(known.tables):
+                    continue
+                if left:
+                    made = self._of_tables[key] = replace(known, tables=left)
+                    self._texts[key] = made.text
+                else:
+                    del self._of_tables[key], self._texts[key]
 
     def withdraw(self, key: str) -> None:
         """Take a warning away; a key that does not stand is left alone."""
         if key in self._texts:
             with self._lock:
                 self._texts.pop(key, None)
+                self._of_tables.pop(key, None)
+                self._lasting.discard(key)
+
+    def of_next_run(self) -> StandingWarnings:
+        """Return the warnings that the next run of the task begins with: those that nothing finds out again."""
+        made = StandingWarnings()
+        with self._lock:
+            made._of_tables = dict(self._of_tables)
+            made._lasting = set(self._lasting)
+            made._texts = {key: text for key, text in self._texts.items() if key in self._lasting or key in self._of_tables}
+        return made
 
     def texts(self) -> tuple[str, ...]:
         """Return the warnings that stand, oldest first, bounded in number and length."""

@@ -326,7 +326,9 @@ class Supervisor:
         if refused:
             raise ConfigError(refused)
         requests = sorted(self._requests.values(), key=lambda request: (request.created_ms, request.id))
-        order = replace(order, dumps=requests, warnings=StandingWarnings())
+        # A start that failed may have been wrong about what is lost: only what a run has found goes on. # I5
+        warnings = self._warnings.of_next_run() if self._has_run else StandingWarnings()
+        order = replace(order, dumps=requests, warnings=warnings)
         if not self._has_run:
             self._warnings = order.warnings
         task = self._factory(order)

@@ -146,7 +146,7 @@ class BinlogServer:
                 "sent now, and their rows may be older than what was sent of other servers: request a dump with mode=repair of the tables that they changed"
             )
             log.warning("a replica has transactions of its own", reason=text)
-            self.connections.warnings.raise_warning(OWN_TRANSACTIONS, text)
+            self.connections.warnings.raise_warning(OWN_TRANSACTIONS, text, lasting=True)
 
     def _prepare_marks(self, progress: LogProgress) -> None:
         """Snapshots have to show what the log has brought, in earlier runs too, but for what only another server had, which is lost."""
