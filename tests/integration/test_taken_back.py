@@ -405,7 +405,6 @@ def test_what_the_log_alone_cannot_take_back_a_repair_takes_away_and_restores(fo
         purge_log(source)
     execute(source, f"XA ROLLBACK '{xid}'")
     follower.until(lambda: any(marker["table"] == f"{follower.database}.x" for marker in markers))
-    assert any("XA ROLLBACK" in text and "repair" in text for text in follower.warnings.texts())
     follower.restart()
     follower.sql("INSERT INTO t VALUES (6)")
     follower.until_equal("t")
@@ -417,15 +416,55 @@ def test_what_the_log_alone_cannot_take_back_a_repair_takes_away_and_restores(fo
     assert {ident: shown[ident] for ident in rows} == rows, "rows that it changed are as they were"
 
 
-def test_what_no_repair_can_take_away_either_ends_the_task_with_the_remedy(follow: Make, source: Database) -> None:
-    follower = follow(source, *TABLES[:1], "CREATE TABLE k (a INT)", **{"skipped.operations": "d"})
-    follower.sql("INSERT INTO t VALUES (1)")
-    follower.until_equal("t")
+def test_what_no_repair_can_take_away_either_ends_the_task_with_the_remedy_and_the_other_tables_are_repaired(
+    follow: Make, source: Database
+) -> None:
+    follower, markers = follow(source, *XA_TABLES, "CREATE TABLE k (a INT)"), []
+    follower.until_equal("x")
+    follower.marked = lambda value: markers.append(json.loads(value))
     xid = follower.config["name"]
-    prepare(follower, xid, "INSERT INTO k VALUES (1)")
+    with connected(source, database=follower.database) as connection, connection.cursor() as cursor:
+        for text in (
+            GONE["the images lack columns"][0],
+            f"XA START '{xid}'",
+            *XA_CHANGES[:5],
+            "INSERT INTO k VALUES (1)",
+            f"XA END '{xid}'",
+            f"XA PREPARE '{xid}'",
+        ):
+            cursor.execute(text)
+    follower.until(lambda: any(table == "k" for table, _ in follower.values))
     execute(source, f"XA ROLLBACK '{xid}'")
     with pytest.raises(DefiniteError, match=rf"XA ROLLBACK at .* {follower.database}\.k cannot be repaired .*failure.handling.mode=warn"):
         follower.until(lambda: False)
+
+    follower.config["event.processing.failure.handling.mode"] = "warn"
+    follower.restart()
+    follower.until(lambda: [m for m in markers if m["table"].endswith(".x") and m["mode"] == "repair" and m["final"]])
+    (standing,) = [text for text in follower.warnings.texts() if "XA ROLLBACK" in text]
+    until = standing.partition(". Until a dump with mode=repair has ended")[2]
+    assert f"{follower.database}.k" in until
+    assert f"{follower.database}.x" not in until, "its repair has ended the warning for it"
+
+
+def test_where_the_lake_keeps_what_was_deleted_rows_that_were_rolled_back_stay_until_a_repair_is_asked_for(
+    follow: Make, source: Database
+) -> None:
+    follower, markers = follow(source, *TABLES[:1], **{"skipped.operations": "d"}), []
+    follower.sql("INSERT INTO t VALUES (1)")
+    follower.until_equal("t")
+    follower.marked = lambda value: markers.append(json.loads(value))
+    xid = follower.config["name"]
+    prepare(follower, xid, "INSERT INTO t VALUES (2)")
+    follower.until(lambda: len(follower.rows["t"]) == 2)
+    execute(source, f"XA ROLLBACK '{xid}'")
+
+    follower.until(lambda: any("XA ROLLBACK" in text and f"{follower.database}.t" in text for text in follower.warnings.texts()))
+    follower.until(lambda: [m for m in markers if m["table"].endswith(".t") and m["final"]])
+    follower.until_dumped()
+    assert {marker["mode"] for marker in markers} == {"rows"}
+    follower.until_state(follower.ask(rf"{follower.database}\.t", mode="repair"), "DONE")
+    assert not any("XA ROLLBACK" in text for text in follower.warnings.texts())
 
 
 def test_a_server_that_restarts_in_between_has_the_transaction_and_its_rows_are_taken_back(

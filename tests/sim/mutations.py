@@ -50,7 +50,7 @@ MUTATIONS = (
     Mutation(
         "a restarted table keeps its frontier",
         f"{DUMPS}:Dump.restarted",
-        "TableDump(table=t.table, repairs=repairs or (t.repairs and not t.done))",
+        "TableDump(table=t.table, repairs=t.repairs and not t.done, waits=waits or (t.waits and not t.done))",
         "replace(t, done=False)",
         1000,
     ),
@@ -419,8 +419,8 @@ MUTATIONS = (
     Mutation(
         "a table that is dumped again is not begun again",
         f"{READERS}dumping:Dumping.dump_again",
-        ".restarted(table, repairs=table in repairs)",
-        "",
+        ".read_again(tables, repairs=repairs, waits=waits)",
+        ".with_tables(tables)",
         1000,
     ),
     Mutation("the dump does not follow renames", f"{READERS}dumping:Dumping._follow", "self.renamed(pairs)", "pass", 20_000),
@@ -434,7 +434,7 @@ MUTATIONS = (
     Mutation(
         "rows that only a dump brings are left out",
         f"{READERS}dumping:Dumping.must_dump",
-        "self.dump_again(dict.fromkeys(wanted, why), repairs=frozenset(wanted))",
+        "self.dump_again(ordered, repairs=self._repaired_unasked(ordered))",
         "pass",
         5000,
     ),

@@ -18,6 +18,7 @@ import pytest
 from dblog.clock import SystemClock
 from dblog.core.dumps import dump_of
 from dblog.core.retries import RetryPolicy
+from dblog.core.unasked import UnaskedRepairs
 from dblog.core.watermark import WatermarkPosition
 from dblog.errors import TableChangedError, TransientError
 from dblog.model import Segment, Table, TableId
@@ -46,13 +47,14 @@ class ManyWorld(World):
             dump=DumpRule(mode="initial", dumps=lambda _: True, goes_on=False),
             selection=Mock(includes=lambda _: True),
             redumps=True,
+            unasked=UnaskedRepairs(keeps_deletes=False, keeps_removals=True),
             run="run",
             dump_threads=threads,
             watermark_name="m",
             chunk_limits=self.limits,
             retry_policy=RetryPolicy(),
         )
-        schemas: Any = SimpleNamespace(table=self.tables.get, prepare=lambda _: None, joined_numbers=dict)
+        schemas: Any = SimpleNamespace(table=self.tables.get, prepare=lambda _: None, joined_numbers=dict, removals=dict)
         chunks: Any = SimpleNamespace(
             open_chunks=lambda: FakeDumpConnection(self.database, before_select=self._before_select), chunk_sql=self.sql
         )

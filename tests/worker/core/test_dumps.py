@@ -73,15 +73,18 @@ def bounds(dump: Dump) -> list[tuple[Key | None, Key]]:
 
 
 def test_a_dump_after_a_gap_of_the_log_is_known_as_one_behind_a_restart() -> None:
-    dump = dump_of("r1", [TableDump(table=TableId("d", "t"))])
+    dump = dump_of("r1", [A, B])
+    text = dump_to_text(dump.read_again([A, B], repairs=[A, B]))
 
-    assert dump_from_text(dump_to_text(replace(dump, repairs=True))).repairs
-    assert not dump_from_text(dump_to_text(dump)).repairs
+    assert json.loads(text)["repairs"] is True, "a version that knows no repair of one table has it of all"
+    known = dump_from_text(text)
+    assert [known.repairs_table(table) for table in (A, B)] == [True, True]
+    assert not dump_from_text(dump_to_text(dump)).repairs_table(A)
 
 
 def test_a_table_that_is_to_be_repaired_stays_so_until_it_has_been_read() -> None:
     one, other = TableId("d", "t"), TableId("d", "u")
-    dump = dump_of("r1", [one, other]).restarted(one, repairs=True)
+    dump = dump_of("r1", [one, other]).read_again([one], repairs=[one])
 
     for known in (dump, dump_from_text(dump_to_text(dump)), dump.restarted(one), dump.started(one, key=("id",), upto=(9,))):
         assert (known.repairs_table(one), known.repairs_table(other)) == (True, False)
@@ -90,23 +93,89 @@ def test_a_table_that_is_to_be_repaired_stays_so_until_it_has_been_read() -> Non
     assert not dump_from_text(dump_to_text(ended)).repairs_table(one)
 
 
-def test_a_table_that_is_to_be_repaired_is_named_though_there_is_a_list() -> None:
+@pytest.mark.parametrize("repaired", [[7], [0, 1, 2, 150], list(range(300)), list(range(0, 300, 2)), []])
+def test_tables_that_are_to_be_repaired_are_stretches_of_the_list(repaired: list[int]) -> None:
     tables = [TableId("d", f"t{n}") for n in range(300)]
-    dump = dump_of("r1", tables).with_list("l").restarted(tables[7], repairs=True)
+    repairs = [tables[n] for n in repaired]
+    waits = tables[5:8]
+    dump = dump_of("r1", [TableDump(table=t, repairs=t in repairs, waits=t in waits) for t in tables]).with_list("l")
 
-    known = dump_from_text(dump_to_text(dump), {"l": tables})
+    text = dump_to_text(dump)
 
-    assert [table for table in tables if known.repairs_table(table)] == [tables[7]]
-    assert set(known.left) == set(tables)
+    value = json.loads(text)
+    known = dump_from_text(text, {"l": tables})
+    assert [table for table in tables if known.repairs_table(table)] == repairs
+    assert list(known.left) == tables
+    assert [table for table, progress in known.left.items() if progress.waits] == waits
+    assert value["fresh"] == [[0, 300]], "a version that knows no other stretches dumps them all the same"
+    assert value["tables"] == []
 
 
-def test_a_repair_of_all_tables_ends_with_the_last_of_them() -> None:
-    table = TableId("d", "t")
-    dump = replace(dump_of("r1", [table]), repairs=True)
+def test_all_tables_repaired_at_once_take_few_characters_whatever_their_names() -> None:
+    tables = [TableId("d", hashlib.sha256(str(n).encode()).hexdigest()) for n in range(15_000)]
 
-    assert dump.ended_repair().repairs_table(table)
-    assert dump.given_up(table, "denied").ended_repair().repairs_table(table)
-    assert not dump.started(table, key=("id",), upto=None).ended_repair().restarted(table).repairs_table(table)
+    ordered = dump_of("r1", []).read_again(tables, repairs=frozenset(tables))
+
+    assert ordered.list_is_due
+    assert ordered.unlisted == len(tables)
+    assert list(ordered.left) == tables
+    text = dump_to_text(ordered.with_list("l"))
+    assert len(text) < 300
+    known = dump_from_text(text, {"l": tables})
+    assert known.unlisted == 0
+    assert all(known.repairs_table(table) for table in tables)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            '{"format":2,"id":"r1","finished":0,"finished_rows":0,"finished_bytes":0,"joins":0,"repairs":true,"tables":['
+            '{"table":["shop","a"],"rows":0,"chunks":0},{"table":["shop","b"],"rows":1,"chunks":1,"key":["id"],"upto":[9],"after":[1]}]}'
+        ),
+        (
+            '{"format":3,"id":"r1","finished":0,"finished_rows":0,"finished_bytes":0,"joins":0,"repairs":true,"list":"l","fresh":[[0,1]],"tables":['
+            '{"table":["shop","b"],"rows":1,"chunks":1,"key":["id"],"upto":[9],"after":[1]}]}'
+        ),
+    ],
+)
+def test_a_repair_of_all_tables_that_an_earlier_version_stored_goes_on(text: str) -> None:
+    known = dump_from_text(text, {"l": [A]})
+
+    assert {table: known.repairs_table(table) for table in known.left} == {A: True, B: True}
+
+
+def test_a_repair_ends_with_its_table_though_another_one_cannot_be_read_or_is_still_read() -> None:
+    dump = dump_of("r1", [A, B]).read_again([A, B], repairs=[A, B]).started(A, key=("id",), upto=None)
+
+    for later in (dump, dump.given_up(B, "denied"), dump_from_text(dump_to_text(dump))):
+        again = later.read_again([A])
+        assert [again.repairs_table(table) for table in (A, B)] == [False, True]
+
+
+def test_tables_are_read_again_in_one_step_as_each_for_itself() -> None:
+    ids = [TableId("d", str(n)) for n in range(5)]
+    dump = dump_of("r1", ids[:4]).started(ids[0], key=("id",), upto=None).started(ids[1], key=("id",), upto=(9,))
+    dump = dump.advanced(ids[1], after=(3,), rows=3, done=False).given_up(ids[2], "denied")
+
+    at_once = dump.read_again([ids[4], ids[1], ids[0]])
+
+    each = dump
+    for table in (ids[4], ids[1], ids[0]):
+        each = each.with_tables([table]).restarted(table)
+    assert list(at_once.left.values()) == list(each.left.values())
+    assert (at_once.rows, at_once.tables_total, at_once.faults) == (each.rows, each.tables_total, each.faults)
+    assert at_once.arrivals > dump.arrivals
+
+
+def test_a_dump_that_is_to_take_no_rows_away_goes_on_without_its_repair() -> None:
+    dump = dump_of("d", [A, B]).read_again([A, B], repairs=[A, B]).started(A, key=("id",), upto=(90,))
+
+    kept = dump.without_repair([A])
+
+    assert [kept.repairs_table(table) for table in (A, B)] == [False, True]
+    assert kept.left[A] == replace(dump.left[A], repairs=False)
+    assert kept.without_repair([A]) is kept
 
 
 def test_ranges_of_one_table_move_each_for_itself_and_the_last_one_that_is_read_ends_it() -> None:
@@ -441,7 +510,7 @@ def test_the_repair_of_one_table_stays_one_until_it_has_ended_whatever_begins_it
         again = dump_from_text(dump_to_text(dump))
         return [each.repairs for one in (dump, again) for table in (A, B) if (each := one.table(table)) is not None]
 
-    dump = dump_of("d", [A, B]).restarted(A, repairs=True)
+    dump = dump_of("d", [A, B]).read_again([A], repairs=[A])
     assert repairs(dump) == [True, False] * 2
     dump = dump.started(A, key=("id",), upto=(90,)).advanced(A, after=(10,), rows=1, done=False)
     assert repairs(dump) == [True, False] * 2

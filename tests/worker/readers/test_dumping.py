@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -12,14 +13,18 @@ from dblog.clock import SystemClock
 from dblog.core.changes import TruncateTable
 from dblog.core.chunk_size import ChunkLimits
 from dblog.core.dumprequests import INITIAL, parse_request
-from dblog.core.dumps import Dump, dump_of
+from dblog.core.dumps import Dump, dump_from_text, dump_of, dump_to_text
+from dblog.core.unasked import UnaskedRepairs
 from dblog.core.watermark import Windows
+from dblog.errors import DefiniteError
 from dblog.model import TableId
+from dblog.readers.chunk import Particulars
 from dblog.readers.dumping import Dumping
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.options import DumpRule
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.sharing import Share
+from dblog.readers.standing_warnings import StandingWarnings
 from support.chunk_context import chunk_context
 
 ORDERS = TableId("shop", "orders")
@@ -45,10 +50,24 @@ def interleaver() -> Interleaver:
 @pytest.fixture
 def dumping(interleaver: Interleaver) -> Dumping:
     """Without any thread: those that it starts do nothing."""
+    return dumping_of(interleaver)
+
+
+def dumping_of(
+    interleaver: Interleaver,
+    *,
+    dumps: Callable[[TableId], bool] = lambda _: True,
+    unasked: UnaskedRepairs | None = None,
+    schemas: Any = None,
+    particulars: Particulars | None = None,
+    warnings: StandingWarnings | None = None,
+) -> Dumping:
+    """The same, of these parts."""
     options: Any = SimpleNamespace(
-        dump=DumpRule(mode="initial", dumps=lambda _: True, goes_on=False),
+        dump=DumpRule(mode="initial", dumps=dumps, goes_on=False),
         selection=Mock(includes=lambda _: True),
         redumps=True,
+        unasked=unasked or UnaskedRepairs(keeps_deletes=False, keeps_removals=True),
         run="run",
         dump_threads=2,
         watermark_name="p/c",
@@ -59,12 +78,14 @@ def dumping(interleaver: Interleaver) -> Dumping:
     return Dumping(
         interleaver=interleaver,
         chunks=unused,
-        schemas=Mock(joined_numbers=dict),
+        schemas=schemas or Mock(joined_numbers=dict, removals=dict),
         options=options,
         stopped=threading.Event(),
         spawn=unused,
         done=unused,
         clock=SystemClock(),
+        particulars=particulars,
+        warnings=warnings,
     )
 
 
@@ -183,3 +204,74 @@ def test_a_truncate_has_a_table_begin_again_where_what_is_sent_is_taken_for_all_
     assert progress.started is not begins_again
     assert own.left[ORDERS].rows == 3, "rows that it has sent are the topic's"
     assert (interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None) is begins_again
+
+
+@pytest.mark.parametrize(("keeps_removals", "repairs"), [(True, False), (False, True)])
+def test_rows_that_a_statement_takes_from_a_table_in_repair_are_taken_away_only_where_they_are_to_go(
+    interleaver: Interleaver, keeps_removals: bool, repairs: bool
+) -> None:
+    """The rest of its dump goes on as one of rows, and the status names it."""
+    warnings = StandingWarnings()
+    dumping = dumping_of(interleaver, unasked=UnaskedRepairs(keeps_deletes=False, keeps_removals=keeps_removals), warnings=warnings)
+    interleaver.change_dump(
+        lambda d: None if d is None else d.read_again([ORDERS], repairs=[ORDERS]).started(ORDERS, key=("id",), upto=(9,))
+    )
+    interleaver.change_dump(lambda d: None if d is None else d.advanced(ORDERS, after=(3,), rows=3, done=False))
+    resets = interleaver.settled(ORDERS)
+
+    dumping.tables_changed([TruncateTable(ORDERS)], {}, removed={ORDERS: "TRUNCATE"})
+
+    own = interleaver.dump
+    assert own is not None
+    assert own.repairs_table(ORDERS) is repairs
+    assert own.left[ORDERS].started is not repairs
+    assert interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None, (
+        "a chunk that was read for a repair does not count"
+    )
+    assert bool([text for text in warnings.texts() if "shop.orders" in text]) is keeps_removals
+
+
+def test_many_tables_are_dumped_again_in_one_step_with_a_list_that_is_stored_first(interleaver: Interleaver) -> None:
+    tables = [TableId("shop", f"t{n}") for n in range(15_000)]
+    saved: dict[str, tuple[TableId, ...]] = {}
+
+    def save(identity: str, listed: tuple[TableId, ...]) -> None:
+        own = interleaver.dump
+        assert own is not None
+        assert own.listed is None, "no text refers to it yet"
+        saved[identity] = listed
+
+    dumping = dumping_of(interleaver, schemas=Mock(joined_numbers=dict, removals=dict, table=lambda table: table, save_list=save))
+    before = interleaver.dump
+    assert before is not None
+
+    dumping.must_dump(tables, "nothing shows what was changed")
+
+    own = interleaver.dump
+    assert own is not None
+    assert own.arrivals == before.arrivals + 1, "one step"
+    text = dump_to_text(own)
+    assert len(text) < 300
+    known = dump_from_text(text, saved)
+    assert set(known.left) == {ORDERS, *tables}
+    assert all(known.repairs_table(table) for table in tables)
+    assert list(saved) == ["run/1"]
+
+
+@pytest.mark.parametrize("left_out", [True, False])
+def test_the_other_tables_are_dumped_where_some_cannot_be(interleaver: Interleaver, left_out: bool) -> None:
+    keyless = TableId("shop", "keyless")
+    dumping = dumping_of(
+        interleaver,
+        dumps=lambda table: table != keyless or not left_out,
+        schemas=Mock(joined_numbers=dict, removals=dict, table=lambda table: table),
+        particulars=Particulars(can_be_repaired=lambda table: table is not keyless),  # type: ignore[comparison-overlap]
+    )
+
+    with pytest.raises(DefiniteError, match=r"shop\.keyless"):
+        dumping.must_dump([keyless, ORDERS], "rows were sent that are gone", repairs=not left_out)
+
+    own = interleaver.dump
+    assert own is not None
+    assert own.repairs_table(ORDERS)
+    assert own.table(keyless) is None

@@ -188,8 +188,6 @@ class Dump:
     """Where names of its tables are kept, of a dump of many."""
     arrivals: int = 0
     """Rises whenever tables may have come into ``left``."""
-    repairs: bool = False
-    """The log has a gap before this dump. Its chunks are those of a repair, so that rows that were deleted in the gap leave the lake."""
 
     @property
     def tables(self) -> tuple[TableDump, ...]:
@@ -268,13 +266,12 @@ class Dump:
         left = {table: progress for table, progress in self.left.items() if table not in ended}
         return replace(self, left=left, over={**self.over, **ended}, faults={**self.faults, **ended})
 
-    def restarted(self, table: TableId, *, repairs: bool = False, waits: bool = False) -> Dump:
-        """Have the table read again from its beginning. A repair that has not ended stays one, and a table that waits goes on waiting; ``repairs`` and
-        ``waits`` make it so.
+    def restarted(self, table: TableId, *, waits: bool = False) -> Dump:
+        """Have the table read again from its beginning. A repair that has not ended stays one, and a table that waits goes on waiting; ``waits`` makes it
+        wait.
         """
         return self._with(
-            table,
-            lambda t: TableDump(table=t.table, repairs=repairs or (t.repairs and not t.done), waits=waits or (t.waits and not t.done)),
+            table, lambda t: TableDump(table=t.table, repairs=t.repairs and not t.done, waits=waits or (t.waits and not t.done))
         )
 
     def waiting(self, tables: Iterable[TableId]) -> Dump:
@@ -282,14 +279,28 @@ class Dump:
         marked = {table: replace(self.left[table], waits=True) for table in tables if table in self.left and not self.left[table].waits}
         return replace(self, left={**self.left, **marked}) if marked else self
 
-    def ended_repair(self) -> Dump:
-        """Return a dump that has read all its tables as one that repairs no table that it reads again."""
-        return replace(self, repairs=False) if self.repairs and self.done else self
+    def read_again(self, tables: Iterable[TableId], *, repairs: Container[TableId] = (), waits: Container[TableId] = ()) -> Dump:
+        """Return a dump that reads these tables from their beginning, in one step however many they are.
+
+        A repair that has not ended stays one, and a table that waits goes on waiting; ``repairs`` and ``waits`` make it so.
+        """
+        new: dict[TableId, TableDump] = {}
+        for table in tables:
+            known = self.table(table)
+            left = TableDump(table=table) if known is None or known.done else known.fresh
+            new[table] = replace(left, repairs=left.repairs or table in repairs, waits=left.waits or table in waits)
+        over = (t for t in self.over.values() if t.table not in new)
+        return self._of((*over, *({**self.left, **new}.values())))
+
+    def without_repair(self, tables: Iterable[TableId]) -> Dump:
+        """Return a dump that brings the rows of these tables and takes none away."""
+        kept = {t: replace(progress, repairs=False) for t in tables if (progress := self.left.get(t)) is not None and progress.repairs}
+        return replace(self, left={**self.left, **kept}) if kept else self
 
     def repairs_table(self, table: TableId) -> bool:
         """Return whether rows of the table that the dump does not bring are to leave the lake."""
         progress = self.table(table)
-        return progress is not None and (self.repairs or progress.repairs)
+        return progress is not None and progress.repairs
 
     def dropped(self, table: TableId) -> Dump:
         """The table is gone from the source: there is nothing left to read."""
@@ -352,7 +363,13 @@ class Dump:
         if len(self.left) < LISTED_FROM_TABLES:
             return False
         stretches, others = _stretches(self, self.left.values())
-        return len(stretches) + len(others) >= LISTED_FROM_TABLES
+        return sum(map(len, stretches.values())) + len(others) >= LISTED_FROM_TABLES
+
+    @property
+    def unlisted(self) -> int:
+        """The number of tables that a new list would have, and that the dump's list does not have."""
+        places = {} if self.listed is None else self.listed.places
+        return sum(not (t.started or t.chunks or t.chosen or t.table in places) for t in self.left.values())
 
     def with_list(self, identity: str) -> Dump:
         """The same dump with a list of what is left. Store the list before any text of this dump."""
@@ -445,11 +462,12 @@ def dump_to_text(dump: Dump) -> str:
         "finished_bytes": dump.bytes - sum(t.bytes for t in kept),
         "joins": dump.joins,
     }
-    if dump.repairs:
-        value["repairs"] = True
+    if all(t.repairs or t.done for t in kept) and not all(t.done for t in kept):
+        value["repairs"] = True  # of all that are left; a version that knows no others understands that too
+        kept = [replace(t, repairs=False) for t in kept]
     if dump.listed is not None and len(kept) > NAMED_TABLES_MAX:
         stretches, kept = _stretches(dump, kept)
-        value |= {"format": FORMAT_LISTED, "list": dump.listed.id, "fresh": stretches}
+        value |= {"format": FORMAT_LISTED, "list": dump.listed.id, **stretches}
     tables: list[Any] | str = [_table_to_json(t) for t in kept]
     text = _json(tables)
     if len(text) > PLAIN_CHARS_MAX:
@@ -459,23 +477,38 @@ def dump_to_text(dump: Dump) -> str:
     return _json({**value, "tables": tables})
 
 
-def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[list[list[int]], list[TableDump]]:
-    """Which of these tables are in the dump's list and have not been begun, as stretches of it (first place, and how many); and all others."""
+def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[dict[str, list[list[int]]], list[TableDump]]:
+    """Return which of these tables are in the dump's list and have not been begun (``fresh``), as stretches of it: first place, and how many. Those among
+    them that are repaired or wait have stretches of their own, which a version that does not know them leaves alone. And return all other tables.
+    """
     places = {} if dump.listed is None else dump.listed.places
-    fresh, others = [], []
+    fresh: list[int] = []
+    repaired: list[int] = []
+    waiting: list[int] = []
+    others: list[TableDump] = []
     for t in tables:
-        at = None if t.started or t.chunks or t.done or t.chosen or t.repairs or t.waits else places.get(t.table)
+        at = None if t.started or t.chunks or t.done or t.chosen else places.get(t.table)
         if at is None:
             others.append(t)
-        else:
-            fresh.append(at)
+            continue
+        fresh.append(at)
+        if t.repairs:
+            repaired.append(at)
+        if t.waits:
+            waiting.append(at)
+    found = {"fresh": _as_stretches(fresh)}
+    found |= {name: _as_stretches(places_of) for name, places_of in (("repaired", repaired), ("waiting", waiting)) if places_of}
+    return found, others
+
+
+def _as_stretches(places: list[int]) -> list[list[int]]:
     stretches: list[list[int]] = []
-    for at in sorted(fresh):
+    for at in sorted(places):
         if stretches and sum(stretches[-1]) == at:
             stretches[-1][1] += 1
         else:
             stretches.append([at, 1])
-    return stretches, others
+    return stretches
 
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -539,7 +572,10 @@ def dump_from_text(text: str, lists: Mapping[str, Sequence[TableId]] | None = No
         listed = None
         if value["format"] == FORMAT_LISTED:
             listed, fresh = _listed(str(value["list"]), value["fresh"], lists)
-            known += [TableDump(table=table) for table in fresh]
+            repaired, waiting = (set(_listed(str(value["list"]), value.get(name, []), lists)[1]) for name in ("repaired", "waiting"))
+            known += [TableDump(table=table, repairs=table in repaired, waits=table in waiting) for table in fresh]
+        if value.get("repairs") is True:
+            known = [t if t.done else replace(t, repairs=True) for t in known]
         dump = dump_of(
             value["id"],
             known,
@@ -548,7 +584,7 @@ def dump_from_text(text: str, lists: Mapping[str, Sequence[TableId]] | None = No
             finished_bytes=value.get("finished_bytes", 0),
             joins=value["joins"],
         )
-        return replace(dump, listed=listed, repairs=value.get("repairs") is True)
+        return replace(dump, listed=listed)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as e:
         message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump again"
         raise DefiniteError(message) from e

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 
@@ -19,7 +20,7 @@ import structlog
 from dblog.clock import Clock
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
 from dblog.core.dumprequests import INITIAL, WHOLE, DumpRequest
-from dblog.core.dumps import Dump, Key, dump_of
+from dblog.core.dumps import LISTED_FROM_TABLES, Dump, Key, TableList, dump_of
 from dblog.core.pressure import Pace
 from dblog.core.requested import next_table, readers_max, readers_wanted
 from dblog.errors import DefiniteError
@@ -31,6 +32,8 @@ from dblog.readers.marks import MakeMarks, WrittenMarks
 from dblog.readers.options import TABLES_NAMED_MAX, ReaderOptions
 from dblog.readers.schemas import Schemas
 from dblog.readers.sharing import Share
+from dblog.readers.standing_warnings import StandingWarnings
+from dblog.readers.unrepaired import warn_of_sent_rows, warn_of_unrepaired
 
 log = structlog.get_logger(__name__)
 
@@ -57,8 +60,12 @@ class Dumping:
         particulars: Particulars | None = None,
         marks: MakeMarks = WrittenMarks,
         estimates: Callable[[], Mapping[TableId, int]] = dict,
+        warnings: StandingWarnings | None = None,
     ) -> None:
-        """``estimates``: rows of tables by the server's statistics."""
+        """``estimates``: rows of tables by the server's statistics. ``warnings`` None: nobody reads them."""
+        self._warnings = warnings or StandingWarnings()
+        self._lists = 0
+        """Lists of tables that were stored for the dump while it ran."""
         self._particulars = particulars
         self._marks = marks
         self._estimates = estimates
@@ -376,6 +383,8 @@ class Dumping:
             self._interleaver.begin_again(table, "its key sorts in another order")
         # Rows that went without events are in chunks that are out already.
         emptied = dict.fromkeys(change.id for change in changes if isinstance(change, TruncateTable))
+        if not self._options.unasked.of_removals:
+            self._end_repairs(removed)
         for table in dict.fromkeys((*emptied, *rewritten, *removed)):
             self._interleaver.begin_again(
                 table, "rows of it are gone, or have changed, without a trace in the log", only=_is_whole, own_repair=True
@@ -384,7 +393,7 @@ class Dumping:
             if isinstance(change, AlterTable):
                 self._interleaver.begin_again(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
         # A TRUNCATE has a record of its own. Where rows are to stay, a repair would take them away unasked.
-        repaired = {table: what for table, what in removed.items() if self._options.removes and table not in emptied}
+        repaired = {table: what for table, what in removed.items() if self._options.unasked.of_removals and table not in emptied}
         rewritten = {**repaired, **rewritten}
         if not self._options.redumps:  # which is about rows that were dumped before; what has joined has none
             known, joined = 0 if (dump := self._interleaver.dump) is None else dump.joins, self._schemas.joined_numbers()
@@ -393,7 +402,8 @@ class Dumping:
         if rewritten:
             remade = {change.table.id for change in changes if isinstance(change, CreateTable) and change.with_rows}
             waits = missed | (remade - self._schemas.joined_numbers().keys())  # the history has it of those that joined
-            return self.dump_again(rewritten, repairs={*repaired, *missed}, waits=waits)
+            repaired_too = self._repaired_unasked(missed & rewritten.keys(), removed)
+            return self.dump_again(rewritten, repairs={*repaired, *repaired_too}, waits=waits)
         return frozenset()
 
     def _keep_waiting(self, changes: tuple[Change, ...]) -> None:
@@ -406,6 +416,23 @@ class Dumping:
         if waits := [table for table in altered if table in joined]:
             self._interleaver.change_dump(lambda d: None if d is None else d.waiting(waits))
 
+    def _end_repairs(self, removed: Mapping[TableId, str]) -> None:
+        """Have the connector's own dump bring the rows of these tables and take none away: a repair would take the removed ones, too."""
+        dump = self._interleaver.dump
+        ended = [] if dump is None else [table for table in removed if table in dump.left and dump.repairs_table(table)]
+        if dump is not None and ended:
+            why = "a statement has taken rows of it that stay in the lake"
+            self._interleaver.read_all_again(ended, why, lambda d: (d or dump).without_repair(ended))
+            warn_of_unrepaired(self._warnings, ended)
+
+    def _repaired_unasked(self, tables: Collection[TableId], removed: Collection[TableId] = ()) -> frozenset[TableId]:
+        """Return those of the tables that may be repaired, and name those of which rows may stay for that in the status."""
+        rule, known = self._options.unasked, {*self._schemas.removals(), *removed}
+        allowed = frozenset(table for table in tables if rule.allows(table, known))
+        if not rule.keeps_deletes:
+            warn_of_unrepaired(self._warnings, [table for table in tables if table not in allowed])
+        return allowed
+
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
         """Tables whose rows were passed over until now have a schema again. The dump that brings these rows is not optional. # I3"""
         for table in tables:
@@ -413,27 +440,28 @@ class Dumping:
                 table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate
             )
         again = {table: tables[table] for table in self._options.dump.of_parked(tables)}
-        self.dump_again(again, repairs=again)  # deletes were passed over, too
+        self.dump_again(again, repairs=self._repaired_unasked(again))  # deletes were passed over, too
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
-        """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration dumps none. ``repairs``:
-        rows that only a repair can take away, so DefiniteError where a table cannot have one. # I3
+        """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration does not dump some of them.
+        ``repairs``: rows that only a repair can take away, so DefiniteError where some table cannot have one. The other tables are dumped all the same: the
+        user may have chosen to go on. # I3
         """
-        wanted = self._schemas.captured() if tables is None else list(tables)
-        self._options.dump.refuse_left_out(wanted, why)
+        wanted = list(self._schemas.captured() if tables is None else tables)
+        faulty = frozenset(table for table in wanted if not self._can_be_repaired(table)) if repairs else frozenset[TableId]()
         if repairs:
-            self._refuse_unrepairable(wanted, why)
-        self.dump_again(dict.fromkeys(wanted, why), repairs=frozenset(wanted))
+            warn_of_sent_rows(self._warnings, wanted, why)
+        ordered = {table: why for table in wanted if table not in faulty}
+        if ordered:
+            # Rows of these tables were passed over, their deletes too.
+            self.dump_again(ordered, repairs=self._repaired_unasked(ordered))
+        refusals = [self._options.dump.refusal(wanted, why), _unrepairable(faulty, why)]
+        if any(refusals):
+            raise DefiniteError("; ".join(text for text in refusals if text))
 
-    def _refuse_unrepairable(self, tables: Iterable[TableId], why: str) -> None:
-        can_be_repaired = (self._particulars or Particulars()).can_be_repaired
-        faulty = [str(table) for table in tables if (version := self._schemas.table(table)) is not None and not can_be_repaired(version)]
-        if faulty:
-            message = (
-                f"{why}; {', '.join(faulty[:TABLES_NAMED_MAX])} cannot be repaired (without a key or a topic of its own): compare the rows with "
-                "those of the source, and set event.processing.failure.handling.mode=warn to go on"
-            )
-            raise DefiniteError(message)
+    def _can_be_repaired(self, table: TableId) -> bool:
+        version = self._schemas.table(table)
+        return version is None or (self._particulars or Particulars()).can_be_repaired(version)
 
     def dump_again(
         self, rewritten: Mapping[TableId, str], *, repairs: Collection[TableId] = (), waits: Collection[TableId] = ()
@@ -443,21 +471,32 @@ class Dumping:
         ``repairs``: those of which rows may have gone, too. ``waits``: those that somebody may have written to while they were in no log. Return those of
         ``repairs`` whose dump is a repair.
         """
-        joined, found = self._schemas.joined_numbers(), set[TableId]()
-        for table in self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None):
-            log.info("the table is dumped again", table=str(table), reason=rewritten[table])
-            number = joined.get(table, 0)
+        joined = self._schemas.joined_numbers()
+        tables = self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None)
+        for table in tables[:TABLES_NAMED_MAX]:
+            log.info("the table is dumped again", table=str(table), reason=rewritten[table], tables=len(tables))
+        number = max((joined.get(table, 0) for table in tables), default=0)
 
-            def again(dump: Dump | None, table: TableId = table, number: int = number) -> Dump:
-                made = (dump or dump_of(self._options.run, ())).ended_repair().with_tables([table])
-                return made.restarted(table, repairs=table in repairs, waits=table in waits).with_join(number)
+        def again(dump: Dump | None) -> Dump:
+            return (dump or dump_of(self._options.run, ())).read_again(tables, repairs=repairs, waits=waits).with_join(number)
 
-            self._interleaver.read_again(table, "its rows were rewritten", again)
-            version = self._schemas.table(table) if table in repairs else None
-            if version is not None and self._particulars is not None and self._particulars.can_be_repaired(version):
-                found.add(table)
+        if tables:
+            listed = self._listed(again(self._interleaver.dump))
+            self._interleaver.read_all_again(
+                tables, "its rows were rewritten", lambda dump: again(dump) if listed is None else replace(again(dump), listed=listed)
+            )
         self.start_readers()
-        return frozenset(found)
+        return frozenset(table for table in tables if table in repairs and self._particulars is not None and self._can_be_repaired(table))
+
+    def _listed(self, dump: Dump) -> TableList | None:
+        """Return a list of the dump's tables that is stored, where many have come to it: the list comes before any offset that refers to it. Else None."""
+        if len(dump.left) < LISTED_FROM_TABLES or dump.unlisted < LISTED_FROM_TABLES:
+            return None
+        self._lists += 1
+        made = dump.with_list(f"{self._options.run}/{self._lists}").listed
+        assert made is not None, "just made"
+        self._schemas.save_list(made.id, made.tables)
+        return made
 
     def _follow(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -489,6 +528,16 @@ class Dumping:
 
     def _is_dumped(self, table: TableId) -> bool:
         return self._options.selection.includes(table) and self._options.dump.dumps(table)
+
+
+def _unrepairable(tables: Iterable[TableId], why: str) -> str | None:
+    faulty = sorted(map(str, tables))
+    if not faulty:
+        return None
+    return (
+        f"{why}; {', '.join(faulty[:TABLES_NAMED_MAX])} cannot be repaired (without a key or a topic of its own): compare the rows with "
+        "those of the source, and set event.processing.failure.handling.mode=warn to go on"
+    )
 
 
 def _is_whole(request: DumpRequest) -> bool:

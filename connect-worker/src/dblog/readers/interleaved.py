@@ -565,6 +565,15 @@ class Interleaver:
             self._thrown_back(table, reason)
             self._set_dump(change(self._dump))
 
+    def read_all_again(self, tables: Iterable[TableId], reason: str, change: Callable[[Dump | None], Dump]) -> None:
+        """Begin the dumps of several tables again, in one step. The caller logs the tables, which may be thousands."""
+        with self._changed:
+            for table in tables:
+                self._windows.table_changed(table, reason)
+                self._resets[table, None] = self._resets.get((table, None), 0) + 1
+            self._changed.notify_all()
+            self._set_dump(change(self._dump))
+
     def dropped(self, table: TableId) -> None:
         """The table is gone from the source. The connector's own dump has nothing left to read of it; who asked for its rows is told that they did not come."""
         with self._changed:

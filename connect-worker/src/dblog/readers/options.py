@@ -12,6 +12,7 @@ from dblog.core.chunk_size import ChunkLimits
 from dblog.core.pressure import OF_SERVER, Limit
 from dblog.core.retries import RetryPolicy
 from dblog.core.selection import Parts, Selection, builtin_tables, name_matcher, named_parts
+from dblog.core.unasked import UnaskedRepairs
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.start import dumps, dumps_at_all
@@ -42,15 +43,20 @@ class DumpRule:
         """Those that are dumped."""
         return [table for table in tables if self.dumps(table)]
 
-    def refuse_left_out(self, tables: Iterable[TableId], why: str) -> None:
-        """DefiniteError when some of these tables, whose rows only a dump can bring, are not dumped."""
+    def refusal(self, tables: Iterable[TableId], why: str) -> str | None:
+        """Return why the task cannot go on when some of these tables, whose rows only a dump can bring, are not dumped."""
         left_out = sorted(str(table) for table in tables if not self.dumps(table))
-        if left_out:
-            message = (
-                f"{why}; only a dump of {', '.join(left_out[:TABLES_NAMED_MAX])} brings them, which snapshot.mode={self.mode} or "
-                "snapshot.include.collection.list leave out: reset the connector's offsets and dump, or set "
-                "event.processing.failure.handling.mode=warn to go on without these rows"
-            )
+        if not left_out:
+            return None
+        return (
+            f"{why}; only a dump of {', '.join(left_out[:TABLES_NAMED_MAX])} brings them, which snapshot.mode={self.mode} or "
+            "snapshot.include.collection.list leave out: reset the connector's offsets and dump, or set "
+            "event.processing.failure.handling.mode=warn to go on without these rows"
+        )
+
+    def refuse_left_out(self, tables: Iterable[TableId], why: str) -> None:
+        """Raise DefiniteError when some of these tables are not dumped."""
+        if (message := self.refusal(tables, why)) is not None:
             raise DefiniteError(message)
 
     def of_parked(self, tables: Iterable[TableId]) -> list[TableId]:
@@ -77,8 +83,8 @@ class ReaderOptions:
     dump: DumpRule
     keeps_to_its_tables: bool
     """Whether tables that the connector does not have yet are left out (``starting`` narrows ``selection``)."""
-    removes: bool
-    """Whether rows that a statement takes away are to leave the lake (``skipped.operations`` without t)."""
+    unasked: UnaskedRepairs
+    """Which tables may be repaired without a request."""
     redumps: bool
     """Whether a statement that rewrites old rows has its table dumped again."""
     history_topic: str
@@ -140,7 +146,7 @@ class ReaderOptions:
                 dumps_joining=settings.text("dblog.new.tables") == "dump",
             ),
             keeps_to_its_tables=settings.text("dblog.new.tables") == "ignore",
-            removes="t" not in settings.items_of("skipped.operations"),
+            unasked=UnaskedRepairs.skipping(settings.items_of("skipped.operations")),
             redumps=settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(mode),
             history_topic=history_topic_of(settings),
             is_filtered=name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),

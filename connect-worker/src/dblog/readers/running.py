@@ -200,6 +200,7 @@ class Running:
             ),
             marks=WrittenMarks if exchange is None else exchange.marks,
             estimates=lambda: self._watch.estimates,
+            warnings=warnings,
         )
         self.fold = SourceOffset(
             progress.copy(),

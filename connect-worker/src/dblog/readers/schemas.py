@@ -16,7 +16,7 @@ The log thread moves it; chunk threads ask for tables, and the committer lets ve
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -261,6 +261,11 @@ class Schemas:
         with self._lock:
             for table in tables:
                 self._timeline.end_removal(table)
+
+    def save_list(self, identity: str, tables: Sequence[TableId]) -> None:
+        """Store a list of tables that a dump's text refers to from now on; returns when the history has it."""
+        with self._lock:
+            self._patience(lambda: self._history.save_list(identity, tables))
 
     def joined_numbers(self) -> dict[TableId, int]:
         """The tables that joined, and the numbers of their joinings."""

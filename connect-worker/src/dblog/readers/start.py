@@ -40,6 +40,8 @@ class StartPlan:
     ends_after_dump: bool
     unfinished: tuple[Unfinished, ...] = ()
     """What Debezium has left of an incremental snapshot."""
+    earlier: Dump | None = None
+    """The dump of the stored offset that a new one takes the place of. What it had to repair, the new one repairs."""
 
 
 LOST_POSITION = "dblog_lost"
@@ -83,6 +85,7 @@ def start_plan(mode: str, offset: OffsetMap | None, lists: Mapping[str, Sequence
         dumps_new_tables=dumps,
         ends_after_dump=mode == "initial_only",
         unfinished=unfinished,
+        earlier=dump if again else None,
     )
 
 

@@ -37,6 +37,7 @@ from dblog.readers.signal_file import SignalFileSettings
 from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.start import LOST_POSITION, From, StartPlan, may_start_over, start_plan
+from dblog.readers.unrepaired import warn_of_left_out, warn_of_unrepaired
 
 log = structlog.get_logger(__name__)
 
@@ -47,9 +48,6 @@ EPOCH_START_S = 1_704_067_200
 """2024-01-01: a fresh start takes the minutes since then as its epoch, so it sorts behind whatever an earlier run of the connector wrote (D7)."""
 
 TABLES_NAMED_MAX = 20
-
-LEFT_OUT = "position lost, and tables without a dump"
-"""The key of a standing warning of a run that began anew."""
 
 ITS_TABLES = "tables"
 """The id of the list of tables that the connector has, where it takes no new ones. A run's id is another."""
@@ -209,7 +207,7 @@ class _Start:
             found = self._begin(plan, epoch_above=epoch_above)
         if self._lost:
             self._warn_of_left_out(found.timeline)
-        dump = self._listed(self._dump(plan, found, follows_another=offset is not None), offset)
+        dump = self._listed(self._dump(plan, found, after_gap=offset is not None and plan.log_from is From.NOW), offset)
         known, all_requests = self._requests(offset, requests, found.timeline)
         windows = None if offset is None else offset.get(WINDOWS)
         return Beginning(
@@ -243,24 +241,23 @@ class _Start:
     def _warn_of_loss(self, what: str, mode: str, error: PositionLostError) -> None:
         log.warning("what was stored is lost, dumping again", lost=what, mode=mode, reason=str(error))
         self._lost = True
-        text = (
-            f"{what}, so the tables are dumped again (snapshot.mode={mode}). The sink removes rows that were deleted in between once a table's dump has "
-            f"arrived whole, if it reads the topic of chunk markers; other consumers keep them: {error}"
+        deleted = (
+            "Rows that were deleted in between stay at the consumers, for skipped.operations leaves out deletes"
+            if self._options.unasked.keeps_deletes
+            else "The sink removes rows that were deleted in between once a table's dump has arrived whole, if it reads the topic of chunk markers; "
+            "other consumers keep them"
         )
-        self._warnings.raise_warning(LOST, text)
+        text = f"{what}, so the tables are dumped again (snapshot.mode={mode}). {deleted}: {error}"
+        self._warnings.raise_warning(LOST, text, lasting=True)
 
     def _warn_of_left_out(self, timeline: Timeline) -> None:
-        """Name the tables that the dump after a loss does not bring. It stands for the whole run: the dump's end does not cure it. # I5"""
-        left_out = sorted(str(table.id) for table in timeline.captured_tables() if not self._options.dump.dumps(table.id))
-        if not left_out:
-            return
-        more = f" and {len(left_out) - TABLES_NAMED_MAX} more" if len(left_out) > TABLES_NAMED_MAX else ""
-        text = (
-            f"what was changed in {', '.join(left_out[:TABLES_NAMED_MAX])}{more} before the connector began anew is lost: "
-            "snapshot.include.collection.list leaves these tables out of the dump after a lost position. Request a dump of them with mode=repair"
-        )
-        log.warning("tables that no dump brings after a loss", count=len(left_out), tables=left_out[:TABLES_NAMED_MAX])
-        self._warnings.raise_warning(LEFT_OUT, text)
+        """Name the tables that the dump after a loss does not bring. The dump's end does not cure it: a repair of each table does. # I5"""
+        left_out = sorted(table.id for table in timeline.captured_tables() if not self._options.dump.dumps(table.id))
+        if left_out:
+            log.warning(
+                "tables that no dump brings after a loss", count=len(left_out), tables=[str(t) for t in left_out[:TABLES_NAMED_MAX]]
+            )
+            warn_of_left_out(self._warnings, left_out)
 
     def _listed(self, dump: Dump | None, offset: OffsetMap | None) -> Dump | None:
         """The dump with its tables in a list that is stored, where they are many: the list comes before any offset that refers to it."""
@@ -297,31 +294,56 @@ class _Start:
             self._checked.append(text)
         self._warnings.raise_warning(key_of_check(text), text)
 
-    def _dump(self, plan: StartPlan, found: _Recovered, *, follows_another: bool) -> Dump | None:
-        """Return the dump that goes on, or begins. ``follows_another``: an earlier run has sent rows, and no log has what was deleted since. # I3"""
+    def _dump(self, plan: StartPlan, found: _Recovered, *, after_gap: bool) -> Dump | None:
+        """Return the dump that goes on, or begins. ``after_gap``: an earlier run has sent rows, and no log has what was deleted since. # I3"""
         rule, run = self._options.dump, self._options.run
         dump = None if plan.dump is None else plan.dump.only(self._options.selection.includes)
+        if dump is not None:
+            pending = [table for table, progress in dump.left.items() if progress.repairs]
+            dump = dump.without_repair(set(pending) - self._repaired(pending, found.timeline))
         if plan.new_dump:
-            tables = rule.of(table.id for table in found.timeline.captured_tables())
-            dump = dump_of(run, (self._afresh(t, None if dump is None else dump.left.get(t)) for t in tables))
+            dump = self._new_dump(plan, found, after_gap=after_gap)
         elif plan.dumps_new_tables:
             known = 0 if dump is None else dump.joins
             if added := rule.of(table for table, (number, _) in found.joined.items() if number > known):
                 named = [str(table) for table in added[:TABLES_NAMED_MAX]]
                 log.info("tables that were new, parked or not in the log are dumped", count=len(added), tables=named)
-                dump = (dump or dump_of(run, ())).with_new(added, repairs=found.timeline.missed())
+                missed = found.timeline.missed().intersection(added)
+                dump = (dump or dump_of(run, ())).with_new(added, repairs=self._repaired(sorted(missed), found.timeline))
         if plan.unfinished and not plan.new_dump:
             dump = (dump or dump_of(run, ())).with_progress(self._taken_over(plan.unfinished, found.timeline))
-        if dump is not None and plan.new_dump and follows_another:
-            dump = replace(dump, repairs=True)
         if dump is not None and plan.dumps_new_tables:
             dump = replace(dump, joins=max([dump.joins, *(number for number, _ in found.joined.values())]))
         return dump
 
-    def _afresh(self, table: TableId, left: TableDump | None) -> TableDump:
-        """Return the table at its beginning. ``left``: what an earlier dump has not read of it."""
-        known = TableDump(table=table) if left is None else left.fresh
-        return replace(known, chosen=not known.repairs and self._server.own_condition(table) is not None)
+    def _new_dump(self, plan: StartPlan, found: _Recovered, *, after_gap: bool) -> Dump:
+        """Return a dump of all tables. What a dump brings that the log has lost is not for the configuration to choose, and what an earlier dump was to
+        bring and had not brought yet, this one does. # I3
+        """
+        tables = self._options.dump.of(table.id for table in found.timeline.captured_tables())
+        before = {} if plan.earlier is None else plan.earlier.left
+        known = 0 if plan.earlier is None else plan.earlier.joins
+        joined = {t for t, (number, _) in found.joined.items() if number > known} if plan.log_from is From.OFFSET else set()
+        whole = {t for t, progress in before.items() if not progress.chosen} | joined
+        missed = joined & found.timeline.missed()
+        pending = tables if after_gap else [t for t in tables if t in missed or (t in before and before[t].repairs)]
+        repaired = self._repaired(pending, found.timeline)
+
+        def is_chosen(table: TableId) -> bool:
+            return not (self._lost or table in whole or table in repaired) and self._server.own_condition(table) is not None
+
+        # Those that are repaired come first: so they are few stretches of a list.
+        in_order = [*(t for t in tables if t in repaired), *(t for t in tables if t not in repaired)]
+        fresh = (before[t].fresh if t in before else TableDump(table=t) for t in in_order)
+        return dump_of(self._options.run, (replace(t, chosen=is_chosen(t.table), repairs=t.table in repaired) for t in fresh))
+
+    def _repaired(self, tables: Sequence[TableId], timeline: Timeline) -> set[TableId]:
+        """Return those of these tables behind a gap of the log that the dump repairs unasked, and name those that it does not in the status."""
+        rule, removed = self._options.unasked, timeline.removals()
+        repaired = {table for table in tables if rule.allows(table, removed)}
+        if not rule.keeps_deletes:
+            warn_of_unrepaired(self._warnings, (table for table in tables if table not in repaired))
+        return repaired
 
     def _taken_over(self, unfinished: Iterable[Unfinished], timeline: Timeline) -> list[TableDump]:
         """Where an incremental snapshot of Debezium's goes on: behind the last row that it has sent, if that is a key of the table as it is now."""
@@ -376,6 +398,10 @@ class _Start:
         for table in before if plan.log_from is From.NOW else ():
             joins = {JOINED: 1} if table.id in lacking and plan.new_dump else {}  # a log that began earlier has not all rows of it
             timeline.put(table, progress.sequence, note={**progress.note(), **joins})
+        gone = old.gone()
+        returned = {table.id: RETURNED for table in before if table.id in gone and not old.comes_back(table)}
+        for table_id, what in {**old.removals(), **returned}.items():
+            timeline.note_removal(table_id, what)
         dropped = [table for table in (*old.tables(), *old.gone()) if not timeline.versions(table)]
         self._history.save(timeline, [*timeline.tables(), *dropped], databases={*timeline.databases, *old.databases})
         self._history.begin_epoch(timeline, progress.sequence)

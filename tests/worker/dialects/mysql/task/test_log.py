@@ -45,7 +45,6 @@ def reader_of(at: LogProgress, *items: Any) -> BinlogReader:
         take_back=unused,
         unreadable=frozenset(),
         ahead=BytesAhead(),
-        warnings=unused,
         ended=lambda *_: AssertionError(),
     )
 
@@ -150,7 +149,6 @@ def test_bytes_that_were_read_ahead_count_as_the_log_s() -> None:
         take_back=unused,
         unreadable=frozenset(),
         ahead=ahead,
-        warnings=unused,
         ended=lambda *_: AssertionError(),
     )
     assert reader.counts == LogCounts(bytes=7, commits=1)

@@ -44,13 +44,11 @@ from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
 from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
-from dblog.readers.standing_warnings import StandingWarnings
 
 log = structlog.get_logger(__name__)
 
 HELD = "an XA transaction that changed it is prepared (XA RECOVER names it); it is dumped once that has ended by XA COMMIT or XA ROLLBACK"
-TAKEN_BACK = "XA ROLLBACK of rows that were sent"
-"""Key of the standing warning, which has the place of the last one."""
+TABLES_NAMED_MAX = 20
 
 
 class BinlogLog:
@@ -120,7 +118,6 @@ class BinlogLog:
             ),
             unreadable=left_out,
             ahead=self._connections.ahead,
-            warnings=self._connections.warnings,
             ended=self._ended,
         )
 
@@ -192,7 +189,6 @@ class BinlogReader:
         take_back: TakeBack,
         unreadable: AbstractSet[tuple[str, int]],
         ahead: BytesAhead,
-        warnings: StandingWarnings,
         ended: Callable[[int, bytes, str], Exception],
     ) -> None:
         self._signal_tables = signal_tables
@@ -210,7 +206,6 @@ class BinlogReader:
         self._unreadable = unreadable
         self._ahead = ahead
         self._ahead_before = ahead.total
-        self._warnings = warnings
         self._ended = ended
         self._received = b""
         self._resumes = True
@@ -462,12 +457,14 @@ class BinlogReader:
             else:
                 log.info("rows of an XA transaction are taken back", position=where, tables=sorted(map(str, tables)))
                 return
-        named = "any captured table" if tables is None else ", ".join(sorted(map(str, tables)))
+        first = sorted(map(str, tables or ()))[:TABLES_NAMED_MAX]
+        more = "" if tables is None or len(tables) == len(first) else f" and {len(tables) - len(first)} more"
+        named = "any captured table" if tables is None else f"{', '.join(first)}{more}"
         reason = (
             f"the log holds an XA ROLLBACK at {where} of rows of {named} that were sent when they were prepared, and the log alone "
-            f"cannot take them back: {why}; a dump with the mode repair takes such rows out of the lake: dblog dumps start CONNECTOR TABLE --mode repair"
+            f"cannot take them back: {why}; a dump with the mode repair takes such rows out of the lake: dblog dumps start CONNECTOR TABLE --mode repair; "
+            "in the topics a row that the transaction had inserted stays"
         )
-        self._warnings.raise_warning(TAKEN_BACK, f"{reason}; in the topics a row that the transaction had inserted stays")
         yield OnlyByDump(tables=tables, reason=reason, repairs=True)
 
     def _xa_ended(self, ended: Ended, where: str) -> Iterator[LogItem]:

@@ -1,0 +1,44 @@
+"""Warnings about tables of which rows stay in the lake until a repair has read them. They stand by table, over the runs of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dblog.model import TableId
+from dblog.readers.standing_warnings import StandingWarnings
+
+KEPT = "rows that are kept with removed ones"
+SENT = "rows that were sent and are not in the source"
+LEFT_OUT = "position lost, and tables without a dump"
+
+
+def warn_of_unrepaired(warnings: StandingWarnings, tables: Iterable[TableId]) -> None:
+    """Name tables whose log has a gap, and which were not repaired because the lake keeps rows that a statement removed."""
+    warnings.raise_of_tables(
+        KEPT,
+        tables,
+        before="rows that were deleted where the log has a gap stay in the lake, of ",
+        after=": a statement has removed rows of these tables which skipped.operations keeps there, and a repair takes both away, so none was ordered. "
+        "Where they may go, request a dump with mode=repair",
+    )
+
+
+def warn_of_sent_rows(warnings: StandingWarnings, tables: Iterable[TableId], why: str) -> None:
+    """Name tables of which rows were sent that the source does not have."""
+    warnings.raise_of_tables(
+        SENT,
+        tables,
+        before=f"{why}. Until a dump with mode=repair has ended, rows that are not in the source may stay in the lake, of ",
+        after="",
+    )
+
+
+def warn_of_left_out(warnings: StandingWarnings, tables: Iterable[TableId]) -> None:
+    """Name tables that the dump after a lost position does not bring. # I5"""
+    warnings.raise_of_tables(
+        LEFT_OUT,
+        tables,
+        before="what was changed in ",
+        after=" before the connector began anew is lost: snapshot.include.collection.list leaves these tables out of the dump after a lost position. "
+        "Request a dump of them with mode=repair",
+    )
