@@ -63,7 +63,7 @@ def connect(source: str) -> None:
     def taken() -> bool:
         try:
             with Interface(WORKER, login=None) as group:
-                group.find_leader()
+                group.require_ready()
                 group.put_config(config)
         except TransientError:  # nobody leads yet
             return False
