@@ -60,6 +60,7 @@ def rename(*pairs: tuple[TableId, TableId]) -> tuple[Change, ...]:
         ([[CreateTable(table(U))]], {}),
         ([[DropTable((T,))], [CreateTable(table(T))]], {T: RETURNED}),
         ([[DropTable((T,))], [CreateTable(table(T))], [Ignored("")]], {}),
+        ([[DropTable((T,))], [CreateTable(table(T), with_rows=True, misses=True)]], {}),  # no log had it for a while
         ([[DropTable((T,))], [Unknown((T,), "")]], {T: RETURNED}),
         ([[Unknown((T,), "")]], {}),
         ([[DropTable((T,)), CreateTable(table(T), with_rows=True)]], {T: REPLACED}),

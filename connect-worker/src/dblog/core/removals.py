@@ -2,7 +2,8 @@
 
 TRUNCATE, a partition that goes, another table under a known name: the log has the statement and none
 of the rows, so their records stay in the topic. A dump in mode ``repair`` takes them out of the lake.
-A table that is only dropped is no case: nobody expects rows of it.
+A table that is only dropped is no case: nobody expects rows of it. Nor is one that comes back as the
+table that it was: what it lacks was deleted while no log had it, and the dump that follows is a repair.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Removals:
             match change:
                 case TruncateTable(table_id):
                     found[table_id] = TRUNCATED
-                case CreateTable(table) if not change.already:
+                case CreateTable(table) if not change.already and not change.misses:
                     if table.id in self._left:
                         found[table.id] = RETURNED
                     elif table.id in left or (change.replaces and before(table.id) is not None):
