@@ -1,6 +1,6 @@
-"""Hand a connector over to a real Debezium and take it back, over one offset and one set of topics, while its table is written.
+"""Take a connector over from a real Debezium, hand it back and take it again, over one offset and one set of topics, while its table is written.
 
-Each hand-over is the one that Kafka Connect has for it: stop here, read the offsets, PATCH them there, resume there.
+Debezium begins: only a schema history that it made is kept in its form. Each hand-over is the one that Kafka Connect has for it: stop here, read the offsets, PATCH them there, resume there.
 """
 
 from __future__ import annotations
@@ -41,33 +41,52 @@ DDL = (
 """What happens to the table while dblog follows it, one round after the other; PostgreSQL's log describes each table by itself."""
 
 
-def handover(run: Run) -> None:
-    """Have Debezium go on with the connector's offsets, and take it back, some times."""
-    worker = run.servers.worker.url
+def begin(run: Run, ending: contextlib.ExitStack) -> None:
+    """Have Debezium dump the table and follow it, and dblog go on with what it leaves. Debezium's program runs on for the fault."""
     names = {f"{kind}.storage.topic": f"{run.prefix}-peer-{kind}" for kind in ("config", "offset", "status")}
     debezium = Debezium(
         run.folder / "debezium",
         run.servers.kafka,
-        registry_url=worker,
+        registry_url=run.servers.worker.url,
         flavor=run.database.source.flavor,
         options={"group.id": f"{run.prefix}-peer", **names, "offset.flush.interval.ms": 1000},
         heap="1g",
     )
-    with debezium:
-        config = run.config(run.connector) | {"schema.history.internal.skip.unparseable.ddl": "true"}
-        body = {"name": run.connector, "config": config, "initial_state": "STOPPED"}
-        _ask("POST", debezium.url, "/connectors", body)
-        for number, statements in enumerate(DDL[:ROUNDS]):
-            run.database.change_way(statements)
-            for side, (here, there) in enumerate(((worker, debezium.url), (debezium.url, worker))):
-                _write(run, number, side, 0)
-                offsets = _stop(here, run.connector)
-                _write(run, number, side, 1)  # while nobody follows
-                wait_until(lambda at=there: _stopped(at, run.connector), timeout_s=READ_S, what="a stopped connector", pause_s=0.2)
-                _ask("PATCH", there, f"/connectors/{run.connector}/offsets", offsets)
-                _ask("PUT", there, f"/connectors/{run.connector}/resume")
-                _write(run, number, side, 2)
-                _read(run, there)
+    ending.enter_context(debezium)
+    run.peer_url = debezium.url
+    config = run.config(run.connector)
+    _ask("POST", debezium.url, "/connectors", {"name": run.connector, "config": config})
+    _read(run, debezium.url)
+    _ask("POST", run.servers.worker.url, "/connectors", {"name": run.connector, "config": config, "initial_state": "STOPPED"})
+    _go_on(run, run.servers.worker.url, _stop(debezium.url, run.connector))
+
+
+def handover(run: Run) -> None:
+    """Have Debezium go on with the connector's offsets, and take it back, some times."""
+    worker = run.servers.worker.url
+    for number, statements in enumerate(DDL[:ROUNDS]):
+        run.database.change_way(statements)
+        for side, (here, there) in enumerate(((worker, run.peer_url), (run.peer_url, worker))):
+            _write(run, number, side, 0)
+            if here == worker:
+                wait_until(lambda: _dumped(run), timeout_s=READ_S, what="the dump after a change of the table", pause_s=0.3)
+            offsets = _stop(here, run.connector)
+            _write(run, number, side, 1)  # while nobody follows
+            _go_on(run, there, offsets)
+            _write(run, number, side, 2)
+            _read(run, there)
+
+
+def _dumped(run: Run) -> bool:
+    """Whether dblog has no dump to do. With the offset of one that is under way Debezium begins a snapshot, and nobody reads what is deleted before that."""
+    dump = run.servers.worker.rest.dump(run.connector)
+    return dump.done or not dump.known
+
+
+def _go_on(run: Run, url: str, offsets: Any) -> None:
+    wait_until(lambda: _stopped(url, run.connector), timeout_s=READ_S, what="a stopped connector", pause_s=0.2)
+    _ask("PATCH", url, f"/connectors/{run.connector}/offsets", offsets)
+    _ask("PUT", url, f"/connectors/{run.connector}/resume")
 
 
 def _write(run: Run, *moment: int) -> None:

@@ -41,7 +41,7 @@ class Kind:
     servers: bool = False
     """Whether it needs a primary and a replica that are the run's alone."""
     alone: bool = False
-    """Whether only its own tables are followed, with no other kind and no DDL of the plan."""
+    """Whether only its own tables are there, with no other kind and no other session."""
     clashes: frozenset[str] = frozenset()
     """Faults of the plan that it does not go with."""
     prevails: bool = False

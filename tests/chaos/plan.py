@@ -112,7 +112,7 @@ def plan_of(
     steps = _steps(drawing, dice, model, mask, {name: own_dice[name] for name in kinds}, seconds=seconds)
     apart = alone(kinds, able)
     if apart:
-        outside, steps = "", [step for step in steps if step.session != DDL_SESSION]
+        outside, begun, fill, steps = "", {}, [], [step for step in steps if step.session == KIND_SESSION]
     moments = {name: round(own_dice[name].uniform(*AT_SHARES) * seconds, 2) for name, kind in able.items() if kind.fault}
     drawn += [Fault(at_s, name) for name, at_s in moments.items() if name in kinds]
     drawn = [f for f in drawn if not mask & {"faults", f"fault:{f.kind}", f"fault@{f.at_s}"}]

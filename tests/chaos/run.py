@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from chaos import check, kind_faults, repairs
+from chaos import check, handover, kind_faults, repairs
 from chaos.check import Problem
 from chaos.database import AWAY_S, SENTINEL, Journal, RunDatabase
 from chaos.kinds import KIND_SESSION
@@ -117,7 +117,7 @@ class Run:
         self.prefix = f"{'chaos' if plan.sink else 'bare'}{plan.seed}{plan.flavor}x{attempt}"
         self.connector = f"{self.prefix}a"
         self.model = copy.deepcopy({name: table.without(plan.mask) for name, table in plan.tables.items()})
-        self.excluded = set(plan.tables) if plan.apart else {plan.outside} - {""}
+        self.excluded = {plan.outside} - {""}
         self.result = Result()
         self.journal = Journal(log=self.log, counts=self.result.counts)
         made = PostgresDatabase if is_postgres(plan.flavor) else MySqlDatabase
@@ -126,6 +126,8 @@ class Run:
         self.locks = [threading.Lock() for _ in range(KIND_SESSION + 1)]
         self._sessions: list[threading.Thread] = []
         self.sentinels = 0
+        self.peer_url = ""
+        """Kafka Connect's with Debezium, where the plan has it."""
         self.began_s = time.monotonic()
         self._report, self._log_lock = report, threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +143,7 @@ class Run:
                     self.database.own_servers(self.folder, ending)
                 ending.callback(self._leave)
                 ending.callback(self._end_sessions)
-                self._begin()
+                self._begin(ending)
                 self._load()
                 self._compare()
         except ConnectorFailedError as e:
@@ -164,13 +166,16 @@ class Run:
 
     # -- the steps ---------------------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _begin(self, ending: contextlib.ExitStack) -> None:
         self.database.begin()
         if self.plan.sink:
             self.servers.started_sink()
         # DDL changes types as it likes; the registry's default rule would end the connector at the first such statement.
         self.rest("PUT", "/config", json={"compatibility": "NONE"})
-        self.servers.worker.rest.create(self.connector, self.config(self.connector))
+        if self.plan.apart:
+            handover.begin(self, ending)
+        else:
+            self.servers.worker.rest.create(self.connector, self.config(self.connector))
         # The dump may well go on under faults, but a task that starts behind the last one has seen none.
         wait_until(
             lambda: self.servers.worker.rest.state(self.connector) == "RUNNING", timeout_s=REST_S, what="a running task", pause_s=0.2
@@ -408,7 +413,9 @@ class Run:
                 return False
 
         def dumped() -> bool:
-            return worker.state(connector) == "RUNNING" and worker.dump(connector).done
+            # Where Debezium began, its snapshot was the dump.
+            began = self.plan.apart and connector == self.connector
+            return worker.state(connector) == "RUNNING" and (began or worker.dump(connector).done)
 
         for condition in (lambda: True, dumped):
             wait_until(condition, timeout_s=CATCH_UP_S, what=f"the dump of {connector}", pause_s=0.3)
