@@ -54,8 +54,8 @@ def checked(store, config=connector_config, **given):
         validator=Validator(providers={}, check_database=None), herder=SimpleNamespace(configs=store), checks=Checks()
     )
     request = Request({"type": "http", "app": SimpleNamespace(state=SimpleNamespace(services=services))})
-    warnings = asyncio.run(require_valid(request, services, config(**given)))
-    return [warning for warning in warnings if warning.startswith(("database.server.id: ", "slot.name: "))]
+    remarks = asyncio.run(require_valid(request, services, config(**given)))
+    return [warning for warning in remarks.doubts if warning.startswith(("database.server.id: ", "slot.name: "))]
 
 
 def test_all_connectors_are_looked_through_in_the_thread_of_the_check(store):
