@@ -11,6 +11,9 @@ import pytest
 from dblog.clock import lease_clock_s
 from dblog.runtime.control import HERDER_GONE_EXIT_CODE
 
+START_S = 4.0
+"""A process that imports our modules is there by then, also on a busy machine."""
+
 PROGRAM = """
 import os, signal, sys, time
 from dblog.runtime.control import Control
@@ -52,19 +55,19 @@ def send(ours, message):
 
 @pytest.mark.parametrize("what", ["asleep", "busy", "paused"])
 def test_a_task_ends_with_its_lease(begin, what):
-    until_s = lease_clock_s() + 1.5
+    until_s = lease_clock_s() + START_S
     process, _ = begin(what, {"type": "start", "lease_until_s": until_s})
 
     assert process.wait(20) == -signal.SIGKILL
-    assert -0.01 <= lease_clock_s() - until_s < 1
+    assert -0.01 <= lease_clock_s() - until_s < 5
 
 
 def test_a_lease_that_is_renewed_ends_later_and_one_that_is_taken_back_at_once(begin):
-    process, ours = begin("asleep", {"type": "start", "lease_until_s": lease_clock_s() + 1})
+    process, ours = begin("asleep", {"type": "start", "lease_until_s": lease_clock_s() + START_S})
     send(ours, {"type": "lease", "until_s": lease_clock_s() + 600})
 
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1.5)
+        process.wait(START_S + 0.5)
     send(ours, {"type": "lease", "until_s": 0.0})
     assert process.wait(20) == -signal.SIGKILL
 
