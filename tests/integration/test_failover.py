@@ -13,6 +13,7 @@ import pytest
 from dblog.errors import PositionLostError, TransientError
 from stack import MariaDb, MySql
 from stack.database import Database
+from structlog.testing import capture_logs
 from support.follower import Follower
 from support.replicas import follow_primary, same_password
 from support.servers import connected, execute, new_database, started
@@ -497,11 +498,13 @@ def test_a_prepared_transaction_that_another_server_rolls_back_is_repaired(made:
             markers: list[Any] = []
             follower.marked = lambda value: markers.append(json.loads(value))
 
-            follower.restart()
-            follower.until(lambda: any(marker["final"] and marker["table"] == f"{database}.t" for marker in markers))
+            with capture_logs() as lines:
+                follower.restart()
+                follower.until(lambda: any(marker["final"] and marker["table"] == f"{database}.t" for marker in markers))
 
             assert {marker["mode"] for marker in markers if marker["table"] == f"{database}.t"} == {"repair"}
             assert [row for row in follower.rows["t"].values() if row["id"] < 3] == follower.selected("t")
-            assert any("another server" in text for text in follower.warnings.texts())
+            assert any("another server" in str(line) and "XA ROLLBACK" in str(line) for line in lines)
+            follower.until(lambda: not any("XA ROLLBACK" in text for text in follower.warnings.texts()))
         finally:
             follower.task.stop()
