@@ -11,9 +11,7 @@ from contextlib import ExitStack
 
 import pymysql
 import pytest
-from dblog.dialects import connection_counts
-from dblog.dialects.mysql.task import connections as of_mysql
-from dblog.dialects.postgres.task import connections as of_postgres
+from dblog.dialects import connection_counts, idle_session
 from dblog.errors import NoConnectionsError
 from pymysql.connections import Connection
 from stack import Postgres
@@ -33,8 +31,7 @@ MOST = connection_counts.IDLE + 1 + 3 * connection_counts.PER_READER
 
 @pytest.fixture(autouse=True)
 def idle_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (of_mysql, of_postgres):
-        monkeypatch.setattr(module, "SESSION_IDLE_S", 0.5)
+    monkeypatch.setattr(idle_session, "SESSION_IDLE_S", 0.5)
 
 
 def until(condition: Callable[[], object], *, limit_s: float = TIMEOUT_S) -> None:

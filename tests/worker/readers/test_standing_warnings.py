@@ -65,6 +65,8 @@ def test_a_warning_of_tables_names_each_until_it_has_ended_for_it():
     warnings.raise_of_tables("k", [b, a], before="rows stay in ", after=": ask")
     warnings.raise_of_tables("k", [c], before="rows stay in ", after=": ask")
     assert warnings.texts() == ("rows stay in d.a, d.b, d.c: ask",)
+    assert warnings.names("k", c)
+    assert not warnings.names("other", c)
     warnings.raise_of_tables("other", [], before="of ", after="")
 
     warnings.end_for([b])

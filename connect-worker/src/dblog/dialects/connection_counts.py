@@ -1,7 +1,7 @@
 """How many connections a connector holds at its database, and the sentence for a server that has none left for it.
 
 Idle it holds two: the log, and the questions of ``readers/logwatch.py``. What a start, a dump or a statement of the log needs besides is closed once it has not
-been used for a while (``SESSION_IDLE_S``), and opened again on demand.
+been used for a while (``idle_session.SESSION_IDLE_S``), and opened again on demand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dblog.core.pressure import OF_SERVER
 IDLE = 2
 PER_READER = 2
 """A snapshot, and a session for watermarks."""
-SESSION_IDLE_S = 10.0
 
 
 def most(options: Mapping[str, Any]) -> int:

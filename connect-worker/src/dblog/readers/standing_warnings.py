@@ -70,6 +70,11 @@ class StandingWarnings:
             made = self._of_tables[key] = _OfTables(before, after, named)
             self._texts[key] = made.text
 
+    def names(self, key: str, table: TableId) -> bool:
+        """Return whether the warning of ``raise_of_tables`` names the table, or counts it. Costs next to nothing."""
+        known = self._of_tables.get(key)
+        return known is not None and table in known.tables
+
     def end_for(self, tables: Iterable[TableId]) -> None:
         """Name these tables no longer in the warnings of ``raise_of_tables``: a repair has read them to their end, or they are gone."""
         gone = set(tables)

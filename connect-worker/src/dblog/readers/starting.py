@@ -338,7 +338,7 @@ class _Start:
         return dump_of(self._options.run, (replace(t, chosen=is_chosen(t.table), repairs=t.table in repaired) for t in fresh))
 
     def _repaired(self, tables: Sequence[TableId], timeline: Timeline) -> set[TableId]:
-        """Return those of these tables behind a gap of the log that the dump repairs unasked, and name those that it does not in the status."""
+        """Return those of these tables, which a gap of the log precedes, that the dump repairs unasked, and name those that it does not in the status."""
         rule, removed = self._options.unasked, timeline.removals()
         repaired = {table for table in tables if rule.allows(table, removed)}
         if not rule.keeps_deletes:

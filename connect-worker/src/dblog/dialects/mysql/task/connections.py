@@ -4,7 +4,6 @@ chunks; and which server they all have to reach.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
-from dblog.dialects.connection_counts import SESSION_IDLE_S
+from dblog.dialects.idle_session import IdleSession
 from dblog.dialects.mysql.binlog._fast import LogDecoder
 from dblog.dialects.mysql.binlog.identity import KnownLog
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset, RowsParked
@@ -110,8 +109,7 @@ class Connections:
         self.warnings = warnings or StandingWarnings()
         self.opening = Opening(self.warnings)
         """Where each connection of the task is opened."""
-        self._used_s: float | None = None
-        self._rests = False
+        self._idle = IdleSession()
         self._identity = session.identity
         self._watermark_table = watermark_table
         self._signal_tables = signal_tables
@@ -140,14 +138,14 @@ class Connections:
 
     def live_session(self) -> Session:
         """The session for questions of the log thread; opened again when the server has dropped it while it was idle, or it was closed meanwhile."""
-        self._used_s = time.monotonic()
+        self._idle.used()
         try:
             self.session.query("SELECT 1")
         except TransientError:
             self.session.close()
             with self.opening():
                 self.session = self.dialect.connect(settings_of(self.settings), again=True)
-            self._rests = False
+            self._idle.opened()
             if self.session.identity != self._identity:
                 message = f"another server answers at {self.session.settings.address} now; the connector starts again"
                 raise ServerChangedError(message) from None
@@ -155,13 +153,7 @@ class Connections:
 
     def close_idle_session(self) -> None:
         """Close the session that has been asked nothing for a while: the next question opens it again. Called by the log thread, again and again."""
-        if self._rests:
-            return
-        now_s = time.monotonic()
-        if self._used_s is None:
-            self._used_s = now_s
-        elif now_s - self._used_s >= SESSION_IDLE_S:
-            self._rests = True
+        if self._idle.is_due():
             self.session.close()
 
     def known(self, at: LogProgress) -> KnownLog:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import structlog
 
 from dblog.codecs.rowplan import OLD_KEY_HEADER
-from dblog.model import TableId
 from dblog.readers.items import LogRows
 from dblog.readers.standing_warnings import StandingWarnings
 
@@ -16,7 +15,6 @@ log = structlog.get_logger(__name__)
 
 LACKING_VALUES = "large values beside a changed key"
 """The key of the standing warning."""
-_TABLES_NAMED_MAX = 20
 
 
 class MovedValues:
@@ -24,26 +22,24 @@ class MovedValues:
 
     def __init__(self, warnings: StandingWarnings) -> None:
         self._warnings = warnings
-        self._tables: dict[TableId, None] = {}
 
     def note(self, item: LogRows) -> None:
         """Name the tables of rows that have another key now and lack values."""
         new = {
-            encoder.plan.table.id: None
+            encoder.plan.table.id
             for encoder, keys, _, headers in item.segments
             if (lacking := item.lacking.get(encoder.plan.table.id))
-            and encoder.plan.table.id not in self._tables
+            and not self._warnings.names(LACKING_VALUES, encoder.plan.table.id)
             and any(header[0][0] == OLD_KEY_HEADER and keys[at] in lacking for at, header in headers.items() if header)
         }
         if not new:
             return
-        self._tables |= new
-        names = [str(table) for table in self._tables]
-        more = f" and {len(names) - _TABLES_NAMED_MAX} more" if len(names) > _TABLES_NAMED_MAX else ""
-        text = (
-            f"rows of {', '.join(names[:_TABLES_NAMED_MAX])}{more} got another key, and the log leaves out their large values (binlog_row_image=NOBLOB): under "
-            "the new key their records have unavailable.value.placeholder. Request a dump of these tables (dblog dumps start CONNECTOR TABLE --mode repair), "
-            "and run SET GLOBAL binlog_row_image = 'FULL' on the source, or set dblog.row.image.missing=reread"
+        log.warning("large values are missing beside a changed key", tables=[str(table) for table in new])
+        self._warnings.raise_of_tables(
+            LACKING_VALUES,
+            new,
+            before="rows of ",
+            after=" got another key, and the log leaves out their large values (binlog_row_image=NOBLOB): under the new key their records have "
+            "unavailable.value.placeholder. Request a dump of these tables (dblog dumps start CONNECTOR TABLE --mode repair), and run "
+            "SET GLOBAL binlog_row_image = 'FULL' on the source, or set dblog.row.image.missing=reread",
         )
-        log.warning("large values are missing beside a changed key", tables=[str(table) for table in new], reason=text)
-        self._warnings.raise_warning(LACKING_VALUES, text)

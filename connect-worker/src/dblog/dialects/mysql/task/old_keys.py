@@ -2,7 +2,7 @@
 
 ``core/moved_keys.py`` has the rule. Such a table gets another encoder in the log, and no other one does: an update whose delete is left out becomes a create of
 its new row, and a delete that is left out becomes nothing. All of a transaction's rows are noted, also those that an earlier connection has sent, so that a
-restart inside of it decides alike. # I1 I3
+restart inside it decides the same way. # I1 I3
 
 A row that was put at a key and leaves it again may have passed through a key that another row has. The log does not tell, so the delete is sent, and the
 connector's status names the table and the dump that brings such a row back.
@@ -32,7 +32,6 @@ log = structlog.get_logger(__name__)
 
 PASSED_THROUGH = "rows that passed through a key"
 """The key of the standing warning."""
-_TABLES_NAMED_MAX = 20
 
 
 class OldKeys:
@@ -40,7 +39,6 @@ class OldKeys:
 
     def __init__(self, warnings: StandingWarnings) -> None:
         self._warnings = warnings
-        self._passed: dict[TableId, None] = {}
         self._encoders: dict[TableId, HoldingBack] = {}
         self._transaction: tuple[str, int] | None = None
         self._moved = MovedKeys()
@@ -66,18 +64,17 @@ class OldKeys:
 
     def passed_through(self, table: TableId) -> None:
         """Name a table of which a row may have passed through the key of another one."""
-        if table in self._passed:
+        if self._warnings.names(PASSED_THROUGH, table):
             return
-        self._passed[table] = None
-        names = [str(each) for each in self._passed]
-        more = f" and {len(names) - _TABLES_NAMED_MAX} more" if len(names) > _TABLES_NAMED_MAX else ""
-        text = (
-            f"inside a transaction rows of {', '.join(names[:_TABLES_NAMED_MAX])}{more} got a key of message.key.columns and left it again. No unique index of "
-            "NOT NULL columns enforces it, so another row may have had that key all the time, and was deleted in the topic: request a dump of these tables "
-            "(dblog dumps start CONNECTOR TABLE --mode repair), and add such an index, or have message.key.columns name the columns of the table's key too"
+        log.warning("a row left a key that it had got inside its transaction", table=str(table))
+        self._warnings.raise_of_tables(
+            PASSED_THROUGH,
+            (table,),
+            before="inside a transaction rows of ",
+            after=" got a key of message.key.columns and left it again. No unique index of NOT NULL columns enforces it, so another row may have had that key "
+            "all the time, and was deleted in the topic: request a dump of these tables (dblog dumps start CONNECTOR TABLE --mode repair), and add such an "
+            "index, or have message.key.columns name the columns of the table's key too",
         )
-        log.warning("a row left a key that it had got inside of its transaction", table=str(table), reason=text)
-        self._warnings.raise_warning(PASSED_THROUGH, text)
 
 
 class HoldingBack:
@@ -106,11 +103,11 @@ class HoldingBack:
         while at < len(ends):
             if at in kept:
                 if op == "u":
-                    _append(out, self.inner.encode_rows("c", creates[: create_ends[at]], _behind(context, out), version=2, skip_rows=at))
+                    _append(out, self.inner.encode_rows("c", creates[: create_ends[at]], _after(context, out), version=2, skip_rows=at))
                 at += 1
                 continue
             upto = next((row for row in range(at, len(ends)) if row in kept), len(ends))
-            _append(out, self.inner.encode_rows(op, whole[: ends[upto - 1]], _behind(context, out), version=whole_version, skip_rows=at))
+            _append(out, self.inner.encode_rows(op, whole[: ends[upto - 1]], _after(context, out), version=whole_version, skip_rows=at))
             at = upto
         return out
 
@@ -192,7 +189,7 @@ def _digest(row: Fields | None) -> bytes | None:
     return made.digest()
 
 
-def _behind(context: BinlogContext, sent: Records) -> BinlogContext:
+def _after(context: BinlogContext, sent: Records) -> BinlogContext:
     """Return the context of further records of the event: what counts in a transaction goes on."""
     order = context.transaction
     if order is None:

@@ -21,7 +21,7 @@ from typing import Any
 from dblog.clock import Clock
 from dblog.codecs.rowplan import NEW_KEY_HEADER, OLD_KEY_HEADER, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionOrder
-from dblog.dialects.connection_counts import SESSION_IDLE_S
+from dblog.dialects.idle_session import SESSION_IDLE_S
 from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog.items import LogEvent
 from dblog.dialects.mysql.binlog.minimal_images import Key, Minimal, read_minimal, slices

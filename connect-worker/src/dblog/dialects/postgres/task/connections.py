@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from dataclasses import replace
 
 from dblog.config.options import Settings
 from dblog.config.stream_params import STREAM_PARAMS, stream_params
-from dblog.dialects.connection_counts import SESSION_IDLE_S
+from dblog.dialects.idle_session import IdleSession
 from dblog.dialects.opening import Opening
 from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.catalog.read_columns import ReadColumns
@@ -63,8 +62,7 @@ class Connections:
         self.warnings = warnings or StandingWarnings()
         self.opening = Opening(self.warnings)
         """Where each connection of the task is opened."""
-        self._used_s: float | None = None
-        self._rests = False
+        self._idle = IdleSession()
         self.identity = session.identity
         """Which server they all have to reach."""
         self.is_standby = session.is_standby
@@ -107,7 +105,7 @@ class Connections:
 
     def live_session(self) -> Session:
         """The session for questions of the log thread; opened again when the server has dropped it, or it was closed while nobody asked."""
-        self._used_s = time.monotonic()
+        self._idle.used()
         try:
             self.session.wire.query("SELECT 1", doing="asking whether the server is there", limit_s=ANSWER_LIMIT_S)
         except TransientError:
@@ -116,20 +114,14 @@ class Connections:
                 self.session = connect(
                     settings_of(self.settings), by_root=self.session.by_root, publication=self.session.publication, again=True
                 )
-            self._rests = False
+            self._idle.opened()
             if self.session.identity != self.identity:
                 raise self.changed(self.session.identity) from None
         return self.session
 
     def close_idle_session(self) -> None:
         """Close the session that has been asked nothing for a while: the next question opens it again. Called by the log thread, again and again."""
-        if self._rests:
-            return
-        now_s = time.monotonic()
-        if self._used_s is None:
-            self._used_s = now_s
-        elif now_s - self._used_s >= SESSION_IDLE_S:
-            self._rests = True
+        if self._idle.is_due():
             self.session.close()
 
     def changed(self, identity: str) -> ServerChangedError:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from dblog.dialects.connection_counts import SESSION_IDLE_S
+from dblog.dialects.idle_session import SESSION_IDLE_S
 from dblog.dialects.postgres.wire.connect import Wire
 from dblog.errors import DblogError, discreet
 
