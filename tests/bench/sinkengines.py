@@ -16,6 +16,7 @@ from cost import TICKS_PER_S
 from demo.pipeline import ROOT
 from stack import GuardedProcess, spark_jars
 from stack.process import wait_until
+from support.json_lines import json_lines
 
 LIMIT_S = 3_600.0
 DRIVER_MEMORY = "3g"
@@ -64,9 +65,7 @@ class Run:
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
         """What it has reported so far."""
-        if not self.progress.exists():
-            return []
-        return [line for line in map(json.loads, self.progress.read_text().splitlines()) if line["kind"] == kind]
+        return [line for line in json_lines(self.progress) if line["kind"] == kind]
 
     def pids(self) -> list[int]:
         """The program and everything below it: spark-submit's JVM has Python below it, Python has the JVM."""

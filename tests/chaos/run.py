@@ -34,6 +34,7 @@ from stack import Kafka
 from stack.database import Database
 from stack.errors import StackError
 from stack.process import wait_until
+from support.json_lines import json_lines
 from support.topicfold import last_value
 
 CATCH_UP_S = 240.0
@@ -281,9 +282,7 @@ class Run:
 
     @staticmethod
     def _sink_idle(sink: Sink) -> bool:
-        if not sink.progress_file.exists():
-            return False
-        counts = [line for line in map(json.loads, sink.progress_file.read_text(encoding="utf-8").splitlines()) if "rows_waiting" in line]
+        counts = [line for line in json_lines(sink.progress_file) if "rows_waiting" in line]
         return bool(counts) and counts[-1]["records_behind"] == counts[-1]["rows_waiting"] == 0
 
     def _leave(self) -> None:

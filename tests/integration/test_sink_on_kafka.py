@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from sink.harness import Record, change, tombstone
 from stack import GuardedProcess, Kafka, spark_jars
 from support.envelopes import TableSchema
+from support.json_lines import json_lines
 from support.otlp_collector import Collector, collector
 from support.registry_server import RegistryServer
 
@@ -71,8 +72,7 @@ def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path,
 
 
 def progress(folder: Path) -> list[dict[str, Any]]:
-    file = folder / "progress.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return json_lines(folder / "progress.jsonl")
 
 
 def wait(until: Callable[[], bool], what: str, sink: GuardedProcess) -> None:

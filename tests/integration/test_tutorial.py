@@ -9,6 +9,7 @@ import httpx
 import pytest
 from demo.pipeline import CONNECTOR_PASSWORD, CONNECTOR_USER, Worker, create_connector_user
 from stack.process import wait_until
+from support.json_lines import json_lines
 from support.servers import execute
 from support.topicfold import records
 
@@ -71,7 +72,7 @@ def worker(kafka, mysql, own_folder):
 
 def assert_progress_is_reported(worker: Worker) -> None:
     """Log, status and metrics show how many tables and rows the dump has read, and of which connector."""
-    lines = [json.loads(line) for line in worker.log.read_text().splitlines() if line.startswith("{")]
+    lines = json_lines(worker.log)
     tables = {line["table"]: line for line in lines if line["event"] == "table dumped"}
     (end,) = [line for line in lines if line["event"] == "dump done"]
     dump = httpx.get(f"{worker.url}/connectors/inventory-connector/status").json()["tasks"][0]["dump"]

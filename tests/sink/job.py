@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from sink.harness import Record, in_order
 from stack import Kafka
 from stack.process import wait_until
 from support.envelopes import TableSchema
+from support.json_lines import json_lines
 from support.registry_server import RegistryServer
 
 LIMIT_S = 600.0
@@ -95,8 +95,7 @@ class Job:
             lease.give_back()
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
-        text = self.progress.read_text() if self.progress.exists() else ""
-        return [line for line in map(json.loads, text.splitlines()) if line["kind"] == kind]
+        return [line for line in json_lines(self.progress) if line["kind"] == kind]
 
     def rows(self, table: TableSchema) -> list[tuple[Any, ...]]:
         names = [name for name, _ in table.columns]

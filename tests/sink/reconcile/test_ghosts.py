@@ -14,6 +14,7 @@ from sink.harness import Record, Sink, change
 from sink.postgres import EPOCH, ID, PostgresTopic, column
 from support.chunk_markers import chunk_marker, in_avro
 from support.envelopes import TableSchema
+from support.json_lines import json_lines
 from support.pgoutput_tables import UNSENT
 from support.registry_server import RegistryServer
 
@@ -60,7 +61,7 @@ def looked(sink: Sink, *tables: TableSchema) -> None:
 
 
 def outcomes(sink: Sink) -> list[tuple[str, str, int, str]]:
-    lines = map(json.loads, (sink.folder / "progress.jsonl").read_text().splitlines())
+    lines = json_lines(sink.folder / "progress.jsonl")
     return [(line["table"], line["result"], line["rows"], line["why"]) for line in lines if line["kind"] == "ghosts"]
 
 

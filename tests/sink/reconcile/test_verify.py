@@ -18,6 +18,7 @@ from sink.harness import Record, Sink, change
 from sink.reconcile.test_ghosts import LOW_MS, MARKERS, dumped, logged, looked, row, stopped_once_at, table
 from support.chunk_markers import chunk_marker, in_avro, in_json
 from support.envelopes import TableSchema
+from support.json_lines import json_lines
 from support.registry_server import RegistryServer
 
 Row = dict[str, Any]
@@ -73,7 +74,7 @@ def named(sink: Sink, one: TableSchema) -> set[tuple[str, str | None, str | None
 
 
 def _lines(sink: Sink) -> list[dict[str, Any]]:
-    lines = map(json.loads, (sink.folder / "progress.jsonl").read_text().splitlines())
+    lines = json_lines(sink.folder / "progress.jsonl")
     return [line for line in lines if line["kind"] == "verified"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import time
@@ -35,6 +34,7 @@ from sink.transfers import BEGAN, SOURCE, SUM, Source, State, arrived, gtid
 from stack import Kafka
 from support.chunk_markers import chunk_marker, in_avro
 from support.envelopes import TableSchema
+from support.json_lines import json_lines
 from support.registry_server import RegistryServer
 
 STEPS = ("landed", "snapshot_chosen", "altered", "appended", "rewritten", "versioned", "published", "merged_recorded")
@@ -84,8 +84,7 @@ def killing(steps: set[str], hits: list[str]) -> Callable[[str], None]:
 
 
 def lines(sink: Sink, kind: str) -> list[dict]:
-    file = sink.folder / "progress.jsonl"
-    return [line for line in map(json.loads, file.read_text().splitlines() if file.exists() else ()) if line["kind"] == kind]
+    return [line for line in json_lines(sink.folder / "progress.jsonl") if line["kind"] == kind]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from typing import Any
 
 import pytest
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema
+from support.json_lines import json_lines
 from support.registry_server import RegistryServer
 
 Row = dict[str, Any]
@@ -47,7 +47,7 @@ def found(sink: Sink, one: TableSchema) -> list[tuple[Any, ...]]:
 
 
 def left_out(sink: Sink) -> int:
-    lines = map(json.loads, (sink.folder / "progress.jsonl").read_text().splitlines())
+    lines = json_lines(sink.folder / "progress.jsonl")
     return sum(one["left_out"] for line in lines if line["kind"] == "batch" for one in line["tables"].values())
 
 

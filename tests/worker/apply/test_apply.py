@@ -16,6 +16,7 @@ from dblog.apply.restarts import Policy, Restarts
 from dblog.apply.round import Task, run_round
 from stack import GuardedProcess
 from stack.process import free_port
+from support.json_lines import json_lines
 from support.worker import Worker, connector_config, postgres_config, until
 
 BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
@@ -186,7 +187,7 @@ def test_a_connector_left_over_is_named_again_when_the_reason_is_another_and_not
     log, problems = tmp_path / "log", tmp_path / "problems"
 
     def reasons():
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        lines = json_lines(log)
         return [
             line["reason"].partition("; ")[0]
             for line in lines
@@ -335,7 +336,7 @@ def test_round_after_round_it_mends_drift_restarts_what_may_be_restarted_and_rep
             want(wanted, name)
         until(lambda: problems.read_text() == "")
         until(lambda: "all connectors are as wanted" in program.log.read_text())
-        lines = [json.loads(line) for line in program.log.read_text().splitlines()]
+        lines = json_lines(program.log)
         reported = [line for line in lines if line.get("connector") == "needs-person" and line["event"] == "connector is not as wanted"]
         assert len(reported) == 1  # a problem that stays fills no log
         assert restarted(program.log) == ["may-pass"]
@@ -343,7 +344,7 @@ def test_round_after_round_it_mends_drift_restarts_what_may_be_restarted_and_rep
 
 
 def restarted(log):
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = json_lines(log)
     return [line["connector"] for line in lines if line["event"] == "failed connector started again"]
 
 

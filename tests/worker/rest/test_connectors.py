@@ -6,6 +6,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 import pytest
+from support.json_lines import json_lines
 from support.worker import connector_config, until
 
 CONFIG = connector_config()
@@ -436,7 +437,7 @@ def test_a_changed_configuration_reaches_the_task(worker, name, own_folder):
 
     worker.client.put(f"/connectors/{name}/config", json=connector_config(dummy_echo=str(echo), max_batch_size="7"))
 
-    starts = until(lambda: (lines := echo.read_text().splitlines()) and len(lines) == 2 and [json.loads(line) for line in lines])
+    starts = until(lambda: len(lines := json_lines(echo)) == 2 and lines)
     assert [start["config"].get("max.batch.size") for start in starts] == [None, "7"]
     tasks = worker.client.get(f"/connectors/{name}/tasks").json()
     assert [task["id"] for task in tasks] == [{"connector": name, "task": 0}]

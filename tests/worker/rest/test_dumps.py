@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from dblog.cluster.dumpstore import ENDED_KEPT, OPEN_MAX
 from support.dummy_dumps import DEAF, DONE, FAILED
+from support.json_lines import json_lines
 from support.worker import Worker, until
 
 ORDERS = {"tables": [r"shop\.orders"]}
@@ -40,7 +41,7 @@ def shared(worker: Worker) -> Iterator[str]:
 
 
 def messages(told, kind):
-    return [message for line in told.read_text().splitlines() if (message := json.loads(line))["type"] == kind] if told.exists() else []
+    return [message for message in json_lines(told) if message["type"] == kind]
 
 
 def post(worker, name, body, path=""):

@@ -17,6 +17,7 @@ from dblog.rest.identity import Identity
 from dblog.rest.login import Login
 from stack.process import free_port
 from structlog.testing import capture_logs
+from support.json_lines import json_lines
 from support.worker import Worker, connector_config, running_worker
 
 SETTINGS = read_worker_config(
@@ -106,7 +107,7 @@ def test_the_listener_of_admin_asks_for_the_login_too(kafka, servers_folder):
 
 def test_a_task_has_a_token_for_the_registry_and_for_nothing_else(locked, servers_folder):  # number 8
     worker, _ = locked
-    token = json.loads((servers_folder / "locked-echo").read_text().splitlines()[0])["worker"]["dblog.rest.own.token"]
+    token = json_lines(servers_folder / "locked-echo")[0]["worker"]["dblog.rest.own.token"]
     with httpx.Client(base_url=worker.url, headers={"authorization": f"Bearer {token}"}) as client:
         assert client.get("/subjects").status_code == 200
         assert client.post("/subjects/t/versions", json={"schema": '"long"'}).status_code == 200

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from confluent_kafka import Producer
+from support.json_lines import json_lines
 from support.worker import until
 
 DONE = (
@@ -67,8 +68,8 @@ def test_a_task_that_starts_is_given_the_altered_offsets(worker, name, own_folde
 
     worker.client.put(f"/connectors/{name}/resume")
 
-    until(lambda: len(echo.read_text().splitlines()) == 2)
-    assert json.loads(echo.read_text().splitlines()[1])["offsets"] == [entry]
+    until(lambda: len(json_lines(echo)) == 2)
+    assert json_lines(echo)[1]["offsets"] == [entry]
 
 
 def test_only_a_stopped_connectors_offsets_may_be_changed(worker, name):

@@ -1,6 +1,5 @@
 """Roles on a worker that runs: who sees and does what, what secrets are shown, and what the audit has of it."""
 
-import json
 import re
 
 import httpx
@@ -9,6 +8,7 @@ from dblog.config.passwords import hashed
 from dblog.config.roles import Role
 from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, signals, tasks, topics
 from dblog.rest.access import Need, need
+from support.json_lines import json_lines
 from support.worker import Worker, connector_config
 
 USERS = {"root": "admin", "ann": "viewer", "oli": r"operator a\d?, reader b", "eve": "admin b", "tom": "reader"}
@@ -130,7 +130,7 @@ def test_a_dump_with_sql_of_its_own_takes_an_administrator_and_its_sql_and_keys_
     for user in ("ann", "tom"):
         assert [{"predicate", "keys"} & dump.keys() for dump in shown[user]] == [set(), set()]
         assert shown[user][1]["status"]["state"] in ("WAITING", "RUNNING")
-    audit = [json.loads(line) for line in worker.log.read_text().splitlines() if '"dblog.audit"' in line]
+    audit = [line for line in json_lines(worker.log) if line["logger"] == "dblog.audit"]
     noted = next(line for line in audit if line.get("dump") == keys.json()["id"])
     assert (noted["user"], noted["mode"], noted["tables"]) == ("oli", "rows", ["shop.orders"])
     assert "471147114711" not in worker.log.read_text()
@@ -204,7 +204,7 @@ def test_a_hidden_value_cannot_become_a_password(worker):
 
 def test_the_audit_has_who_did_what_with_the_keys_and_no_secret(worker):
     def lines():
-        return [line for line in map(json.loads, worker.log.read_text().splitlines()) if line["logger"] == "dblog.audit"]
+        return [line for line in json_lines(worker.log) if line["logger"] == "dblog.audit"]
 
     before = len(lines())
     ask(worker, "root", "PATCH", "/connectors/a/config", {"my.note": "other", "database.password": "new-canary", "my.secret": "canary"})

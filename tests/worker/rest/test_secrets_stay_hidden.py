@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from stack.process import free_port
+from support.json_lines import json_lines
 from support.worker import Worker, connector_config, until
 
 NAME = "canaries"
@@ -145,7 +146,7 @@ def made_worker(kafka, own_folder, canaries):
 
 def reported(worker, name, state):
     """How often a task has been in a state that it had a reason for, or has failed."""
-    lines = [json.loads(line) for line in worker.log.read_text().splitlines() if line.endswith("}")]
+    lines = json_lines(worker.log)
     states = [line for line in lines if (line["event"], line.get("connector"), line.get("task")) == ("task state", name, 0)]
     return sum(line["state"] == state and (state == "FAILED" or "reason" in line) for line in states)
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.json_lines import json_lines
 from support.worker import Worker, until
 
 ORDERS = {"data-collections": [r"shop\.orders"]}
@@ -28,7 +29,7 @@ def send(worker, name, **signal):
 
 
 def messages(told, kind):
-    return [message for line in told.read_text().splitlines() if (message := json.loads(line))["type"] == kind] if told.exists() else []
+    return [message for message in json_lines(told) if message["type"] == kind]
 
 
 def test_a_snapshot_that_is_asked_for_is_a_dump_with_the_signals_id(worker, running, told):

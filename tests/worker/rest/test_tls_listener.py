@@ -1,6 +1,5 @@
 """A worker whose REST interface speaks TLS: its own tasks, its other listeners, and a certificate that is renewed while it runs."""
 
-import json
 import socket
 import ssl
 import time
@@ -11,6 +10,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from demo.rest import NO_TLS
 from stack.process import free_port
 from support.authority import DAY, NOW, Authority
+from support.json_lines import json_lines
 from support.worker import Worker, until
 
 NAMED = {"host": "connect.example"}
@@ -66,7 +66,7 @@ def test_only_a_client_with_a_certificate_is_served(secured):
 
 
 def test_a_task_reaches_the_registry_of_such_a_worker_with_its_token_on_loopback(secured, servers_folder):
-    start = json.loads((servers_folder / "secured-echo").read_text().splitlines()[0])
+    start = json_lines(servers_folder / "secured-echo")[0]
     own = start["worker"]["dblog.rest.own.url"]
 
     with httpx.Client(base_url=own, verify=NO_TLS, headers={"authorization": f"Bearer {start['worker']['dblog.rest.own.token']}"}) as task:

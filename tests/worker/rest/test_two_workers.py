@@ -5,7 +5,6 @@ brokers allow by default.
 """
 
 import contextlib
-import json
 import os
 import signal
 import threading
@@ -21,6 +20,7 @@ from dblog.kafka.othergroups import OtherGroups
 from demo.rest import NO_TLS
 from stack import Kafka
 from support.dummy_dumps import DONE
+from support.json_lines import json_lines
 from support.servers import started
 from support.worker import Worker, alive, until
 from typer.testing import CliRunner
@@ -55,7 +55,7 @@ def pair(kafka, own_folder, group):
 
 
 def starts(echo):
-    return [json.loads(line) for line in echo.read_text().splitlines()] if echo.exists() else []
+    return json_lines(echo)
 
 
 def health(worker):
@@ -119,7 +119,7 @@ def test_requests_for_dumps_are_answered_by_the_worker_that_leads_and_go_on_with
     )
     states = {each["id"]: each["status"]["state"] for each in listed.json()["dumps"]}
     assert states == {"initial": "RUNNING", dumps[0]: "RUNNING", dumps[1]: "DONE"}
-    started = [json.loads(line) for line in told.read_text().splitlines() if '"start"' in line]
+    started = [message for message in json_lines(told) if message["type"] == "start"]
     assert [(each["id"], each["revision"], each["tables_wanted"]) for each in started[-1]["dumps"]] == [
         (dumps[0], 3, {"shop.items": "PAUSED"})
     ]

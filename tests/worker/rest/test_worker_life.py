@@ -18,12 +18,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from stack import Kafka, StackError
+from support.json_lines import json_lines
 from support.servers import started
 from support.worker import Worker, alive, connector_config, running_worker, until
 
 
 def starts(echo):
-    return [json.loads(line) for line in echo.read_text().splitlines()] if echo.exists() else []
+    return json_lines(echo)
 
 
 @pytest.fixture
