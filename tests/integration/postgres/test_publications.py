@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.core.dumprequests import INITIAL
+from dblog.dialects.postgres.catalog import publishing
 from dblog.dialects.postgres.task import server as task_server
 from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.dialects.postgres.task.log import PostgresReader
@@ -49,6 +50,52 @@ def put_back(postgres: Postgres, database: str) -> PostgresFollower:
 def published(server: Postgres, database: str) -> list[str]:
     rows = execute(server, "SELECT tablename FROM pg_publication_tables WHERE pubname = 'dbz_publication' ORDER BY 1", database=database)
     return [str(row[0]) for row in rows]
+
+
+TREES = (
+    "CREATE SCHEMA s",
+    *(f"CREATE TABLE {name} (id INT PRIMARY KEY, v TEXT)" for name in ("plain", "s.plain", "other")),
+    "CREATE UNLOGGED TABLE s.unlogged (id INT PRIMARY KEY)",
+    *(f"CREATE TABLE {root} (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)" for root in ("root", "s.root")),
+    *(f"CREATE TABLE {name} PARTITION OF {root} FOR VALUES FROM (0) TO (9)" for name, root in (("s.leaf", "root"), ("leaf", "s.root"))),
+    "CREATE TABLE middle PARTITION OF root FOR VALUES FROM (10) TO (90) PARTITION BY RANGE (id)",
+    "CREATE TABLE deep PARTITION OF middle FOR VALUES FROM (10) TO (20)",
+    "CREATE TABLE child () INHERITS (plain)",
+    "CREATE VIEW seen AS SELECT * FROM plain",
+)
+"""Tables with and without partitions, which lie in other schemas than their roots."""
+
+LISTS = (
+    "ALL TABLES",
+    "TABLE plain, root",
+    "TABLE ONLY plain, s.leaf",
+    "TABLE root, middle",
+    "TABLE middle, s.leaf, deep",
+    "TABLE root WHERE (id > 1), s.leaf WHERE (id > 2), plain WHERE (id > 3)",
+    "TABLES IN SCHEMA s",
+    "TABLES IN SCHEMA public",
+    "TABLES IN SCHEMA s, TABLE root, s.plain WHERE (id > 1)",
+    "TABLES IN SCHEMA public, s, TABLE root WHERE (id > 1), deep WHERE (id > 2)",
+)
+
+
+@pytest.mark.parametrize("kind", [Postgres, pytest.param(Postgres18, marks=pytest.mark.long)])
+def test_a_publication_s_tables_are_those_that_the_server_names(
+    own_folder: Path, kind: type[Postgres], postgres: Postgres, database: str
+) -> None:
+    with ExitStack() as closed:
+        server = postgres if kind is Postgres else closed.enter_context(started(kind(own_folder / "server", durable=False)))
+        where = database if kind is Postgres else new_database(server, "trees")
+        ((version,),) = execute(server, "SELECT current_setting('server_version_num')::int")
+        execute(server, *TREES, database=where)
+        view = "SELECT schemaname, tablename, rowfilter IS NOT NULL FROM pg_publication_tables WHERE pubname = 'p'"
+        for text in LISTS:
+            for by_root in ("false", "true"):
+                listed = text if by_root == "true" else text.replace("root WHERE (id > 1)", "root")  # the server takes it with roots only
+                execute(server, f"CREATE PUBLICATION p FOR {listed} WITH (publish_via_partition_root = {by_root})", database=where)
+                ours = execute(server, publishing.tables_sql("p", version=version), database=where)
+                assert sorted(ours) == sorted(execute(server, view, database=where)), (listed, by_root)
+                execute(server, "DROP PUBLICATION p", database=where)
 
 
 @pytest.mark.parametrize("mode", ["all_tables", "filtered"])

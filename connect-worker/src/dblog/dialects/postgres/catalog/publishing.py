@@ -12,6 +12,26 @@ from typing import Any
 from dblog.dialects.postgres.catalog.sql import quote_text
 
 _SCHEMAS_SINCE = 150000
+_ROW_FILTERS_SINCE = 150000
+
+_TABLES_SQL = (
+    "WITH RECURSIVE p AS (SELECT oid, puballtables, pubviaroot FROM pg_catalog.pg_publication WHERE pubname = {name}), "
+    "listed (number, filtered) AS (SELECT r.prrelid, {filtered} FROM p JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid{of_schemas}), "
+    "below (number, filtered, listed) AS (SELECT number, filtered, TRUE FROM listed UNION ALL SELECT i.inhrelid, FALSE, FALSE FROM below "
+    "JOIN pg_catalog.pg_inherits i ON i.inhparent = below.number JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition), "
+    "published (number, listed, passed_on, filtered) AS (SELECT number, pg_catalog.bool_or(listed), NOT pg_catalog.bool_and(listed), "
+    "pg_catalog.bool_or(listed) AND pg_catalog.bool_and(filtered OR NOT listed) FROM below GROUP BY number) "
+    "SELECT n.nspname, c.relname, COALESCE(published.filtered AND NOT p.puballtables, FALSE) FROM p CROSS JOIN pg_catalog.pg_class c "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN published ON published.number = c.oid "
+    "WHERE c.relpersistence = 'p' AND c.oid >= 16384 AND CASE "
+    "WHEN NOT p.pubviaroot THEN c.relkind = 'r' AND (p.puballtables OR published.number IS NOT NULL) "
+    "WHEN p.puballtables THEN c.relkind IN ('r', 'p') AND NOT c.relispartition "
+    "ELSE published.listed AND NOT published.passed_on END"
+)
+_LISTED_OF_SCHEMAS_SQL = (
+    " UNION ALL SELECT c.oid, FALSE FROM p JOIN pg_catalog.pg_publication_namespace s ON s.pnpubid = p.oid "
+    "JOIN pg_catalog.pg_class c ON c.relnamespace = s.pnnspid AND c.relkind IN ('r', 'p')"
+)
 
 _ENTRIES_SQL = (
     "WITH RECURSIVE p AS (SELECT oid, puballtables, pg_catalog.concat(oid, ':', xmin) AS mark FROM pg_catalog.pg_publication "
@@ -36,6 +56,18 @@ COLUMNS_WRITTEN_SQL = (
     "WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped GROUP BY a.attrelid"
 )
 """(Number, transactions) of tables: ``Table.columns_written_by``. Nothing writes a dropped column anew."""
+
+
+def tables_sql(publication: str, *, version: int) -> str:
+    """Return a query for (schema, name, whether it publishes some rows only) of the tables that a publication publishes, partitions or their roots.
+
+    These are the rows of the view pg_publication_tables, which waits for whoever locks one of the tables.
+    """
+    return _TABLES_SQL.format(
+        name=quote_text(publication),
+        filtered="r.prqual IS NOT NULL" if version >= _ROW_FILTERS_SINCE else "FALSE",
+        of_schemas=_LISTED_OF_SCHEMAS_SQL if version >= _SCHEMAS_SINCE else "",
+    )
 
 
 def entries_sql(publication: str, *, version: int, numbers: Sequence[int] | None = None) -> str:

@@ -54,11 +54,14 @@ def unlogged_sql(*, by_root: bool) -> str:
 
 _COLUMNS_SQL = (
     "SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, pg_catalog.format_type(a.atttypid, a.atttypmod), "
-    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '', a.attnum, "
-    "{filled} "
+    "CASE WHEN a.attgenerated = '' THEN pg_catalog.pg_get_expr(d.adbin, 0) END, a.attidentity::text, "
+    "pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated <> '', a.attnum, {filled} "
     "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
     "WHERE a.attrelid = ANY(%s::oid[]) AND {condition} ORDER BY a.attrelid, a.attnum"
 )
+"""A default names no column, so it is shown without its table: asked with it, ``pg_get_expr`` waits for whoever locks the table (PostgreSQL manual, 9.27
+"System Information Functions").
+"""
 _FILLED = (
     "a.atthasmissing OR EXISTS (WITH RECURSIVE tree (number) AS (SELECT a.attrelid UNION ALL "
     "SELECT i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number) "

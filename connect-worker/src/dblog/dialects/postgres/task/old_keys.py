@@ -11,17 +11,12 @@ import struct
 from dataclasses import replace
 from hashlib import blake2b
 
-import structlog
-
 from dblog.codecs.plan import TablePlan
 from dblog.codecs.rowplan import Op
 from dblog.core.moved_keys import MovedKeys, OldKey
 from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, images
 from dblog.dialects.postgres.task.unsent_values import NotReadableError, UnsentValues
-from dblog.errors import discreet
 from dblog.model import Table
-
-log = structlog.get_logger(__name__)
 
 Change = tuple[Op, bytes]
 """A change of a row: its operation, and its message behind the table's number."""
@@ -77,11 +72,7 @@ class OldKeys:
             try:
                 found = self._table.row(_as_read(plan), old, xid)
             except NotReadableError as e:
-                log.warning(
-                    "a row left a key at which another row may be, and the table cannot be read; request a dump of the table with the mode repair",
-                    table=str(plan.table.id),
-                    reason=discreet(e),
-                )
+                self._table.note_unread(plan.table.id, e)
             else:
                 if found is None:
                     return [(op, body)]

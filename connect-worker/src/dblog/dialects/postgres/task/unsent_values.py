@@ -3,10 +3,13 @@
 An update that leaves a large value alone does not log it, and whoever has the row keeps the value. Beside another key nobody has the row: the record would be
 the only one of its key, and incomplete for ever. The same holds for a row that an update moves past all chunks of a dump that is not read by key
 (``TaskContext.moves_rows``). So the value is read as the table has it now. It is the one of then, or a later change brings it once more. # I3
+
+Somebody may lock the table for hours. The log of all tables does not wait for that: such a table is named in the connector's status.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +20,22 @@ from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of_line, images, with_values
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
+from dblog.dialects.postgres.wire.connect import LockedError
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
-from dblog.model import Column, Table
+from dblog.model import Column, Table, TableId
 from dblog.readers.contract import TaskContext
 
 log = structlog.get_logger(__name__)
+
+UNREAD_ROWS = "rows beside a changed key that could not be read"
+"""The key of the standing warning."""
+
+LOCK_LIMIT_S = 10.0
+"""The log waits so long for whoever locks a table, and no longer than once in ``LOCKED_FOR_S``: a table may have any number of such rows."""
+
+LOCKED_FOR_S = 60.0
+
+_DOING = "reading a value that the log does not have"
 
 _Key = tuple[Any, ...]
 
@@ -34,6 +48,8 @@ class UnsentValues:
         self._context = context
         self._visible: int | None = None
         """The transaction that was found visible last: one may change many keys."""
+        self._locked: dict[TableId, tuple[float, NotReadableError]] = {}
+        """Tables that somebody locked for too long: until when they count as locked, on the monotonic clock, and what the server said."""
 
     def __call__(self, plan: TablePlan, body: bytes, xid: int) -> bytes:
         """The update (its message behind the table's number) of the transaction ``xid`` with what the table has of it. As it is where the row is not there
@@ -50,7 +66,7 @@ class UnsentValues:
         try:
             values = self._read(plan, [plan.table.columns[at] for at in lacking], key, xid)
         except NotReadableError as e:
-            log.warning("a large value beside a changed key cannot be read", table=str(plan.table.id), reason=discreet(e))
+            self.note_unread(plan.table.id, e)
             return body
         return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
 
@@ -88,10 +104,24 @@ class UnsentValues:
         bounds = tuple(int(text) if is_whole else text for text, is_whole in zip(map(_text, key), whole, strict=True))
         statement = sql.copy_out(sql.rows_by_key(table, [bounds])[0])
         self._wait_until_visible(xid)
-        rows: bytes = self._context.patience(lambda: self._rows(statement))
+        rows: bytes = self._context.patience(lambda: self._rows(table.id, statement))
         places = sql.key_indexes(table)
         found = [fields for fields in map(fields_of_line, rows.split(b"\n")[:-1]) if [fields[at] for at in places] == list(key)]
         return found[-1] if found else None
+
+    def note_unread(self, table: TableId, error: NotReadableError) -> None:
+        """Name a table of which a row with a changed key could not be read: the record lacks a value, or another row's delete hides it."""
+        if self._connections.warnings.names(UNREAD_ROWS, table):
+            return
+        log.warning("a row beside a changed key cannot be read", table=str(table), reason=discreet(error))
+        self._connections.warnings.raise_of_tables(
+            UNREAD_ROWS,
+            [table],
+            before="rows of ",
+            after=" got another key while the table could not be read (it was locked, altered, or may not be read), which the log of PostgreSQL does not "
+            "show whole: their records may have unavailable.value.placeholder, and a row that took a key from another one may be lacking. Request a dump "
+            "of these tables (dblog dumps start CONNECTOR TABLE --mode repair)",
+        )
 
     def _read(self, plan: TablePlan, columns: list[Column], key: _Key, xid: int) -> Raw | None:
         """Return the columns of the row of this key once the transaction is visible: until then another row may have the key. None: it is gone.
@@ -100,7 +130,7 @@ class UnsentValues:
         """
         statement = sql.copy_out(sql.columns_by_key(plan.table, columns, [key]))
         self._wait_until_visible(xid)
-        rows: bytes = self._context.patience(lambda: self._rows(statement))
+        rows: bytes = self._context.patience(lambda: self._rows(plan.table.id, statement))
         width = len(plan.table.key)
         for line in rows.split(b"\n")[:-1]:
             fields = fields_of_line(line)
@@ -122,17 +152,32 @@ class UnsentValues:
             )
             raise TransientError(message)
 
-    def _rows(self, statement: str) -> bytes:
+    def _rows(self, table: TableId, statement: str) -> bytes:
+        until_s, locked = self._locked.get(table, (0.0, None))
+        if locked is not None and time.monotonic() < until_s:
+            raise _refused(locked)
         try:
-            return self._connections.live_session().wire.copied(statement, doing="reading a value that the log does not have")
-        except (TableChangedError, DefiniteError) as e:
-            refused = NotReadableError(str(e))
-            refused.discreet = discreet(e)
+            session = self._connections.live_session()
+            with session.lock_limit(int(LOCK_LIMIT_S * 1000), doing=_DOING):
+                rows = session.wire.copied(statement, doing=_DOING)
+        except LockedError as e:
+            refused = _refused(e)
+            self._locked[table] = (time.monotonic() + LOCKED_FOR_S, refused)
             raise refused from e
+        except (TableChangedError, DefiniteError) as e:
+            raise _refused(e) from e
+        self._locked.pop(table, None)
+        return rows
 
 
 class NotReadableError(DblogError):
-    """The table is another one by now, or may not be read: trying again does not help this row."""
+    """The table is another one by now, may not be read, or is locked: trying again does not help this row, or nobody knows when it will."""
+
+
+def _refused(error: DblogError) -> NotReadableError:
+    refused = NotReadableError(str(error))
+    refused.discreet = discreet(error)
+    return refused
 
 
 def _key_of(plan: TablePlan, row: Raw) -> _Key | None:

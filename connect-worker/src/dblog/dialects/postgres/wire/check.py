@@ -10,8 +10,8 @@ from dblog.core.selection import KeyRule, Parts, message_key
 from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.catalog.tables import is_deferrable
-from dblog.dialects.postgres.wire.connect import PrivilegeError
-from dblog.dialects.postgres.wire.session import Session
+from dblog.dialects.postgres.wire.connect import LockedError, PrivilegeError
+from dblog.dialects.postgres.wire.session import LOCKED_MS, Session
 from dblog.dialects.postgres.wire.slot import Publication, find_publication, find_slot, lacks_to_create, require_ours
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
@@ -205,8 +205,9 @@ def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
 def require_readable(session: Session, table: Table) -> None:
     """PrivilegeError with the GRANT where the account may not read what chunks read of the table."""
     try:
-        session.query(sql.probe(table), doing=f"reading {table.id}")
-    except TableChangedError:
+        with session.lock_limit(LOCKED_MS, doing=f"reading {table.id}"):
+            session.query(sql.probe(table), doing=f"reading {table.id}")
+    except (TableChangedError, LockedError):
         return
     except DefiniteError as e:
         message = f"{e}; run there: {grants_for(session, [table])}"
@@ -226,21 +227,22 @@ def grants_for(session: Session, tables: Sequence[Table]) -> str:
 
 def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
     refused = []
-    for table in tables:
-        try:
-            session.query(sql.probe(table), doing=f"reading {table.id}")
-        except TableChangedError:
-            continue
-        except PrivilegeError as e:
-            if "row-level security" in str(e):
-                user = session.settings.user
-                return [
-                    (
-                        f"the policies of {table.id} (row-level security) hide rows from user '{user}', so a dump would lack them; run there: ALTER ROLE "
-                        f"{sql.quote(user)} BYPASSRLS; or leave the table out with table.exclude.list"
-                    )
-                ]
-            refused.append(table)
+    with session.lock_limit(LOCKED_MS, doing="reading the tables"):
+        for table in tables:
+            try:
+                session.query(sql.probe(table), doing=f"reading {table.id}")
+            except (TableChangedError, LockedError):
+                continue  # the chunks of its dump find out
+            except PrivilegeError as e:
+                if "row-level security" in str(e):
+                    user = session.settings.user
+                    return [
+                        (
+                            f"the policies of {table.id} (row-level security) hide rows from user '{user}', so a dump would lack them; run there: ALTER ROLE "
+                            f"{sql.quote(user)} BYPASSRLS; or leave the table out with table.exclude.list"
+                        )
+                    ]
+                refused.append(table)
     if not refused:
         return []
     grants = grants_for(session, refused[:NAMED_MAX])

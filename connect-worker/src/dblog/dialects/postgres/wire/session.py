@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
 
 LOCKED_MS = 200
-"""The log waits at most this long for a lock on a table that it asks something."""
+"""The log and a start wait at most this long for a lock on a table that they ask something."""
 
 OLDEST_VERSION = 140000
 """Watermarks are logical messages, which pgoutput sends from 14 on."""
@@ -198,10 +199,12 @@ class Session:
         return {table: count for table, count in planned.items() if count is not None}
 
     def _planned_rows(self, table: TableId) -> int | None:
-        """None: the account may not read the table, or it is gone."""
+        """None: the account may not read the table, somebody locks it, or it is gone."""
+        doing = f"estimating {table}"
         try:
-            plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=f"estimating {table}")
-        except (DefiniteError, TableChangedError):
+            with self.lock_limit(LOCKED_MS, doing=doing):
+                plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=doing)
+        except (DefiniteError, TableChangedError, LockedError):
             return None
         return int(plan[0]["Plan"]["Plan Rows"])
 
@@ -231,6 +234,15 @@ class Session:
         """The names of all tables whose rows are logged, by their numbers."""
         return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
 
+    @contextmanager
+    def lock_limit(self, limit_ms: int, *, doing: str) -> Iterator[None]:
+        """Within the block a statement that waits longer for a lock ends with LockedError."""
+        self.query(f"SET lock_timeout = {limit_ms}", doing=doing)
+        try:
+            yield
+        finally:
+            self.query("SET lock_timeout = 0", doing=doing)
+
     def was_rewritten(self, table: Table) -> bool:
         """Return whether the statement that gave the table its files wrote its rows as new ones: ALTER TABLE does (SET LOGGED, or another type), VACUUM FULL
         and CLUSTER take them as they are. False where the account may not ask. True where somebody locks the table: the log does not wait for that, and a
@@ -240,16 +252,13 @@ class Session:
         rows = self.query(catalog.WRITER_SQL, (table.number,), doing=doing)
         if not rows:
             return False
-        self.query("BEGIN READ ONLY", doing=doing)
         try:
-            self.query(f"SET LOCAL lock_timeout = {LOCKED_MS}", doing=doing)
-            return bool(self.query(written_by(table, rows[0][0]), doing=doing))
+            with self.lock_limit(LOCKED_MS, doing=doing):
+                return bool(self.query(written_by(table, rows[0][0]), doing=doing))
         except LockedError:
             return True
         except (DefiniteError, TableChangedError):
             return False
-        finally:
-            self.query("ROLLBACK", doing=doing)
 
     def unreadable_columns(self, table: Table, read: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return those columns of the table that the account may not read, of these (None: of all); None where it may read no column of it."""

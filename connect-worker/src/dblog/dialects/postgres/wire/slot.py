@@ -10,6 +10,7 @@ from types import MappingProxyType
 import psycopg2
 import structlog
 
+from dblog.dialects.postgres.catalog import publishing
 from dblog.dialects.postgres.catalog.sql import quote, quote_table, quote_text
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
@@ -24,7 +25,6 @@ log = structlog.get_logger(__name__)
 PLUGIN = "pgoutput"
 _FAILOVER_SINCE = 170000
 _OPTIONS_IN_BRACKETS_SINCE = 150000
-_ROW_FILTERS_SINCE = 150000
 _OF_SCHEMAS_SINCE = 150000
 
 
@@ -240,12 +240,7 @@ def find_publication(session: Session, name: str) -> Publication | None:
     if not rows:
         return None
     all_tables, *kinds, by_root = rows[0]
-    row_filter = "rowfilter IS NOT NULL" if session.version >= _ROW_FILTERS_SINCE else "false"
-    tables = session.query(
-        f"SELECT schemaname, tablename, {row_filter} FROM pg_catalog.pg_publication_tables WHERE pubname = %s",
-        (name,),
-        doing=f"listing the publication {name}",
-    )
+    tables = session.query(publishing.tables_sql(name, version=session.version), doing=f"listing the publication {name}")
     operations = [kind for kind, on in zip(("insert", "update", "delete", "truncate"), kinds, strict=True) if on]
     return Publication(
         name=name,

@@ -1,0 +1,82 @@
+"""Tables that somebody locks for long (LOCK TABLE, a statement that alters them in an open transaction) hold up no other table. # I3"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from dblog.dialects.postgres.task import unsent_values
+from stack import Postgres
+from stack.process import wait_until
+from support.postgres import connected, execute
+from support.postgres_begun import Begun
+from support.postgres_follower import PostgresFollower
+
+OTHER = "CREATE TABLE other (id INT PRIMARY KEY, v TEXT)"
+LARGE = (
+    "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+    "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+    "INSERT INTO t SELECT i, repeat(i::text, 9000) FROM generate_series(1, 3) i",
+)
+
+
+@contextmanager
+def locked_after(postgres: Postgres, database: str, *statements: str) -> Iterator[None]:
+    """Commit these as one transaction, with ``t`` locked by somebody from the moment of the commit on, and until the end of the block."""
+    with connected(postgres, database=database) as writer, connected(postgres, database=database) as locker:
+        writer.autocommit = locker.autocommit = False
+        for statement in statements:
+            writer.cursor().execute(statement)
+        lock = threading.Thread(target=locker.cursor().execute, args=("LOCK TABLE t IN ACCESS EXCLUSIVE MODE",))
+        lock.start()
+        waits = "SELECT 1 FROM pg_locks WHERE relation = 't'::regclass AND NOT granted"
+        wait_until(lambda: execute(postgres, waits, database=database), timeout_s=60, what="the lock to be waited for")
+        writer.commit()
+        lock.join(60)
+        try:
+            yield
+        finally:
+            locker.rollback()
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+def test_the_columns_of_a_locked_table_that_was_altered_are_known(postgres: Postgres, database: str, begun: Begun, away: bool) -> None:
+    follower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT, d TEXT GENERATED ALWAYS AS (v || 'x') STORED)", "INSERT INTO t VALUES (1, 'a')", OTHER
+    )
+    if away:
+        follower.task.stop()
+
+    with locked_after(
+        postgres, database, "ALTER TABLE t ADD w INT DEFAULT 1 + 1, ALTER v SET DEFAULT lower('B')", "INSERT INTO t (id) VALUES (2)"
+    ):
+        if away:
+            follower.restart()
+        follower.sql("INSERT INTO other VALUES (1, 'a')")
+        follower.until_equal("other")
+
+    follower.until(lambda: {row["id"]: (row["v"], row.get("w")) for row in follower.rows["t"].values()}[2] == ("b", 2))
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
+def test_a_table_whose_row_cannot_be_read_for_a_lock_is_named_until_its_repair(
+    postgres: Postgres, database: str, begun: Begun, monkeypatch: pytest.MonkeyPatch, away: bool
+) -> None:
+    monkeypatch.setattr(unsent_values, "LOCK_LIMIT_S", 1.0)
+    follower: PostgresFollower = begun(*LARGE, OTHER)
+    if away:
+        follower.task.stop()
+
+    with locked_after(postgres, database, "UPDATE t SET id = id + 10", "INSERT INTO other VALUES (1, 'a')"):
+        if away:
+            follower.restart()
+        follower.until_equal("other")
+        (warning,) = [text for text in follower.warnings.texts() if "got another key" in text]
+        assert "public.t" in warning
+        assert "--mode repair" in warning
+
+    follower.ask("public.t", mode="repair")
+    follower.until_equal("t")
+    follower.until(lambda: not [text for text in follower.warnings.texts() if "got another key" in text])
