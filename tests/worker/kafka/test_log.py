@@ -223,7 +223,7 @@ def test_a_topic_that_was_deleted_ends_the_following_with_the_reason(admin, log,
 
 
 def test_what_is_abandoned_before_the_brokers_took_it_never_arrives(kafka, topic):
-    slow = log_of(kafka, topic, **{"linger.ms": "20000"})
+    slow = log_of(kafka, topic, **{"linger.ms": "20000", "batch.num.messages": "1000"})  # a full batch does not linger
     slow.start(limit_s=30)
     try:
         slow.put_later(b"untrue", b"1")

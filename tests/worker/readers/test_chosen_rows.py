@@ -11,6 +11,7 @@ from dblog.core.dumprequests import DumpRequest, Wanted, with_table_wanted, with
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, UnknownKeyError
 from dblog.model import TableId
 from dblog.readers import chunk
+from stack.process import wait_until
 from support.fake_database.database import FakeDatabase
 from support.fake_database.dialect import FakeChunks, FakeServer, FakeSql
 from support.fake_database.follower import DATABASE, FakeFollower
@@ -286,6 +287,7 @@ def test_a_pause_ends_a_series_of_tries_that_failed(follower: FakeFollower, monk
         tries += 1
         if tries == 2:
             follower.tell(with_wanted(asked.get(timeout=60), Wanted.PAUSED))
+            wait_until(lambda: follower.task.running.interleaver.is_paused(T), timeout_s=60, what="the pause to be known")
         return tries <= 4
 
     refusing(monkeypatch, "chunk", TransientError(SLOW), wanted=two_and_two)
