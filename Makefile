@@ -12,7 +12,7 @@ endif
 SOURCE ?= mariadb
 RUNS ?= 10
 TESTS ?= tests
-PROCESSES ?= 4
+PROCESSES ?= 5
 SERVERS ?= kafka mariadb
 BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
@@ -35,7 +35,7 @@ help:
 	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
 	@echo
 	@echo 'Check a change'
-	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, four files at a time (PROCESSES=4)'
+	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, five files at a time (PROCESSES=5)'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make audit                         unsafe code, licences; make audit-secrets: secrets in files; make audit-dependencies: known vulnerabilities; make audit-baseline: what only looks like a secret'

@@ -360,6 +360,7 @@ def test_the_oldest_dumps_of_too_many_chunks_are_let_go() -> None:
     assert chains.forget(1) == []
 
 
+@pytest.mark.long
 def test_a_dump_of_half_a_million_chunks_is_whole_and_takes_no_more_memory_than_one_of_some_thousands() -> None:
     count, links_most = 500_000, 0
     chains, comparing_chains = Chains(), Chains(mode=VERIFY)

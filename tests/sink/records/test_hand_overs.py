@@ -194,7 +194,7 @@ def dblog(items: TableSchema, op: str, key: int, v: str, at: int, *, gtid: bool,
     )
 
 
-@pytest.mark.parametrize("gtid", [True, False])
+@pytest.mark.parametrize("gtid", [pytest.param(True, marks=pytest.mark.long), False])
 def test_changes_of_debezium_after_those_of_dblog_reach_the_mirror(sink: Sink, items: TableSchema, gtid: bool) -> None:
     sink.batch(*(debezium(items, "c", key, "debezium", 10 + key, gtid=gtid) for key in (1, 2, 3)))
     sink.batch(*(dblog(items, "u", key, "dblog", 20 + key, gtid=gtid) for key in (1, 2)))

@@ -41,7 +41,7 @@ def test_a_column_added_with_a_default_has_it_in_every_row_that_is_older(sink: S
     ]
 
 
-@pytest.mark.parametrize("left_out", ["columns.exclude", "evolution"])
+@pytest.mark.parametrize("left_out", [pytest.param("columns.exclude", marks=pytest.mark.long), "evolution"])
 def test_a_column_that_is_selected_later_has_null_in_older_rows_and_not_its_default(
     sink: Sink, registry: RegistryServer, caplog: pytest.LogCaptureFixture, left_out: str
 ) -> None:
@@ -306,7 +306,7 @@ def test_two_columns_that_change_places_keep_their_values_over_kills(
     assert rows in ({1: (7, 8), 2: (5, 6)}, {1: (8, 7), 2: (6, 5)}), "each value in the column that the source had it in"
 
 
-@pytest.mark.parametrize("policy", ["ignore", "park"])
+@pytest.mark.parametrize("policy", [pytest.param("ignore", marks=pytest.mark.long), "park"])
 def test_a_truncate_may_be_ignored_or_wait_for_a_person(sink: Sink, registry: RegistryServer, policy: str) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.truncate": policy}
     items = table(registry, ("v", "string"))

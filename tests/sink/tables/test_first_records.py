@@ -38,7 +38,7 @@ def test_a_table_without_a_key_is_a_list_of_changes_though_a_truncate_came_first
     assert sink.rows(t) == [{"id": 1, "v": "a"}]
 
 
-@pytest.mark.parametrize("topic", ["p.iot.signal", "p.dblog.t"])
+@pytest.mark.parametrize("topic", ["p.iot.signal", pytest.param("p.dblog.t", marks=pytest.mark.long)])
 def test_a_table_may_have_a_name_that_the_default_of_topics_exclude_matches(
     sink: Sink, registry: RegistryServer, caplog: pytest.LogCaptureFixture, topic: str
 ) -> None:

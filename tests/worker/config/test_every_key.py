@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import dblog
@@ -22,6 +23,7 @@ CHARACTERS_MIN = 8
 """Of an f-string's fixed parts: a shorter one would match any key."""
 
 
+@cache
 def keys_read(*outside: str) -> tuple[set[str], list[re.Pattern[str]]]:
     """Texts of the code outside the declarations and these folders, and patterns of its f-strings."""
     texts: set[str] = set()
@@ -44,12 +46,10 @@ CHECKED_ALONE = {"signal.kafka.bootstrap.servers", "topic.key.enforce.uniqueness
 """Read only by the check of a configuration, which refuses values: hosts that the operator does not allow, a field that is not added to keys yet."""
 ALIKE_BY_CHANCE = {"openlineage.integration.dataset.kafka.bootstrap.servers"}
 """Read by nobody, and ending as an f-string does that reads the brokers of clients."""
-READ = keys_read()
-READ_FOR_POSTGRES = keys_read(*OF_BINLOGS)
 
 
-def is_read(name: str, read: tuple[set[str], list[re.Pattern[str]]] = READ) -> bool:
-    texts, patterns = read
+def is_read(name: str, *outside: str) -> bool:
+    texts, patterns = keys_read(*outside)
     return name in texts or any(pattern.fullmatch(name) for pattern in patterns)
 
 
@@ -69,12 +69,12 @@ def test_a_key_that_has_a_reason_for_its_lack_of_effect_is_read_by_nobody(name):
 def test_a_key_of_postgresql_is_read_by_code_that_is_not_of_binlogs_or_refused_or_has_a_reason(name):
     option = OF_POSTGRES[name]
 
-    assert is_read(name, READ_FOR_POSTGRES) or name in CHECKED_ALONE or option.refused is not None or option.no_effect is not None
+    assert is_read(name, *OF_BINLOGS) or name in CHECKED_ALONE or option.refused is not None or option.no_effect is not None
 
 
 @pytest.mark.parametrize("name", [name for name, option in OF_POSTGRES.items() if option.no_effect is not None])
 def test_a_key_of_postgresql_that_has_a_reason_for_its_lack_of_effect_is_read_by_nobody(name):
-    assert not is_read(name, READ_FOR_POSTGRES) or name in CHECKED_ALONE | ALIKE_BY_CHANCE
+    assert not is_read(name, *OF_BINLOGS) or name in CHECKED_ALONE | ALIKE_BY_CHANCE
 
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.no_effect is not None and option.refused is not None])

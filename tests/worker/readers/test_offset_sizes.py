@@ -171,7 +171,9 @@ def record_bytes(offset: OffsetMap) -> int:
     return len(json.dumps(dict(offset), ensure_ascii=False, separators=(",", ":")).encode())
 
 
-@pytest.mark.parametrize("letters", LETTERS.values(), ids=LETTERS.keys())
+@pytest.mark.parametrize(
+    "letters", [pytest.param(text, id=name, marks=[pytest.mark.long] * (name != "wide")) for name, text in LETTERS.items()]
+)
 def test_an_offset_stays_under_the_limit_of_a_record_in_every_state(letters: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dblog.readers.offset, "dump_to_text", lru_cache(dump_to_text))
     monkeypatch.setattr(Dump, "__hash__", object.__hash__)
