@@ -52,6 +52,13 @@ class PositionLostError(DefiniteError):
     """The server does not have the log from the stored position on: only a new dump helps (snapshot.mode=when_needed starts one)."""
 
 
+LOST_REMEDY = (
+    "with snapshot.mode=when_needed the connector dumps the tables again, and that dump repairs the lake; after a reset of its offsets the dump takes no rows "
+    "away, so request one with mode=repair then"
+)
+"""What every PositionLostError ends with."""
+
+
 class UnknownKeyError(DefiniteError):
     """A key that the table's definition, as it is known, does not hold: the table has another one by now, or had another one then."""
 

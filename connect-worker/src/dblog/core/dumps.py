@@ -23,7 +23,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from dblog.errors import DefiniteError, PositionLostError
+from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError
 from dblog.model import TableId
 
 FORMAT = 2
@@ -602,7 +602,7 @@ def _listed(identity: str, stretches: Any, lists: Mapping[str, Sequence[TableId]
     if identity not in lists or len(lists[identity]) < end:
         raise PositionLostError(
             "the offset's field dblog_dump refers to a list of tables that the schema history topic does not have; "
-            "restore the topic, or reset the connector's offsets to dump again"
+            f"restore the topic; {LOST_REMEDY}"
         )
     listed = TableList(identity, tuple(lists[identity]))
     return listed, [table for first, count in stretches for table in listed.tables[first : first + count]]

@@ -25,7 +25,7 @@ from dblog.core.takeover import Unfinished
 from dblog.core.timeline import JOINED, MISSED, Parked, Position, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.core.unmatched_tables import NO_TABLE
-from dblog.errors import DefiniteError, PositionLostError, TransientError
+from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, TransientError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, Source
 from dblog.readers.history import SchemaHistory
@@ -442,7 +442,7 @@ class _Start:
         if not self._recover(timeline) and not timeline.databases and not self._take_over(timeline, offset):
             message = (
                 f"the schema history topic {self._options.history_topic} has no record of {self._options.prefix}, so rows logged since "
-                "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump again"
+                f"the stored offset cannot be decoded safely; restore the topic; {LOST_REMEDY}"
             )
             raise PositionLostError(message)
         newest_epoch = epoch_of(timeline.newest)

@@ -33,7 +33,7 @@ from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.connect import PrivilegeError
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.session import Session, settings_of
-from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TableDeniedError, discreet
+from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TableDeniedError, discreet
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
 from dblog.readers.items import Statement
@@ -175,7 +175,7 @@ class BinlogServer:
                 lacks = "it does not use them (gtid_mode)" if progress.gtids else "the offset has no GTIDs"
                 message = (
                     f"the server at {session.settings.address} is not the one that wrote the stored offset ({reason}), and only GTIDs would show where to go "
-                    f"on: {lacks}; point the connector at the old server, or reset its offsets to dump again"
+                    f"on: {lacks}; point the connector at the old server; {LOST_REMEDY}"
                 )
                 raise PositionLostError(message)
             progress.file, progress.pos = session.log_files()[0].name, FILE_BEGIN

@@ -19,7 +19,7 @@ from dblog.dialects.mysql.wire import protocol
 from dblog.dialects.mysql.wire.connect import DENIED, ConnectSettings, PrivilegeError, Wire, meaning, server_message
 from dblog.dialects.mysql.wire.guarded import no_server
 from dblog.dialects.mysql.wire.protocol import SMALL_PACKET_BYTES_MAX
-from dblog.errors import DblogError, PositionLostError, TransientError
+from dblog.errors import LOST_REMEDY, DblogError, PositionLostError, TransientError
 
 RECV_BYTES_MAX = 256 * 1024
 """Larger socket reads gained nothing (measured on a local server)."""
@@ -203,10 +203,9 @@ def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position:
     if any(passing in text for passing in PASSING_TEXTS):
         return TransientError(
             f"the server at {settings.address} cannot read its log from {position} now ({server_message(error.code, error.text)}); its error log has the "
-            "cause. Where the file is gone for good, reset the connector's offsets to dump again"
+            f"cause. Where the file is gone for good: {LOST_REMEDY}"
         )
     return PositionLostError(
         f"the server at {settings.address} cannot send its log from {position} ({server_message(error.code, error.text)}); "
-        "the log is purged, belongs to another history, or has no event that begins there: set snapshot.mode=when_needed, or reset the connector's "
-        "offsets to dump again"
+        f"the log is purged, belongs to another history, or has no event that begins there; {LOST_REMEDY}"
     )

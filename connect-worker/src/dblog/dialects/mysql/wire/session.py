@@ -32,7 +32,7 @@ from dblog.dialects.mysql.wire.guarded import CATALOG_BYTES_MAX
 from dblog.dialects.mysql.wire.log import LogConnection, announce
 from dblog.dialects.mysql.wire.marks import owned_gtids
 from dblog.dialects.mysql.wire.replication import received_by
-from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TransientError
+from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, ServerChangedError, TableChangedError, TransientError
 from dblog.model import Table, TableId
 
 __all__ = ["ConnectSettings", "ServerFacts", "Session", "TableChangedError", "connect", "settings_of"]
@@ -548,18 +548,12 @@ class Session:
 
     def _dump_by_file(self, *, server_id: int, file: str | None, pos: int | None, flags: int = 0) -> bytes:
         if file is None:
-            message = (
-                f"the offset has no file, and {self.settings.address} runs with gtid_mode={self.facts.gtid_mode}; reset "
-                "the connector's offsets"
-            )
+            message = f"the offset has no file, and {self.settings.address} runs with gtid_mode={self.facts.gtid_mode}; {LOST_REMEDY}"
             raise PositionLostError(message)
         offset = pos or 4
         if offset > _DUMP_OFFSET_MAX:
             # The command's field has 32 bits; only a transaction larger than 4 GiB makes such a file.
-            message = (
-                f"position {offset} of {file} is beyond 4 GiB, which the protocol cannot ask for; use gtid_mode=ON, or "
-                "reset the offsets to dump again"
-            )
+            message = f"position {offset} of {file} is beyond 4 GiB, which the protocol cannot ask for; use gtid_mode=ON; {LOST_REMEDY}"
             raise PositionLostError(message)
         return protocol.binlog_dump(server_id=server_id, file=file, pos=offset, flags=flags)
 
@@ -568,10 +562,6 @@ class Session:
         self._wire.close()
 
 
-LOST_REMEDY = (
-    "with snapshot.mode=when_needed the connector dumps the tables again, and that dump repairs the lake; after a reset of its offsets the dump takes no rows "
-    "away, so request one with mode=repair then"
-)
 LACKING_REMEDY = f"{LOST_REMEDY}; gtid.source.excludes leaves out sources whose transactions do not matter"
 
 _DUMP_OFFSET_MAX = 0xFFFFFFFF

@@ -25,7 +25,7 @@ from dblog.dialects.connection_counts import needs
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.encodings import take_bytes_as_they_are
 from dblog.dialects.postgres.wire.tls_files import tls_files
-from dblog.errors import DblogError, DefiniteError, NoConnectionsError, TableChangedError, TransientError
+from dblog.errors import LOST_REMEDY, DblogError, DefiniteError, NoConnectionsError, TableChangedError, TransientError
 
 SESSION = {
     "DateStyle": "ISO, MDY",
@@ -141,7 +141,7 @@ class PublicationMissingError(DefiniteError):
     def __init__(self, text: str) -> None:
         super().__init__(
             f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it, and "
-            "dump again (snapshot.mode=when_needed does, with a slot of its own making), or reset the connector's offsets and drop the slot"
+            f"drop the slot, unless the connector made it; {LOST_REMEDY}"
         )
 
 

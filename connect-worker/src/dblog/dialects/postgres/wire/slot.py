@@ -17,7 +17,7 @@ from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
 from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, PublicationMissingError, open_wire, translate
 from dblog.dialects.postgres.wire.session import Session
 from dblog.dialects.postgres.wire.successor import require_reached
-from dblog.errors import DefiniteError, PositionLostError, TransientError, discreet
+from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, TransientError, discreet
 from dblog.model import TableId
 
 log = structlog.get_logger(__name__)
@@ -79,8 +79,7 @@ def require_ours(slot: Slot, settings: ConnectSettings) -> None:
     if slot.wal_status == "lost":
         message = (
             f"the server has dropped log that the slot {slot.name} needs (max_slot_wal_keep_size, or the slot was invalidated), so changes behind "
-            f"{lsn_text(slot.confirmed_lsn)} are lost; drop it with SELECT pg_drop_replication_slot('{slot.name}'), and dump again: "
-            "snapshot.mode=when_needed does"
+            f"{lsn_text(slot.confirmed_lsn)} are lost; drop it with SELECT pg_drop_replication_slot('{slot.name}'); {LOST_REMEDY}"
         )
         raise PositionLostError(message)
 
@@ -92,8 +91,8 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
     found = find_slot(session, name)
     if found is None:
         message = (
-            f"the replication slot {name} is not there any more, so changes behind {at} may be lost; dump again (snapshot.mode=when_needed does, and makes "
-            "the slot), or reset the connector's offsets. After a failover a slot is there only with slot.failover=true"
+            f"the replication slot {name} is not there any more, so changes behind {at} may be lost; {LOST_REMEDY}. The start makes the slot. After a "
+            "failover a slot is there only with slot.failover=true"
         )
         raise PositionLostError(message)
     require_ours(found, session.settings)
@@ -101,7 +100,7 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
     if found.confirmed_lsn > at.at.lsn:
         message = (
             f"the slot {name} has been read up to {lsn_text(found.confirmed_lsn)}, and the connector up to {at}: what is between them cannot be had again; "
-            "dump again (snapshot.mode=when_needed does), reset the connector's offsets, or set offset.mismatch.strategy=trust_slot to go on without it"
+            f"{LOST_REMEDY}; or set offset.mismatch.strategy=trust_slot to go on without it"
         )
         raise PositionLostError(message)
 

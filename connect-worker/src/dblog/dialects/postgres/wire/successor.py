@@ -10,14 +10,9 @@ from dblog.dialects.postgres.pgoutput.position import lsn_text
 from dblog.dialects.postgres.wire.identity import moved_to
 from dblog.dialects.postgres.wire.session import PAGE_HEADER_BYTES_MAX, Session
 from dblog.dialects.postgres.wire.timelines import switch_point
-from dblog.errors import PositionLostError, TransientError
+from dblog.errors import LOST_REMEDY, PositionLostError, TransientError
 
 log = structlog.get_logger(__name__)
-
-REMEDY = (
-    "dump again with snapshot.mode=when_needed, whose dump takes rows out of the lake that the server does not have, or reset the connector's offsets, and "
-    "request a dump with mode=repair then, for the dump after a reset takes no rows away"
-)
 
 
 def require_reached(session: Session, at: PostgresProgress) -> None:
@@ -41,7 +36,7 @@ def require_reached(session: Session, at: PostgresProgress) -> None:
         case Answer.LOST:
             message = (
                 f"the log of {session.settings.address} ends at {lsn_text(end)}, before {at}, up to which the connector has read it: the server was put back "
-                f"from a copy, and what it writes now would be passed over; {REMEDY}"
+                f"from a copy, and what it writes now would be passed over; {LOST_REMEDY}"
             )
             raise PositionLostError(message)
 
@@ -61,7 +56,7 @@ def require_same_history(session: Session, progress: PostgresProgress, *, confir
     if system != was_system:
         message = (
             f"the server at {address} is of another cluster than the one that wrote the stored offset (system {system}, not {was_system}), whose positions "
-            "mean nothing there; point the connector at the old one, or reset its offsets to dump again"
+            f"mean nothing there; point the connector at the old one; {LOST_REMEDY}"
         )
         raise PositionLostError(message)
     timeline, was_timeline = int(timeline_text), int(was_timeline_text or 1)
@@ -81,14 +76,14 @@ def require_same_history(session: Session, progress: PostgresProgress, *, confir
         case Answer.LOST if switch is None:
             message = (
                 f"the server at {address} is on timeline {timeline}, which does not follow the offset's timeline {was_timeline}: it is no successor of the "
-                f"server that was read; point the connector at that one, or at its successor, or {REMEDY}"
+                f"server that was read; point the connector at that one, or at its successor; {LOST_REMEDY}"
             )
             raise PositionLostError(message)
         case Answer.LOST:
             message = (
                 f"the server at {address} has left timeline {was_timeline} at {lsn_text(switch or 0)}, by a promotion, and by the stored offset changes up to "
                 f"{progress} were read on that timeline: nothing shows that they were read from this server, so those in between may not be in the database "
-                f"any more; {REMEDY}. With slot.failover=true and synchronized_standby_slots a server never shows what a standby lacks"
+                f"any more; {LOST_REMEDY}. With slot.failover=true and synchronized_standby_slots a server never shows what a standby lacks"
             )
             raise PositionLostError(message)
 
