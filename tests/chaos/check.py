@@ -154,19 +154,26 @@ class Folded:
 def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, int] | None = None, as_they_come: bool = False) -> Folded:
     """Read the topic to its present end. Rows whose newest record is older than where the last repair began, ``repaired``, are gone.
 
-    ``as_they_come``: Debezium has written some of them, whose ``source.sequence`` is another one or none.
+    ``as_they_come``: Debezium has written some of them, whose ``source.sequence`` is another one or none. There the repair began where the first record is
+    that has a position of its own behind ``repaired``.
     """
     folded = Folded()
     newest: dict[Key, tuple[int, int]] = {}
     seen: set[tuple[tuple[int, int], str, Key | None]] = set()
+    repaired_at: tuple[int, int] | None = None
     for key_bytes, value_bytes, at in records(bootstrap, topic):
         folded.records += 1
         if value_bytes is None:
             continue
         envelope = decode(value_bytes)
         op = envelope["op"]
-        high, low = (0, folded.records) if as_they_come else json.loads(envelope["source"]["sequence"])
-        position = int(high), int(low)
+        high, low = json.loads(envelope["source"].get("sequence") or "[0, 0]")
+        position = int(high or 0), int(low or 0)
+        if as_they_come:
+            place = 0, folded.records
+            if repaired is not None and repaired_at is None and position >= repaired:
+                repaired_at = place
+            position = place
         if op == "t":
             folded.rows.clear()
             folded.unkeyed.clear()
@@ -199,7 +206,8 @@ def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, in
                 folded.by_sequence.pop(key, None)
             else:
                 folded.by_sequence[key] = with_unchanged(envelope["after"], folded.by_sequence.get(key))
-    for key in [key for key, position in newest.items() if repaired is not None and position < repaired]:
+    gone_before = repaired_at if as_they_come else repaired
+    for key in [key for key, position in newest.items() if gone_before is not None and position < gone_before]:
         folded.rows.pop(key, None)
         folded.by_sequence.pop(key, None)
     return folded

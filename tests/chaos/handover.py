@@ -57,8 +57,9 @@ def begin(run: Run, ending: contextlib.ExitStack) -> None:
     config = run.config(run.connector)
     _ask("POST", debezium.url, "/connectors", {"name": run.connector, "config": config})
     _read(run, debezium.url)
+    offsets = _stop(debezium.url, run.connector)  # first: a slot that somebody reads is refused
     _ask("POST", run.servers.worker.url, "/connectors", {"name": run.connector, "config": config, "initial_state": "STOPPED"})
-    _go_on(run, run.servers.worker.url, _stop(debezium.url, run.connector))
+    _go_on(run, run.servers.worker.url, offsets)
 
 
 def handover(run: Run) -> None:
@@ -69,6 +70,7 @@ def handover(run: Run) -> None:
         for side, (here, there) in enumerate(((worker, run.peer_url), (run.peer_url, worker))):
             _write(run, number, side, 0)
             if here == worker:
+                _read(run, here)  # else the dump may be still to come
                 wait_until(lambda: _dumped(run), timeout_s=READ_S, what="the dump after a change of the table", pause_s=0.3)
             offsets = _stop(here, run.connector)
             _write(run, number, side, 1)  # while nobody follows
