@@ -131,8 +131,15 @@ class BinlogState:
             last = max((sequence for (domain, _), sequence in self._last.items() if domain == gtid.domain), default=0)
         return last < gtid.sequence
 
-    def got(self, domains: Collection[int], *, without: int | None) -> str:
-        """Return how far the log has come in these domains. ``without``: a server whose transactions do not count, since it may write them itself."""
+    def got(self, missing: Collection[Gtid], *, without: int | None) -> str:
+        """Return how far the log has come on its way to these transactions. ``without``: a server whose transactions do not count, since it may write them
+        itself.
+
+        The numbers of a domain rise, whoever writes: a log that has a later one than the missing one comes no nearer to it by any other.
+        """
+        upto = {gtid.domain: gtid.sequence for gtid in missing}
         return ",".join(
-            f"{domain}-{server}-{last}" for (domain, server), last in sorted(self._last.items()) if domain in domains and server != without
+            f"{domain}-{server}-{min(last, upto[domain])}"
+            for (domain, server), last in sorted(self._last.items())
+            if domain in upto and server != without
         )

@@ -115,7 +115,7 @@ class MariaDbSession(Session):
         newest = [gtid for domain in seen.domains() if (gtid := seen.gtid(domain)) is not None]
         missing = [gtid for gtid in newest if state.lacks(gtid) and (wanted is None or wanted(f"{gtid.domain}-{gtid.server_id}"))]
         own = any(gtid.server_id == self.facts.server_id for gtid in missing)
-        got = state.got({gtid.domain for gtid in missing}, without=None if own else self.facts.server_id)
+        got = state.got(missing, without=None if own else self.facts.server_id)
         return Lacking(",".join(map(str, missing)), own=own, got=got)
 
     def own_unread(self, gtids: str) -> str:
