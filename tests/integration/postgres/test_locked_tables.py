@@ -80,3 +80,21 @@ def test_a_table_whose_row_cannot_be_read_for_a_lock_is_named_until_its_repair(
     follower.ask("public.t", mode="repair")
     follower.until_equal("t")
     follower.until(lambda: not [text for text in follower.warnings.texts() if "got another key" in text])
+
+
+def test_a_repair_that_has_passed_such_a_row_leaves_the_warning_to_the_next_one(
+    postgres: Postgres, database: str, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_values, "LOCK_LIMIT_S", 1.0)
+    follower: PostgresFollower = begun(*LARGE, "INSERT INTO t SELECT i, repeat(i::text, 9000) FROM generate_series(4, 20) i", OTHER)
+    repair = follower.ask("public.t", mode="repair", chunk_rows=2, delay_ms=300)
+    follower.until(lambda: (follower.status(repair.id) or {}).get("rows", 0) >= 4)
+
+    with locked_after(postgres, database, "UPDATE t SET id = -1 WHERE id = 20", "INSERT INTO other VALUES (1, 'a')"):
+        follower.until_equal("other")
+    follower.until_state(repair, "DONE")
+
+    assert [text for text in follower.warnings.texts() if "got another key" in text], "the repair had passed the row's new key"
+    follower.until_state(follower.ask("public.t", mode="repair"), "DONE")
+    follower.until_equal("t")
+    assert not [text for text in follower.warnings.texts() if "got another key" in text]

@@ -65,8 +65,8 @@ def test_a_warning_of_tables_names_each_until_it_has_ended_for_it():
     warnings.raise_of_tables("k", [b, a], before="rows stay in ", after=": ask")
     warnings.raise_of_tables("k", [c], before="rows stay in ", after=": ask")
     assert warnings.texts() == ("rows stay in d.a, d.b, d.c: ask",)
-    assert warnings.names("k", c)
-    assert not warnings.names("other", c)
+    assert warnings.found_again("k", c)
+    assert not warnings.found_again("other", c)
     warnings.raise_of_tables("other", [], before="of ", after="")
 
     warnings.end_for([b])
@@ -93,3 +93,37 @@ def test_the_next_run_begins_with_what_it_would_not_find_out_again():
     later.end_for([TableId("d", "a")])
     assert later.texts() == ("of d.b",)
     assert warnings.texts() == ("x", "y", "of d.a, d.b"), "the run before has its own"
+
+
+def test_a_repair_ends_a_warning_of_a_table_that_was_found_before_it_began():
+    warnings = StandingWarnings()
+    a, b = TableId("d", "a"), TableId("d", "b")
+    warnings.raise_of_tables("k", [a, b], before="of ", after="")
+    for table in (a, b):
+        warnings.repair_begins("r", table, warnings.found)
+
+    assert warnings.found_again("k", b)
+    assert not warnings.found_again("other", b)
+    warnings.repair_ends("r", a)
+    warnings.repair_ends("r", b)
+    assert warnings.texts() == ("of d.b",), "the repair may have passed the row of b"
+
+    warnings.repair_ends("unknown", b)
+    assert warnings.texts() == ("of d.b",)
+    warnings.repair_begins("s", b, warnings.found)
+    later = warnings.of_next_run()
+    assert later.found_again("k", b)
+    warnings.repair_ends("s", b)
+    later.repair_ends("s", b)
+    assert (warnings.texts(), later.texts()) == ((), ("of d.b",)), "each run has its own"
+
+
+def test_a_repair_that_goes_on_in_the_next_run_ends_what_was_found_before_it_began():
+    warnings = StandingWarnings()
+    a = TableId("d", "a")
+    warnings.raise_of_tables("k", [a], before="of ", after="")
+    warnings.repair_begins("r", a, warnings.found)
+
+    later = warnings.of_next_run()
+    later.repair_ends("r", a)
+    assert later.texts() == ()

@@ -100,6 +100,8 @@ class Closed(Generic[Rows]):
     lane: int = 0
     opened_ms: int | None = None
     """When its low watermark was met, by the wall clock."""
+    found_before: int = 0
+    """What the caller said when its low watermark was met (``Windows.watermark``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,7 @@ class _Window(Generic[Rows]):
     lane: int = 0
     low: WatermarkPosition | None = None
     opened_ms: int | None = None
+    found_before: int = 0
     rows: Rows | None = None
     submitted_s: float = 0.0
     dropped: set[bytes] = field(default_factory=set)
@@ -232,9 +235,11 @@ class Windows(Generic[Rows]):
                 spoilt.append(self._discard(window, f"more than {window.keys_max} keys changed inside the window", Why.KEYS, smaller=True))
         return spoilt
 
-    def watermark(self, token: str, position: WatermarkPosition, *, now_ms: int | None = None) -> list[Closed[Rows] | Discarded]:
+    def watermark(
+        self, token: str, position: WatermarkPosition, *, now_ms: int | None = None, found: int = 0
+    ) -> list[Closed[Rows] | Discarded]:
         """A watermark has shown up in the log: what becomes of the windows between it and its counterpart, in their order. Watermarks of other runs, and of
-        windows discarded since, mean nothing. ``now_ms``: the wall clock's time.
+        windows discarded since, mean nothing. ``now_ms``: the wall clock's time. ``found``: a number that the closed window has from its low one.
 
         A high watermark that shows another one to be lost closes no window of that table: the range of the older one would be passed over.
         """
@@ -244,7 +249,7 @@ class Windows(Generic[Rows]):
         windows = self._pairs.get(int(rest), [])
         if token.endswith("/low"):
             for window in windows:
-                window.low, window.opened_ms = position, now_ms
+                window.low, window.opened_ms, window.found_before = position, now_ms, found
             return []
         return [self._met_high(window, position) for window in tuple(windows)]
 
@@ -269,6 +274,7 @@ class Windows(Generic[Rows]):
             lacking=frozenset(window.lacking),
             lane=window.lane,
             opened_ms=window.opened_ms,
+            found_before=window.found_before,
         )
 
     def discard(self, number: int, reason: str, *, why: Why = Why.ERROR, smaller: bool = False) -> Discarded | None:

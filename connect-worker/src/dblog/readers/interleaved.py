@@ -40,6 +40,7 @@ from dblog.readers.chunknotes import ChunkNotes, Proof, Trouble
 from dblog.readers.extent import Extent
 from dblog.readers.leaving import Encoded, Leaving, LeavingWindow
 from dblog.readers.queue import BlockingQueue
+from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.tally import Tally
 
 log = structlog.get_logger(__name__)
@@ -157,12 +158,15 @@ class Interleaver:
         tally: Tally | None = None,
         notify: Callable[[list[Notice]], list[Segment]] | None = None,
         shows: Callable[[Any, TableId, Position], bool] = lambda _shown, _table, _low: True,
-        repaired: Callable[[TableId], None] = lambda _: None,
+        repaired: Callable[[str, TableId], None] = lambda _dump, _table: None,
+        warnings: StandingWarnings | None = None,
     ) -> None:
         """``chunk_context`` is ``RowPlans.chunk_context``, ``shows`` is ``LogSource.shows``. ``notify`` makes the records of notices (log thread only);
-        None: nobody is notified. ``repaired`` is called with each table that a whole dump in mode repair has read to its end (log thread only).
+        None: nobody is notified. ``repaired`` is called with a whole dump in mode repair and each table that it has read to its end (log thread only).
+        ``warnings``: they hear where such a dump begins. None: nobody reads them.
         """
         self._repaired = repaired
+        self._warnings = warnings or StandingWarnings()
         self._leaving: Leaving[ChunkRead] = Leaving()
         self._leaving_since_s = 0.0
         self._log_is_ahead = False
@@ -637,7 +641,7 @@ class Interleaver:
     def watermark(self, token: str, at: WatermarkPosition) -> None:
         """A watermark, at the log's position; behind a high watermark the rows of its windows leave, as the queue has room for them."""
         with self._changed:
-            met = self._windows.watermark(token, at, now_ms=self._clock.now_us() // 1000)
+            met = self._windows.watermark(token, at, now_ms=self._clock.now_us() // 1000, found=self._warnings.found)
             for window in met:
                 if isinstance(window, Discarded):
                     self._discarded(window)
@@ -830,8 +834,11 @@ class Interleaver:
             self._left_behind(closed)
             return
         self.tally.chunk(dropped=records.dropped)
-        if chunk.extent.mode is Mode.REPAIR and chunk.extent.scope is Scope.TABLE and self._is_read(chunk):
-            self._repaired(closed.table)
+        if chunk.extent.mode is Mode.REPAIR and chunk.extent.scope is Scope.TABLE:
+            if chunk.begins:
+                self._warnings.repair_begins(chunk.extent.dump, closed.table, closed.found_before)
+            if self._is_read(chunk):
+                self._repaired(chunk.extent.dump, closed.table)
         segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
 

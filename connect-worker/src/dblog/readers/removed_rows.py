@@ -71,10 +71,18 @@ class RemovedRows:
             self._schemas.note_removals({table: what for table, what in tables.items() if self._has_key(table)})
             self._raise()
 
+    def repaired(self, dump: str, table: TableId) -> None:
+        """Name a table no longer that a repair dump has read to its end, here and in other warnings that a repair ends."""
+        self._warnings.repair_ends(dump, table)
+        self._take_back((table,))
+
     def take_back(self, tables: Iterable[TableId]) -> None:
-        """Name these tables no longer, here and in other warnings that a repair ends: it has read them to their end, or they are gone."""
+        """Name these tables no longer, here and in other warnings that a repair ends: they are gone."""
         tables = tuple(tables)
         self._warnings.end_for(tables)
+        self._take_back(tables)
+
+    def _take_back(self, tables: Iterable[TableId]) -> None:
         named = [table for table in tables if self._tables.pop(table, None) is not None]
         if named:
             self._schemas.end_removals(named)

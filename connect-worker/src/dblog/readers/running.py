@@ -174,7 +174,8 @@ class Running:
             run=options.run,
             tally=Tally(clock, tables_max=tables_max),
             notify=(lambda notices: patience(lambda: notifications.segments(notices))) if notifications.wanted else None,
-            repaired=lambda table: removed.take_back((table,)),
+            repaired=removed.repaired,
+            warnings=warnings,
         )
         openings = Openings(beginning.windows, beginning.log_end)
         exchange = self._exchange = (

@@ -29,7 +29,8 @@ class _OfTables:
 
     before: str
     after: str
-    tables: dict[TableId, None]
+    tables: dict[TableId, int]
+    """By table, which finding was the last of it."""
 
     @property
     def text(self) -> str:
@@ -46,6 +47,14 @@ class StandingWarnings:
         self._texts: dict[str, str] = {}
         self._lasting: set[str] = set()
         self._of_tables: dict[str, _OfTables] = {}
+        self._found = 0
+        self._begun: dict[tuple[str, TableId], int] = {}
+        """By repair and table, the last finding before it began to read the table."""
+
+    @property
+    def found(self) -> int:
+        """The number of findings of ``raise_of_tables`` so far."""
+        return self._found
 
     def raise_warning(self, key: str, text: str, *, lasting: bool = False) -> None:
         """Show `text` until `key` is withdrawn. A key that stands already gets the new text; to repeat a text costs next to nothing.
@@ -64,23 +73,45 @@ class StandingWarnings:
         """Show a lasting warning with the names of these tables, and of those that the key has already, between the two texts."""
         with self._lock:
             known = self._of_tables.get(key)
-            named = {**({} if known is None else known.tables), **dict.fromkeys(tables)}
+            named = {**({} if known is None else known.tables), **dict.fromkeys(tables, self._found + 1)}
             if not named or (known is None and len(self._texts) >= KEPT_MAX):
                 return
+            self._found += 1
             made = self._of_tables[key] = _OfTables(before, after, named)
             self._texts[key] = made.text
 
-    def names(self, key: str, table: TableId) -> bool:
-        """Return whether the warning of ``raise_of_tables`` names the table, or counts it. Costs next to nothing."""
+    def found_again(self, key: str, table: TableId) -> bool:
+        """Return whether the warning of ``raise_of_tables`` names the table, or counts it: then it stands for this finding too. Costs next to nothing."""
         known = self._of_tables.get(key)
-        return known is not None and table in known.tables
+        if known is None or table not in known.tables:
+            return False
+        with self._lock:
+            if (now := self._of_tables.get(key)) is None or table not in now.tables:
+                return False
+            self._found += 1
+            now.tables[table] = self._found
+            return True
+
+    def repair_begins(self, dump: str, table: TableId, found: int) -> None:
+        """Note that a dump in mode repair reads the table from its beginning, after so many findings. Of later ones it may have passed the rows. # I5"""
+        with self._lock:
+            self._begun[dump, table] = found
+
+    def repair_ends(self, dump: str, table: TableId) -> None:
+        """Name a table no longer that this dump has read to its end, where the last finding came before its first row was read."""
+        with self._lock:
+            self._end([table], self._begun.pop((dump, table), 0))
 
     def end_for(self, tables: Iterable[TableId]) -> None:
-        """Name these tables no longer in the warnings of ``raise_of_tables``: a repair has read them to their end, or they are gone."""
-        gone = set(tables)
+        """Name these tables no longer in the warnings of ``raise_of_tables``: they are gone."""
         with self._lock:
+            self._end(tables, self._found)
+
+    def _end(self, tables: Iterable[TableId], upto: int) -> None:
+        gone = set(tables)
+        if gone:
             for key, known in list(self._of_tables.items()):
-                left = {table: None for table in known.tables if table not in gone}
+                left = {table: found for table, found in known.tables.items() if table not in gone or found > upto}
                 if len(left) == len(known.tables):
                     continue
                 if left:
@@ -101,7 +132,8 @@ class StandingWarnings:
         """Return the warnings that the next run of the task begins with: those that nothing finds out again."""
         made = StandingWarnings()
         with self._lock:
-            made._of_tables = dict(self._of_tables)
+            made._of_tables = {key: replace(known, tables=dict(known.tables)) for key, known in self._of_tables.items()}
+            made._found, made._begun = self._found, dict(self._begun)
             made._lasting = set(self._lasting)
             made._texts = {key: text for key, text in self._texts.items() if key in self._lasting or key in self._of_tables}
         return made

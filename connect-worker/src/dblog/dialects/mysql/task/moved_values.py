@@ -29,7 +29,7 @@ class MovedValues:
             encoder.plan.table.id
             for encoder, keys, _, headers in item.segments
             if (lacking := item.lacking.get(encoder.plan.table.id))
-            and not self._warnings.names(LACKING_VALUES, encoder.plan.table.id)
+            and not self._warnings.found_again(LACKING_VALUES, encoder.plan.table.id)
             and any(header[0][0] == OLD_KEY_HEADER and keys[at] in lacking for at, header in headers.items() if header)
         }
         if not new:

@@ -64,7 +64,7 @@ class OldKeys:
 
     def passed_through(self, table: TableId) -> None:
         """Name a table of which a row may have passed through the key of another one."""
-        if self._warnings.names(PASSED_THROUGH, table):
+        if self._warnings.found_again(PASSED_THROUGH, table):
             return
         log.warning("a row left a key that it had got inside its transaction", table=str(table))
         self._warnings.raise_of_tables(

@@ -111,7 +111,7 @@ class UnsentValues:
 
     def note_unread(self, table: TableId, error: NotReadableError) -> None:
         """Name a table of which a row with a changed key could not be read: the record lacks a value, or another row's delete hides it."""
-        if self._connections.warnings.names(UNREAD_ROWS, table):
+        if self._connections.warnings.found_again(UNREAD_ROWS, table):
             return
         log.warning("a row beside a changed key cannot be read", table=str(table), reason=discreet(error))
         self._connections.warnings.raise_of_tables(
