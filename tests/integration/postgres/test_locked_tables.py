@@ -11,7 +11,7 @@ from dblog.dialects.postgres.task import unsent_values
 from stack import Postgres
 from stack.process import wait_until
 from support.postgres import connected, execute
-from support.postgres_begun import Begun
+from support.postgres_begun import BY_ROOT, Begun
 from support.postgres_follower import PostgresFollower
 
 OTHER = "CREATE TABLE other (id INT PRIMARY KEY, v TEXT)"
@@ -98,3 +98,19 @@ def test_a_repair_that_has_passed_such_a_row_leaves_the_warning_to_the_next_one(
     follower.until_state(follower.ask("public.t", mode="repair"), "DONE")
     follower.until_equal("t")
     assert not [text for text in follower.warnings.texts() if "got another key" in text]
+
+
+def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str, begun: Begun) -> None:
+    follower: PostgresFollower = begun(
+        "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
+        "CREATE TABLE t PARTITION OF root FOR VALUES FROM (0) TO (10)",
+        OTHER,
+        **BY_ROOT,
+    )
+    follower.task.stop()
+
+    with locked_after(postgres, database, "INSERT INTO root VALUES (1, 'a')"):
+        follower.restart()
+        follower.sql("INSERT INTO other VALUES (1, 'a')")
+        follower.until_equal("other")
+        follower.until(lambda: follower.rows.get("root"))

@@ -295,11 +295,20 @@ def key_of(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[tuple[s
 
 
 PARTITION_IDENTITIES_SQL = (
-    "SELECT n.nspname, r.relname, c.relreplident::text FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace "
-    "CROSS JOIN LATERAL pg_catalog.pg_partition_tree(r.oid) t JOIN pg_catalog.pg_class c ON c.oid = t.relid "
-    "WHERE r.relkind = 'p' AND NOT r.relispartition AND t.isleaf AND c.relkind = 'r'"
+    "WITH RECURSIVE tree (root, number) AS (SELECT oid, oid FROM pg_catalog.pg_class WHERE relkind = 'p' AND NOT relispartition UNION ALL "
+    "SELECT tree.root, i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number AND NOT i.inhdetachpending) "
+    "SELECT n.nspname, r.relname, c.relreplident::text FROM tree JOIN pg_catalog.pg_class r ON r.oid = tree.root "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace JOIN pg_catalog.pg_class c ON c.oid = tree.number AND c.relkind = 'r'"
 )
-"""Of each partitioned table that is no partition, the relreplident of each partition that has rows."""
+"""Of each partitioned table that is no partition, the relreplident of each partition that has rows. Catalogs only, as MARKS_SQL."""
+PARTITION_NAMES_SQL = (
+    "WITH RECURSIVE tree (number) AS (SELECT r.oid FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace "
+    "WHERE r.relkind = 'p' AND n.nspname = %s AND r.relname = %s UNION ALL "
+    "SELECT i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number AND NOT i.inhdetachpending) "
+    "SELECT n.nspname, c.relname FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.number AND c.relkind = 'r' "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2"
+)
+"""Of a partitioned table, (schema, name) of each partition that has rows. Catalogs only."""
 _SHOWS_LEAST_FIRST = "ndif"
 
 

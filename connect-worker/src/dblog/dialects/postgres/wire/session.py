@@ -327,14 +327,7 @@ class Session:
 
     def logged_as(self, table: TableId) -> list[TableId]:
         """The table, and the partitions that its rows are written to, and logged as."""
-        rows = self.query(
-            "SELECT n.nspname, c.relname FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace rn ON rn.oid = r.relnamespace "
-            "CROSS JOIN LATERAL pg_catalog.pg_partition_tree(r.oid) t JOIN pg_catalog.pg_class c ON c.oid = t.relid "
-            "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE r.relkind = 'p' AND t.isleaf AND c.relkind = 'r' "
-            "AND rn.nspname = %s AND r.relname = %s ORDER BY 1, 2",
-            (table.database, table.name),
-            doing=f"listing the partitions of {table}",
-        )
+        rows = self.query(catalog.PARTITION_NAMES_SQL, (table.database, table.name), doing=f"listing the partitions of {table}")
         return [table, *(TableId(schema, name) for schema, name in rows)]
 
     def type_texts(self, types: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
