@@ -86,3 +86,25 @@ def test_a_row_that_passes_through_the_key_of_another_one_is_named_with_the_dump
 
     (text,) = follower.warnings.texts()
     assert all(part in text for part in (f"{follower.database}.t got a key of message.key.columns and left it again", "--mode repair"))
+
+
+def test_a_restart_behind_rows_that_were_read_again_goes_on(source: Database) -> None:
+    database = new_database(source, "places")
+    made = "CREATE TABLE t (row_id INT NOT NULL, id INT NOT NULL, v VARCHAR(20), note TEXT, PRIMARY KEY (row_id, id))"
+    filled = "INSERT INTO t (row_id, id, v) VALUES " + ", ".join(f"({number}, {number}, 'row {number}')" for number in range(1, 31))
+    execute(source, made, filled, "CREATE TABLE marks (id INT PRIMARY KEY)", database=database)
+    small = {"max.batch.size": "1", "max.queue.size": "2"}
+    follower = Follower(source, database, **{"message.key.columns": r"(.*)\.t:id", "dblog.row.image.missing": "reread"}, **small).start()
+    try:
+        follower.until_dumped()
+        moves = [f"UPDATE t SET id = {number + 100} WHERE id = {number}" for number in range(1, 31)]
+        follower.sql("SET SESSION binlog_row_image = MINIMAL", "BEGIN", *moves, "COMMIT")
+        seen = len(follower.values)
+        follower.until_polled(lambda: len(follower.values) > seen + 1 and (follower.offset or {}).get("event"), records_max=1)
+
+        follower.restart()
+        catch_up(follower)
+
+        follower.until_equal("t")
+    finally:
+        follower.task.stop()

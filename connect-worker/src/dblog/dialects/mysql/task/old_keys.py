@@ -25,6 +25,7 @@ from dblog.core.moved_keys import MovedKeys, OldKey, is_loose
 from dblog.dialects.mysql.binlog.partial_images import PARTIAL_UPDATE, Fields, absent_columns, event_head, opened, whole_rows, written
 from dblog.dialects.mysql.binlog.row_image import column_layout, event_version
 from dblog.dialects.mysql.binlog.source_block import BinlogContext
+from dblog.errors import DefiniteError
 from dblog.model import Headers, TableId
 from dblog.readers.standing_warnings import StandingWarnings
 
@@ -112,8 +113,11 @@ class HoldingBack:
         return out
 
     def note(self, op: Op, body: bytes, version: int, file: str, begin: int) -> None:
-        """Note the rows of an event that an earlier connection has sent."""
-        whole, whole_version = self._whole(op, body, version)
+        """Note the rows of an event that an earlier connection has sent. One whose rows were read again, or left out, was not noted by it either."""
+        try:
+            whole, whole_version = self._whole(op, body, version)
+        except DefiniteError:
+            return
         self._settled(op, whole, whole_version, file, begin, ask=None)
 
     def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
