@@ -76,7 +76,7 @@ class PassedOver:
         self._count = count
         self._is_reported = False
         self.plan: Any = SimpleNamespace(
-            table=SimpleNamespace(id=table, columns=(), indexes=(), key=()), topic="", skipped_operations=(), key=()
+            table=SimpleNamespace(id=table, columns=(), indexes=(), key=()), topic="", skipped_operations=(), key=(), columns=()
         )
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:  # noqa: ARG002 - RowEncoder's

@@ -22,6 +22,7 @@ from dblog.dialects.postgres.values.modes import TypeModes
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column, Index, TableId
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, LogRows
+from dblog.readers.schemas import PassedOver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pgoutput_log import Stream, copy_message, logged
@@ -339,6 +340,18 @@ def test_an_update_that_lacks_values_is_completed_or_its_key_is_reported(make: C
 
     assert asked == ["t$ True"] * 2
     assert [one["after"]["name"] for one in envelopes(items)] == ["y", "__debezium_unavailable_value", "x"]
+
+
+def test_changes_of_a_table_whose_schema_is_not_known_are_passed_over(make: Callable[..., Watched]) -> None:
+    stream = table(Stream().begin(), columns=["one"]).insert(5, [b"1"]).update(5, None, [b"1"]).update(5, None, [UNSENT]).delete(5, [b"1"])
+    counted: list[None] = []
+    watched = make(settle=OldKeys(RowsNow()), complete=lambda *_: None)  # type: ignore[arg-type]
+    watched.encoders = {("t$", 1): PassedOver(TableId("public", "t$"), lambda: counted.append(None))}
+
+    items = watched.drain(stream.commit().bytes())
+
+    assert envelopes(items) == []
+    assert len(counted) == 4
 
 
 class RowsNow:
