@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from dblog.dialects.postgres.task import unsent_values
+from dblog.errors import TransientError
 from stack import Postgres
 from stack.process import wait_until
 from support.postgres import connected, execute
@@ -114,3 +115,21 @@ def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str,
         follower.sql("INSERT INTO other VALUES (1, 'a')")
         follower.until_equal("other")
         follower.until(lambda: follower.rows.get("root"))
+
+
+def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_reader(postgres: Postgres, database: str, begun: Begun) -> None:
+    follower = begun("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    follower.task.stop()
+    follower.config["replica.identity.autoset.values"] = "public.t:FULL"
+    follower.task = follower.new_task()
+
+    with connected(postgres, database=database) as reader:
+        reader.autocommit = False
+        reader.cursor().execute("SELECT * FROM t")
+        with pytest.raises(TransientError, match="setting the REPLICA IDENTITY of public.t"):
+            follower.start()
+        assert execute(postgres, "SELECT count(*) FROM t", database=database) == [(1,)]
+        reader.rollback()
+
+    follower.restart()
+    assert execute(postgres, "SELECT relreplident::text FROM pg_class WHERE oid = 't'::regclass", database=database) == [("f",)]

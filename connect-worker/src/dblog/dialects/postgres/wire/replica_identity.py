@@ -32,11 +32,17 @@ def set_identities(session: Session, tables: Iterable[TableId], rules: Sequence[
                 _set(session, part, wanted)
 
 
+ALTER_LIMIT_MS = 1000
+"""Whoever reads the table waits behind an ALTER TABLE that waits itself. The start tries again."""
+
+
 def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
     log.info("setting the REPLICA IDENTITY of a table", table=str(table), identity=_text(wanted))
     statement = f"ALTER TABLE {quote_table(table)} REPLICA IDENTITY {_text(wanted)}"
+    doing = f"setting the REPLICA IDENTITY of {table}"
     try:
-        session.query(statement, doing=f"setting the REPLICA IDENTITY of {table}")
+        with session.lock_limit(ALTER_LIMIT_MS, doing=doing):
+            session.query(statement, doing=doing)
     except PrivilegeError as e:
         message = f"the account may not set the REPLICA IDENTITY of {table} ({OPTION}); as its owner run: {statement}; then the connector leaves it alone"
         raise DefiniteError(message) from e

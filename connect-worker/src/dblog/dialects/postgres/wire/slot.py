@@ -313,11 +313,17 @@ def _make_it_yourself(session: Session, name: str, tables: Sequence[TableId] | N
     return f"run there as {who}: {statement}; or set publication.autocreate.mode=disabled and make it yourself"
 
 
+ADD_LIMIT_MS = 10_000
+"""For the locks of tables that are added to a publication; the start, or the next look, tries again."""
+
+
 def add_tables(session: Session, publication: str, tables: Sequence[TableId]) -> None:
     """Have it publish these as well. Nobody who writes to them is waited for: what a transaction has written to them until then is in no record."""
     statement = f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(map(quote_table, tables))}"
+    doing = f"adding tables to the publication {publication}"
     try:
-        session.query(statement, doing=f"adding tables to the publication {publication}")
+        with session.lock_limit(ADD_LIMIT_MS, doing=doing):
+            session.query(statement, doing=doing)
     except PrivilegeError as e:
         message = f"{e}; run there as the owner of the publication and the tables: {statement}"
         raise PrivilegeError(message) from e
