@@ -124,7 +124,7 @@ def test_a_condition_whose_column_goes_in_mid_dump_ends_the_table_and_others_go_
     follower.task = follower.new_task()
     follower.start()
     pattern = rf"{follower.database}\.(orders|items)"
-    request = follower.ask(pattern, predicate={".*orders": "status = 'open'"}, chunk_rows=10, delay_ms=20)
+    request = follower.ask(pattern, predicate={".*orders": "status = 'open'"}, chunk_rows=10, delay_ms=200)
     follower.until(lambda: follower.rows.get("orders"))
 
     follower.sql("ALTER TABLE orders DROP COLUMN status")

@@ -68,7 +68,7 @@ class Play:
             if drained:
                 sink.drain()
 
-        self._surely(attempt)
+        self.surely(attempt)
         sink.batch_id += 1
         if self._dice.random() < 0.3:
             self.restart()
@@ -95,7 +95,7 @@ class Play:
             self.sink.writer  # noqa: B018  a sink that was restarted last begins again
             self.sink.drain()
 
-        self._surely(attempt)
+        self.surely(attempt)
 
     def close(self) -> None:
         """Let go of what the sink holds, whatever happened."""
@@ -117,7 +117,8 @@ class Play:
         if not holds:
             raise Difference(what)
 
-    def _surely(self, attempt: Any) -> None:
+    def surely(self, attempt: Any) -> None:
+        """Do it, again after each kill in it."""
         for _ in range(_ATTEMPTS_MAX):
             try:
                 attempt()

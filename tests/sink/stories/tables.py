@@ -114,9 +114,9 @@ def quarantine(play: Play) -> None:
             del rows[key]
             play.write(change(narrow, "d", {"id": key, "v": 0}, at=at, sequenced=True))
     play.merged()
-    compact = getattr(sink.pipeline.quarantine, "compact", lambda _session, _commits: True)  # an older sink has none
+    compact = getattr(sink.pipeline.quarantine, "compact", lambda _session, _commits, since: since)  # an older sink has none
     path = sink.pipeline.quarantine.path
-    if compact(sink.spark, 1):  # not where this process has kept no record
+    if compact(sink.spark, 1, since=None) is not None:  # not where this process has kept no record
         files = sink.spark.read.format("delta").load(path).inputFiles()
         play.sure(len(files) == 1, f"the quarantine has {len(files)} files")
     play.restart()
