@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 SHUFFLE, SNAPSHOT = "spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"
+LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 
 def cores(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -19,11 +20,11 @@ def cores(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 def test_executors_that_come_after_the_start_are_planned_for(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = SessionPool(spark, 1)
     with pool.borrow() as session:
-        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("2", "1")
+        assert [session.conf.get(name) for name in (SHUFFLE, SNAPSHOT, LISTING)] == ["2", "1", "8"]
 
     cores(monkeypatch, 64)
     with pool.borrow() as session:
-        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("64", "16")
+        assert [session.conf.get(name) for name in (SHUFFLE, SNAPSHOT, LISTING)] == ["64", "16", "256"]
 
     cores(monkeypatch, 1000)
     with pool.borrow() as session:

@@ -81,8 +81,12 @@ ON_ONE_MACHINE: Mapping[str, str] = {
 _UNDER_SUBMIT = "PYSPARK_GATEWAY_PORT"
 """The variable in which spark-submit gives Python the address of its JVM."""
 _SHUFFLE, _SNAPSHOT = "spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+"""Tasks of a listing, such as a VACUUM's of a whole folder."""
+_LISTING_PER_CORE = 4
+"""A listing waits for the store."""
 _FOLLOWED = "spark.dblog.followed"
-"""Which of the two the configuration leaves to the number of cores, separated by commas."""
+"""Which of the three the configuration leaves to the number of cores, separated by commas."""
 _SNAPSHOT_MAX = 50
 
 _COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
@@ -108,7 +112,7 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
     master = given.get("spark.master", submitted.get("spark.master", "local[*]") or "")
     preferred = {**PREFERRED, **ON_ONE_MACHINE} if is_one_machine(master) else PREFERRED
     settings = {key: value for key, value in preferred.items() if not submitted.contains(key)}
-    settings[_FOLLOWED] = ",".join(key for key in (_SHUFFLE, _SNAPSHOT) if key not in given and not submitted.contains(key))
+    settings[_FOLLOWED] = ",".join(key for key in (_SHUFFLE, _SNAPSHOT, _LISTING) if key not in given and not submitted.contains(key))
     if not any(name in given or submitted.contains(name) for name in _COMPILED):
         settings[_FITTED] = "true"
     if not submitted.contains("spark.master"):
@@ -128,7 +132,7 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
         raise DefiniteError(msg)
     remember_classes(session.sparkContext._jvm)  # noqa: SLF001  PySpark hands it to nobody
     _quieten(session)
-    _follow(session)
+    follow(session)
     return session
 
 
@@ -159,12 +163,16 @@ def is_one_machine(master: str) -> bool:
 
 def partitions(cores: int) -> dict[str, str]:
     """Partitions for so many cores. 200 for a batch of a few thousand rows, and 50 for the log of a small table, would be all overhead: most of a small
-    commit's time (Delta documentation, "Optimizations").
+    commit's time (Delta documentation, "Optimizations"); so would 10,000 tasks for the listing of a small folder (Spark documentation, "Performance Tuning").
     """
-    return {_SHUFFLE: str(max(1, cores)), _SNAPSHOT: str(min(_SNAPSHOT_MAX, max(1, cores // 4)))}
+    return {
+        _SHUFFLE: str(max(1, cores)),
+        _SNAPSHOT: str(min(_SNAPSHOT_MAX, max(1, cores // 4))),
+        _LISTING: str(_LISTING_PER_CORE * max(1, cores)),
+    }
 
 
-def _follow(session: SparkSession) -> None:
+def follow(session: SparkSession) -> None:
     """Plan for the cores that there are now: executors register after the start, come and go."""
     followed = (session.conf.get(_FOLLOWED, "") or "").split(",")
     for name, value in partitions(session.sparkContext.defaultParallelism).items():
@@ -196,13 +204,13 @@ def _quieten(session: SparkSession) -> None:
 def another(session: SparkSession) -> SparkSession:
     """A session of the same context with settings of its own, which begin as those of ``session`` that were set while running."""
     fresh = session.newSession()
-    _follow(fresh)
+    follow(fresh)
     return fresh
 
 
 def fit(session: SparkSession, rows: int) -> None:
     """Have the session compile its plans for so many rows, or interpret them, for the cores that there are; a configuration that sets it is left alone."""
-    _follow(session)
+    follow(session)
     if session.conf.get(_FITTED, "false") == "true":
         for name, compiled in _COMPILED.items():
             session.conf.set(name, compiled if rows >= MANY_ROWS else PREFERRED[name])

@@ -17,6 +17,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from dblog_sink.config.log_retention import is_own_hot
+from dblog_sink.delta.session import follow
 from dblog_sink.errors import DefiniteError
 from dblog_sink.job.log_cleanup import LogCleanup
 from dblog_sink.observe.progress import Progress
@@ -220,4 +221,5 @@ class Vacuum:
         return not 0 <= now_s - last_s < FULL_EVERY_H * 3600
 
     def _vacuum(self, path: str, kind: str, keep_h: float) -> None:
+        follow(self._session)
         self._session.sql(f"VACUUM delta.{quote(path)} {kind} RETAIN {keep_h:.9g} HOURS")
