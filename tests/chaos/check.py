@@ -154,8 +154,8 @@ class Folded:
 def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, int] | None = None, as_they_come: bool = False) -> Folded:
     """Read the topic to its present end. Rows whose newest record is older than where the last repair began, ``repaired``, are gone.
 
-    ``as_they_come``: Debezium has written some of them, whose ``source.sequence`` is another one or none. There the repair began where the first record is
-    that has a position of its own behind ``repaired``.
+    ``as_they_come``: Debezium has written some of them, whose ``source.sequence`` is another one or none. There the repair began at the first record
+    whose own position is not before ``repaired``.
     """
     folded = Folded()
     newest: dict[Key, tuple[int, int]] = {}
@@ -167,13 +167,14 @@ def fold(bootstrap: str, topic: str, decode: Decoder, *, repaired: tuple[int, in
             continue
         envelope = decode(value_bytes)
         op = envelope["op"]
-        high, low = json.loads(envelope["source"].get("sequence") or "[0, 0]")
-        position = int(high or 0), int(low or 0)
         if as_they_come:
-            place = 0, folded.records
-            if repaired is not None and repaired_at is None and position >= repaired:
-                repaired_at = place
-            position = place
+            position = 0, folded.records
+            own = json.loads(envelope["source"].get("sequence") or "[]")
+            if repaired_at is None and repaired is not None and None not in own and tuple(map(int, own)) >= repaired:
+                repaired_at = position
+        else:
+            high, low = json.loads(envelope["source"]["sequence"])
+            position = int(high), int(low)
         if op == "t":
             folded.rows.clear()
             folded.unkeyed.clear()

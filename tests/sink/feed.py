@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from dblog_sink.records.lsn_positions import lsn_of
 from pyspark.sql import functions as F  # noqa: N812
 from sink.harness import Record, Sink, change
 from sink.histories import (
@@ -104,19 +105,18 @@ def history_rows(sink: Sink, table: TableSchema) -> set[Version]:
         extra.alias("extra"),
         "_dblog_op",
         "_dblog_current",
+        "_dblog_seq1",
         "_dblog_seq2",
+        "_dblog_to_seq1",
         "_dblog_to_seq2",
         *(column.alias(name) for name, column in ms.items()),
     ).collect()
 
-    def position(seq2: int | None) -> tuple[int, int] | None:
-        return None if seq2 is None else (seq2 >> 23, seq2 & (1 << 23) - 1)
-
     rows = [
         Version(
             (row["universe"], row["id"]),
-            position(row["_dblog_seq2"]) or (0, 0),
-            position(row["_dblog_to_seq2"]),
+            _place(table, row["_dblog_seq1"], row["_dblog_seq2"]) or (0, 0),
+            _place(table, row["_dblog_to_seq1"], row["_dblog_to_seq2"]),
             row["_dblog_op"],
             row["v"],
             row["extra"],
@@ -137,8 +137,16 @@ def mirror_rows(sink: Sink, table: TableSchema) -> dict[tuple[int, int], tuple[s
 
 
 def append_rows(sink: Sink, table: TableSchema) -> Counter:
-    rows = sink.read(table).select("_dblog_op", "universe", "id", "v", "_dblog_seq2").collect()
-    return Counter((row[0], (row[1], row[2]), row[3], row[4] >> 23, row[4] & (1 << 23) - 1) for row in rows if row[0] != "b")
+    rows = sink.read(table).select("_dblog_op", "universe", "id", "v", "_dblog_seq1", "_dblog_seq2").collect()
+    return Counter((row[0], (row[1], row[2]), row[3], *(_place(table, row[4], row[5]) or (0, 0))) for row in rows if row[0] != "b")
+
+
+def _place(table: TableSchema, seq1: int, seq2: int | None) -> tuple[int, int] | None:
+    """Return the step of the history, and the number in it, that a row's position stands for; PostgreSQL's are multiples of eight (topics.py)."""
+    if seq2 is None:
+        return None
+    at = lsn_of((seq1, seq2)) // 8 if table.connector == "postgresql" else seq2
+    return at >> 23, at & (1 << 23) - 1
 
 
 def difference(found: Iterable, expected: Iterable, seed: int) -> str:

@@ -105,7 +105,7 @@ class Topic:
     def truncate(self, partition: int) -> Record:
         """The row for a TRUNCATE between the two phases."""
         if self.kind.name == "postgres":
-            value = self._old.value_bytes("t", lsn=TRUNCATE_AT << 23, ts_ms=_TS_MS + TRUNCATE_AT)
+            value = self._old.value_bytes("t", lsn=8 * (TRUNCATE_AT << 23), ts_ms=_TS_MS + TRUNCATE_AT)
             return Record(topic=TOPIC, key=None, value=value, partition=partition)
         if self._commits:
             numbers = sequence_of(epoch=1, lsn=TRUNCATE_AT << 3)
@@ -121,14 +121,16 @@ class Topic:
         return row | {"extra": event.extra} if event.altered else row
 
     def _postgres(self, event: Event) -> Record:
-        """Each row has an LSN of its own; those of an incremental snapshot have none. A large value that did not change is not in the log."""
+        """Each row has an LSN of its own, a multiple of eight as each record of the server's log has; those of an incremental snapshot have none. A large value
+        that did not change is not in the log.
+        """
         table = self.table if event.altered else self._old
         row = self._row(event) | ({"v": _UNAVAILABLE} if event.unavailable else {})
         value = table.value_bytes(
             event.op,
             before=row if event.op == "d" else None,
             after=None if event.op == "d" else row,
-            lsn=None if event.op == "r" else (event.at << 23) + event.number,
+            lsn=None if event.op == "r" else 8 * ((event.at << 23) + event.number),
             ts_ms=event.ts_ms,
         )
         return Record(topic=TOPIC, key=table.key_bytes(row), value=value, partition=event.partition)
