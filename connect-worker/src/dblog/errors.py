@@ -56,7 +56,7 @@ LOST_REMEDY = (
     "with snapshot.mode=when_needed the connector dumps the tables again, and that dump repairs the lake; after a reset of its offsets the dump takes no rows "
     "away, so request one with mode=repair then"
 )
-"""What every PositionLostError ends with."""
+"""The way out that the errors of a lost position name."""
 
 
 class UnknownKeyError(DefiniteError):

@@ -95,7 +95,8 @@ class StandingWarnings:
     def repair_begins(self, dump: str, table: TableId, found: int) -> None:
         """Note that a dump in mode repair reads the table from its beginning, after so many findings. Of later ones it may have passed the rows. # I5"""
         with self._lock:
-            self._begun[dump, table] = found
+            if any(table in known.tables for known in self._of_tables.values()):  # else there is nothing that it may end
+                self._begun[dump, table] = found
 
     def repair_ends(self, dump: str, table: TableId) -> None:
         """Name a table no longer that this dump has read to its end, where the last finding came before its first row was read."""

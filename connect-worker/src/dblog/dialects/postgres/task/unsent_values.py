@@ -118,9 +118,9 @@ class UnsentValues:
             UNREAD_ROWS,
             [table],
             before="rows of ",
-            after=" got another key while the table could not be read (it was locked, altered, or may not be read), which the log of PostgreSQL does not "
-            "show whole: their records may have unavailable.value.placeholder, and a row that took a key from another one may be lacking. Request a dump "
-            "of these tables (dblog dumps start CONNECTOR TABLE --mode repair)",
+            after=" got another key, and the log of PostgreSQL leaves out their large values. The table could not be read for them: somebody locked it, it "
+            "was altered, or the account may not read it. Their records may have unavailable.value.placeholder, and a row that took the key of another one "
+            "may be missing. Request a dump of these tables (dblog dumps start CONNECTOR TABLE --mode repair)",
         )
 
     def _read(self, plan: TablePlan, columns: list[Column], key: _Key, xid: int) -> Raw | None:

@@ -140,8 +140,8 @@ class PublicationMissingError(DefiniteError):
 
     def __init__(self, text: str) -> None:
         super().__init__(
-            f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it, and "
-            f"drop the slot, unless the connector made it; {LOST_REMEDY}"
+            f"{text}: the log is decoded with the publication as it was at each position, so one that is made anew serves from there on only; make it; "
+            f"{LOST_REMEDY}, and drop the slot then (pg_drop_replication_slot)"
         )
 
 

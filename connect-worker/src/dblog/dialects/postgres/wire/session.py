@@ -236,12 +236,16 @@ class Session:
 
     @contextmanager
     def lock_limit(self, limit_ms: int, *, doing: str) -> Iterator[None]:
-        """Within the block a statement that waits longer for a lock ends with LockedError."""
-        self.query(f"SET lock_timeout = {limit_ms}", doing=doing)
+        """Within the block a statement that waits longer for a lock ends with LockedError. Afterwards the limit is that of before, which may be the user's."""
+        ((before, _),) = self.query(
+            "SELECT pg_catalog.current_setting('lock_timeout'), pg_catalog.set_config('lock_timeout', %s, false)",
+            (str(limit_ms),),
+            doing=doing,
+        )
         try:
             yield
         finally:
-            self.query("SET lock_timeout = 0", doing=doing)
+            self.query("SELECT pg_catalog.set_config('lock_timeout', %s, false)", (before,), doing=doing)
 
     def was_rewritten(self, table: Table) -> bool:
         """Return whether the statement that gave the table its files wrote its rows as new ones: ALTER TABLE does (SET LOGGED, or another type), VACUUM FULL

@@ -91,8 +91,8 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
     found = find_slot(session, name)
     if found is None:
         message = (
-            f"the replication slot {name} is not there any more, so changes behind {at} may be lost; {LOST_REMEDY}. The start makes the slot. After a "
-            "failover a slot is there only with slot.failover=true"
+            f"the replication slot {name} is not there any more, so changes behind {at} may be lost; {LOST_REMEDY}. The connector makes the slot when it "
+            "starts. After a failover a slot is there only with slot.failover=true"
         )
         raise PositionLostError(message)
     require_ours(found, session.settings)
