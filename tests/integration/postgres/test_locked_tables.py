@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
+from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import unsent_values
+from dblog.dialects.postgres.wire.connect import settings_of
+from dblog.dialects.postgres.wire.session import connect
 from dblog.errors import TransientError
 from stack import Postgres
 from stack.process import wait_until
@@ -133,3 +136,12 @@ def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_read
 
     follower.restart()
     assert execute(postgres, "SELECT relreplident::text FROM pg_class WHERE oid = 't'::regclass", database=database) == [("f",)]
+
+
+def test_a_limited_wait_leaves_the_limit_that_the_user_has_set(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"database.initial.statements": "SET lock_timeout = '12s'"})
+    session = connect(settings_of(parse_connector(follower.options, follower.config)), by_root=False)
+    with closing(session):
+        with session.lock_limit(50, doing="a trial"):
+            assert session.query("SHOW lock_timeout") == [("50ms",)]
+        assert session.query("SHOW lock_timeout") == [("12s",)]
