@@ -487,3 +487,24 @@ def test_large_objects_that_the_log_leaves_out_beside_a_changed_key_are_read_aga
     assert all(
         part in text for part in (f"{other.database}.t", "binlog_row_image=NOBLOB", "dblog.row.image.missing=reread", "--mode repair")
     )
+
+
+def test_a_repair_ends_the_warning_of_large_objects_though_rows_that_keep_their_keys_change_meanwhile(source: Database) -> None:
+    database = new_database(source, "images")
+    execute(source, LARGE, large_rows(20), database=database)
+    follower = Follower(source, database).start()
+    try:
+        follower.until_dumped()
+        noblob = "SET SESSION binlog_row_image = 'NOBLOB'"
+        follower.sql(noblob, "UPDATE t SET id = 101 WHERE id = 1")
+        follower.until(follower.warnings.texts)
+        repair = follower.ask(rf"{database}\.t", mode="repair", chunk_rows=4, delay_ms=100)
+        follower.until(lambda: (follower.status(repair.id) or {}).get("rows", 0) >= 4)
+
+        follower.sql(noblob, "UPDATE t SET n = 5 WHERE id = 2")
+        follower.until_state(repair, "DONE")
+
+        assert "u" in follower.ops("t")
+        assert follower.warnings.texts() == ()
+    finally:
+        follower.task.stop()

@@ -25,13 +25,13 @@ class MovedValues:
 
     def note(self, item: LogRows) -> None:
         """Name the tables of rows that have another key now and lack values."""
-        new = {
+        moved = {
             encoder.plan.table.id
             for encoder, keys, _, headers in item.segments
             if (lacking := item.lacking.get(encoder.plan.table.id))
-            and not self._warnings.found_again(LACKING_VALUES, encoder.plan.table.id)
             and any(header[0][0] == OLD_KEY_HEADER and keys[at] in lacking for at, header in headers.items() if header)
         }
+        new = {table for table in moved if not self._warnings.found_again(LACKING_VALUES, table)}
         if not new:
             return
         log.warning("large values are missing beside a changed key", tables=[str(table) for table in new])
