@@ -86,6 +86,8 @@ def test_a_row_that_passes_through_the_key_of_another_one_is_named_with_the_dump
 
     (text,) = follower.warnings.texts()
     assert all(part in text for part in (f"{follower.database}.t got a key of message.key.columns and left it again", "--mode repair"))
+    follower.until_state(follower.ask(rf"{follower.database}\.t", mode="repair"), "DONE")
+    assert follower.warnings.texts() == ()
 
 
 def test_a_restart_behind_rows_that_were_read_again_goes_on(source: Database) -> None:

@@ -835,7 +835,7 @@ class Interleaver:
             return
         self.tally.chunk(dropped=records.dropped)
         if chunk.extent.mode is Mode.REPAIR and chunk.extent.scope is Scope.TABLE:
-            if chunk.begins:
+            if made.begins:
                 self._warnings.repair_begins(chunk.extent.dump, closed.table, closed.found_before)
             if self._is_read(chunk):
                 self._repaired(chunk.extent.dump, closed.table)
