@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import unsent_values
+from dblog.dialects.postgres.task.log import PostgresReader
 from dblog.dialects.postgres.wire.connect import settings_of
 from dblog.dialects.postgres.wire.session import connect
 from dblog.errors import TransientError
@@ -102,6 +103,40 @@ def test_a_repair_that_has_passed_such_a_row_leaves_the_warning_to_the_next_one(
     follower.until_state(follower.ask("public.t", mode="repair"), "DONE")
     follower.until_equal("t")
     assert not [text for text in follower.warnings.texts() if "got another key" in text]
+
+
+def test_a_row_that_changes_behind_the_first_chunk_of_a_repair_keeps_its_warning_where_both_come_at_once(
+    postgres: Postgres, database: str, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_values, "LOCK_LIMIT_S", 1.0)
+    reads, stands = threading.Event(), threading.Event()
+    reads.set()
+    receive = PostgresReader.receive
+
+    def received(reader: PostgresReader, timeout_s: float) -> int:
+        if not reads.is_set():
+            stands.set()
+        reads.wait(60)
+        return receive(reader, timeout_s)
+
+    monkeypatch.setattr(PostgresReader, "receive", received)
+    follower: PostgresFollower = begun(*LARGE, "INSERT INTO t SELECT i, repeat(i::text, 9000) FROM generate_series(4, 20) i", OTHER)
+    with locked_after(postgres, database, "UPDATE t SET id = 30 WHERE id = 20", "INSERT INTO other VALUES (1, 'a')"):
+        follower.until_equal("other")
+
+    reads.clear()
+    assert stands.wait(60)
+    repair = follower.ask("public.t", mode="repair", chunk_rows=2)
+    follower.until(lambda: follower.task.running.interleaver.window_numbers()["windows_open"] == 2)
+    follower.sql("UPDATE t SET id = -1 WHERE id = 19")  # within the minute, in which nobody asks for its value
+    ((end,),) = execute(postgres, "SELECT pg_current_wal_lsn()::text")
+    sent = f"SELECT 1 FROM pg_stat_replication WHERE application_name LIKE 'dblog log%' AND sent_lsn >= '{end}'"
+    wait_until(lambda: execute(postgres, sent), timeout_s=60, what="the log to be sent")
+    reads.set()
+    follower.until_state(repair, "DONE")
+
+    assert {row["id"]: row["v"] for row in follower.rows["t"].values()}[-1] == "__debezium_unavailable_value"
+    assert [text for text in follower.warnings.texts() if "got another key" in text]
 
 
 def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str, begun: Begun) -> None:

@@ -100,7 +100,7 @@ def test_a_repair_ends_a_warning_of_a_table_that_was_found_before_it_began():
     a, b = TableId("d", "a"), TableId("d", "b")
     warnings.raise_of_tables("k", [a, b], before="of ", after="")
     for table in (a, b):
-        warnings.repair_begins("r", table, warnings.found)
+        warnings.repair_begins("r", table, warnings.found_here)
 
     assert warnings.found_again("k", b)
     assert not warnings.found_again("other", b)
@@ -110,7 +110,7 @@ def test_a_repair_ends_a_warning_of_a_table_that_was_found_before_it_began():
 
     warnings.repair_ends("unknown", b)
     assert warnings.texts() == ("of d.b",)
-    warnings.repair_begins("s", b, warnings.found)
+    warnings.repair_begins("s", b, warnings.found_here)
     later = warnings.of_next_run()
     assert later.found_again("k", b)
     warnings.repair_ends("s", b)
@@ -122,8 +122,29 @@ def test_a_repair_that_goes_on_in_the_next_run_ends_what_was_found_before_it_beg
     warnings = StandingWarnings()
     a = TableId("d", "a")
     warnings.raise_of_tables("k", [a], before="of ", after="")
-    warnings.repair_begins("r", a, warnings.found)
+    warnings.repair_begins("r", a, warnings.found_here)
 
     later = warnings.of_next_run()
     later.repair_ends("r", a)
     assert later.texts() == ()
+
+
+def test_a_repair_that_begins_in_the_midst_of_decoded_log_leaves_what_was_found_in_that():
+    warnings = StandingWarnings()
+    a, b, c = (TableId("d", name) for name in "abc")
+    warnings.raise_of_tables("k", [a, b], before="of ", after="")
+    found = warnings.found
+    assert warnings.found_again("k", b)
+    warnings.found_ahead(since=found)
+    warnings.raise_of_tables("given out", [c], before="of ", after="")
+
+    for table in (a, b, c):
+        warnings.repair_begins("r", table, warnings.found_here)
+    warnings.found_ahead(since=warnings.found)
+    for table in (a, b, c):
+        warnings.repair_ends("r", table)
+    assert warnings.texts() == ("of d.b",)
+
+    warnings.repair_begins("s", b, warnings.found_here)
+    warnings.repair_ends("s", b)
+    assert warnings.texts() == ()

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dblog.model import TableId
 
@@ -100,7 +100,7 @@ class Closed(Generic[Rows]):
     lane: int = 0
     opened_ms: int | None = None
     """When its low watermark was met, by the wall clock."""
-    found_before: int = 0
+    found_before: Any = None
     """What the caller said when its low watermark was met (``Windows.watermark``)."""
 
 
@@ -127,7 +127,7 @@ class _Window(Generic[Rows]):
     lane: int = 0
     low: WatermarkPosition | None = None
     opened_ms: int | None = None
-    found_before: int = 0
+    found_before: Any = None
     rows: Rows | None = None
     submitted_s: float = 0.0
     dropped: set[bytes] = field(default_factory=set)
@@ -236,10 +236,10 @@ class Windows(Generic[Rows]):
         return spoilt
 
     def watermark(
-        self, token: str, position: WatermarkPosition, *, now_ms: int | None = None, found: int = 0
+        self, token: str, position: WatermarkPosition, *, now_ms: int | None = None, found: Any = None
     ) -> list[Closed[Rows] | Discarded]:
         """A watermark has shown up in the log: what becomes of the windows between it and its counterpart, in their order. Watermarks of other runs, and of
-        windows discarded since, mean nothing. ``now_ms``: the wall clock's time. ``found``: a number that the closed window has from its low one.
+        windows discarded since, mean nothing. ``now_ms``: the wall clock's time. ``found``: a value that the closed window has from its low one.
 
         A high watermark that shows another one to be lost closes no window of that table: the range of the older one would be passed over.
         """

@@ -641,7 +641,7 @@ class Interleaver:
     def watermark(self, token: str, at: WatermarkPosition) -> None:
         """A watermark, at the log's position; behind a high watermark the rows of its windows leave, as the queue has room for them."""
         with self._changed:
-            met = self._windows.watermark(token, at, now_ms=self._clock.now_us() // 1000, found=self._warnings.found)
+            met = self._windows.watermark(token, at, now_ms=self._clock.now_us() // 1000, found=self._warnings.found_here)
             for window in met:
                 if isinstance(window, Discarded):
                     self._discarded(window)

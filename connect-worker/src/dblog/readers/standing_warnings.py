@@ -21,6 +21,7 @@ KEPT_MAX = 1000
 """Keys of one task."""
 NAMED_MAX = 20
 """Tables that one warning names."""
+_NONE = range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,19 @@ class _OfTables:
         return f"{self.before}{named}{more}{self.after}"
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Which findings a place in the log has before it."""
+
+    upto: int = 0
+    ahead: range = _NONE
+    """Those that the reader of the log has made of what is behind the place."""
+
+    def has(self, number: int) -> bool:
+        """Return whether this finding is one of them."""
+        return number <= self.upto and number not in self.ahead
+
+
 class StandingWarnings:
     """The warnings of one run of a task. Any thread may call any method."""
 
@@ -48,13 +62,23 @@ class StandingWarnings:
         self._lasting: set[str] = set()
         self._of_tables: dict[str, _OfTables] = {}
         self._found = 0
-        self._begun: dict[tuple[str, TableId], int] = {}
-        """By repair and table, the last finding before it began to read the table."""
+        self._ahead = _NONE
+        self._begun: dict[tuple[str, TableId], Found] = {}
+        """By repair and table, the findings before it began to read the table."""
 
     @property
     def found(self) -> int:
         """The number of findings of ``raise_of_tables`` so far."""
         return self._found
+
+    @property
+    def found_here(self) -> Found:
+        """The findings that the log has before the place up to which it is given out."""
+        return Found(self._found, self._ahead)
+
+    def found_ahead(self, since: int) -> None:
+        """Note that the findings since so many are of log that is decoded, and not given out yet: a place in the midst of it has them behind it."""
+        self._ahead = range(since + 1, self._found + 1)
 
     def raise_warning(self, key: str, text: str, *, lasting: bool = False) -> None:
         """Show `text` until `key` is withdrawn. A key that stands already gets the new text; to repeat a text costs next to nothing.
@@ -92,8 +116,8 @@ class StandingWarnings:
             now.tables[table] = self._found
             return True
 
-    def repair_begins(self, dump: str, table: TableId, found: int) -> None:
-        """Note that a dump in mode repair reads the table from its beginning, after so many findings. Of later ones it may have passed the rows. # I5"""
+    def repair_begins(self, dump: str, table: TableId, found: Found) -> None:
+        """Note that a dump in mode repair reads the table from its beginning, after these findings. Of later ones it may have passed the rows. # I5"""
         with self._lock:
             if any(table in known.tables for known in self._of_tables.values()):  # else there is nothing that it may end
                 self._begun[dump, table] = found
@@ -101,18 +125,18 @@ class StandingWarnings:
     def repair_ends(self, dump: str, table: TableId) -> None:
         """Name a table no longer that this dump has read to its end, where the last finding came before its first row was read."""
         with self._lock:
-            self._end([table], self._begun.pop((dump, table), 0))
+            self._end([table], self._begun.pop((dump, table), Found()))
 
     def end_for(self, tables: Iterable[TableId]) -> None:
         """Name these tables no longer in the warnings of ``raise_of_tables``: they are gone."""
         with self._lock:
-            self._end(tables, self._found)
+            self._end(tables, Found(self._found))
 
-    def _end(self, tables: Iterable[TableId], upto: int) -> None:
+    def _end(self, tables: Iterable[TableId], before: Found) -> None:
         gone = set(tables)
         if gone:
             for key, known in list(self._of_tables.items()):
-                left = {table: found for table, found in known.tables.items() if table not in gone or found > upto}
+                left = {table: found for table, found in known.tables.items() if table not in gone or not before.has(found)}
                 if len(left) == len(known.tables):
                     continue
                 if left:

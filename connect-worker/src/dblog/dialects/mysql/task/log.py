@@ -261,13 +261,17 @@ class BinlogReader:
             self._reread.close()
 
     def _feed(self, data: bytes) -> Iterator[LogItem]:
+        warnings = self._connections.warnings
+        found = warnings.found
         try:
             decoded = self._decoder.feed(data)
         except BadRowsError as e:
             yield Unusable(error=e, decoded=False)
             self._decoder.leave_out()
             return
+        warnings.found_ahead(since=found)
         yield from self._decoded(decoded)
+        warnings.found_ahead(since=warnings.found)
 
     def _decoded(self, decoded: list[LogRows | LogEvent]) -> Iterator[LogItem]:
         partial = [item for item in decoded if isinstance(item, LogEvent) and item.encoder is not None]
