@@ -10,7 +10,8 @@ import pytest
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import unsent_values
 from dblog.dialects.postgres.task.log import PostgresReader
-from dblog.dialects.postgres.wire.connect import settings_of
+from dblog.dialects.postgres.wire import slot
+from dblog.dialects.postgres.wire.connect import LockedError, settings_of
 from dblog.dialects.postgres.wire.session import connect
 from dblog.errors import TransientError
 from stack import Postgres
@@ -44,6 +45,15 @@ def locked_after(postgres: Postgres, database: str, *statements: str) -> Iterato
             yield
         finally:
             locker.rollback()
+
+
+@contextmanager
+def locked(postgres: Postgres, database: str) -> Iterator[None]:
+    """With ``t`` locked by somebody."""
+    with connected(postgres, database=database) as locker:
+        locker.autocommit = False
+        locker.cursor().execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        yield
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["running", "away"])
@@ -164,13 +174,40 @@ def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_read
     with connected(postgres, database=database) as reader:
         reader.autocommit = False
         reader.cursor().execute("SELECT * FROM t")
-        with pytest.raises(TransientError, match="setting the REPLICA IDENTITY of public.t"):
+        with pytest.raises(TransientError, match=r"setting the REPLICA IDENTITY of public.t .*run there when it rests: ALTER TABLE"):
             follower.start()
         assert execute(postgres, "SELECT count(*) FROM t", database=database) == [(1,)]
         reader.rollback()
 
     follower.restart()
     assert execute(postgres, "SELECT relreplident::text FROM pg_class WHERE oid = 't'::regclass", database=database) == [("f",)]
+
+
+def test_a_start_that_makes_the_publication_waits_a_moment_only_for_a_locked_table(
+    postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot, "ADD_LIMIT_MS", 300)
+    config = {"publication.autocreate.mode": "filtered", "publication.name": "p", "database.query.timeout.ms": "5000"}
+    follower = PostgresFollower(postgres, database, **config)
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+
+    with locked(postgres, database), pytest.raises(TransientError, match="making the publication p .*lock timeout"):
+        follower.start()
+
+    try:
+        follower.restart()
+    finally:
+        follower.task.stop()
+
+
+def test_a_wait_for_a_lock_ends_as_one_though_statements_may_take_no_longer(postgres: Postgres, database: str) -> None:
+    follower = PostgresFollower(postgres, database, **{"database.query.timeout.ms": "1500"})
+    follower.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+    session = connect(settings_of(parse_connector(follower.options, follower.config)), by_root=False)
+    with closing(session), locked(postgres, database):
+        with pytest.raises(LockedError), session.lock_limit(10_000, doing="a trial"):
+            session.query("SELECT FROM public.t")
+        assert session.query("SHOW lock_timeout") == [("0",)]
 
 
 def test_a_limited_wait_leaves_the_limit_that_the_user_has_set(postgres: Postgres, database: str) -> None:

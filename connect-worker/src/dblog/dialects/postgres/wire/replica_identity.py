@@ -8,7 +8,7 @@ import structlog
 
 from dblog.config.replica_identities import OPTION, IdentityRule, ReplicaIdentity, identity_of
 from dblog.dialects.postgres.catalog.sql import quote, quote_table
-from dblog.dialects.postgres.wire.connect import PrivilegeError
+from dblog.dialects.postgres.wire.connect import LockedError, PrivilegeError
 from dblog.dialects.postgres.wire.session import Session
 from dblog.errors import DefiniteError
 from dblog.model import TableId
@@ -46,6 +46,9 @@ def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
     except PrivilegeError as e:
         message = f"the account may not set the REPLICA IDENTITY of {table} ({OPTION}); as its owner run: {statement}; then the connector leaves it alone"
         raise DefiniteError(message) from e
+    except LockedError as e:
+        message = f"{e}: others use the table for longer than a moment at a time; run there when it rests: {statement}; then the connector leaves it alone"
+        raise LockedError(message) from e
 
 
 def _identity(session: Session, table: TableId) -> ReplicaIdentity | None:

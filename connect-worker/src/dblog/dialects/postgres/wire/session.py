@@ -46,6 +46,13 @@ _ENDS_SQL = (
     "(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')::int"
 )
 
+_LIMIT_LOCKS_SQL = (
+    "SELECT pg_catalog.current_setting('lock_timeout'), pg_catalog.set_config('lock_timeout', (CASE WHEN whole.ms > 0 "
+    "THEN greatest(1, least(%s, whole.ms / 2)) ELSE %s END)::text, false) "
+    "FROM (SELECT (extract(epoch FROM pg_catalog.current_setting('statement_timeout')::interval) * 1000)::int AS ms) AS whole"
+)
+"""How long a session has waited for locks, and a limit from now on: at most half of what a statement may take (PostgreSQL manual, "lock_timeout")."""
+
 _WRITERS_SQL = (
     "WITH RECURSIVE tree (top, number) AS (SELECT t, t FROM unnest(%s::oid[]) AS tables (t) UNION SELECT tree.top, i.inhrelid FROM tree "
     "JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number JOIN pg_catalog.pg_class c ON c.oid = i.inhparent AND c.relkind = 'p') "
@@ -236,12 +243,11 @@ class Session:
 
     @contextmanager
     def lock_limit(self, limit_ms: int, *, doing: str) -> Iterator[None]:
-        """Within the block a statement that waits longer for a lock ends with LockedError. Afterwards the limit is that of before, which may be the user's."""
-        ((before, _),) = self.query(
-            "SELECT pg_catalog.current_setting('lock_timeout'), pg_catalog.set_config('lock_timeout', %s, false)",
-            (str(limit_ms),),
-            doing=doing,
-        )
+        """Within the block a statement that waits longer for a lock ends with LockedError. Afterwards the limit is that of before, which may be the user's.
+
+        Where statements may take no longer than that, a part of their time is the limit: else the end of a wait would look like a server that is busy.
+        """
+        ((before, _),) = self.query(_LIMIT_LOCKS_SQL, (limit_ms, limit_ms), doing=doing)
         try:
             yield
         finally:

@@ -273,8 +273,10 @@ def follow_publication(session: Session, name: str) -> Publication | None:
 
 def create_publication(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> None:
     """Make it. ``tables``: those; None for all, also those that are made later."""
+    doing = f"making the publication {name}"
     try:
-        session.query(_publication_statement(name, tables, by_root=by_root), doing=f"making the publication {name}")
+        with session.lock_limit(ADD_LIMIT_MS, doing=doing):
+            session.query(_publication_statement(name, tables, by_root=by_root), doing=doing)
     except PrivilegeError as e:
         message = f"{e}; {_make_it_yourself(session, name, tables, by_root=by_root)}"
         raise PrivilegeError(message) from e
@@ -314,7 +316,7 @@ def _make_it_yourself(session: Session, name: str, tables: Sequence[TableId] | N
 
 
 ADD_LIMIT_MS = 10_000
-"""For the locks of tables that are added to a publication; the start, or the next look, tries again."""
+"""For the locks of the tables of a publication; the start tries again."""
 
 
 def add_tables(session: Session, publication: str, tables: Sequence[TableId]) -> None:
