@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import unsent_values
 from dblog.dialects.postgres.task.log import PostgresReader
-from dblog.dialects.postgres.wire import slot
+from dblog.dialects.postgres.wire import check, slot
 from dblog.dialects.postgres.wire.connect import LockedError, settings_of
-from dblog.dialects.postgres.wire.session import connect
+from dblog.dialects.postgres.wire.session import LOCKED_MS, Session, connect
 from dblog.errors import TransientError
 from stack import Postgres
 from stack.process import wait_until
@@ -45,6 +45,20 @@ def locked_after(postgres: Postgres, database: str, *statements: str) -> Iterato
             yield
         finally:
             locker.rollback()
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What sessions wait for with a limit, and how many milliseconds that is."""
+    noted: list[tuple[str, int]] = []
+    limit = Session.lock_limit
+
+    def lock_limit(session: Session, limit_ms: int, *, doing: str) -> AbstractContextManager[None]:
+        noted.append((doing, limit_ms))
+        return limit(session, limit_ms, doing=doing)
+
+    monkeypatch.setattr(Session, "lock_limit", lock_limit)
+    return noted
 
 
 @contextmanager
@@ -149,6 +163,26 @@ def test_a_row_that_changes_behind_the_first_chunk_of_a_repair_keeps_its_warning
     assert [text for text in follower.warnings.texts() if "got another key" in text]
 
 
+def test_many_locked_tables_are_waited_for_as_one(
+    postgres: Postgres, database: str, begun: Begun, limits: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_values, "LOCK_LIMIT_S", 1.0)
+    follower: PostgresFollower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT) PARTITION BY LIST (id)",
+        "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+        *(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES IN ({n}, {n + 10})" for n in range(4)),
+        "INSERT INTO t SELECT i, repeat(i::text, 9000) FROM generate_series(0, 3) i",
+        OTHER,
+    )
+    with locked_after(postgres, database, "UPDATE t SET id = id + 10", "INSERT INTO other VALUES (1, 'a')"):
+        follower.until_equal("other")
+
+    waits_ms = [limit_ms for doing, limit_ms in limits if doing.startswith("reading a value")]
+    assert waits_ms == [1000, LOCKED_MS, LOCKED_MS, LOCKED_MS]
+    (text,) = [text for text in follower.warnings.texts() if "got another key" in text]
+    assert all(f"public.t{n}" in text for n in range(4))
+
+
 def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str, begun: Begun) -> None:
     follower: PostgresFollower = begun(
         "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",
@@ -163,6 +197,22 @@ def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str,
         follower.sql("INSERT INTO other VALUES (1, 'a')")
         follower.until_equal("other")
         follower.until(lambda: follower.rows.get("root"))
+
+
+def test_a_start_waits_for_few_of_many_locked_tables(
+    postgres: Postgres, database: str, begun: Begun, limits: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "WAITED_FOR_MAX", 2)
+    follower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY LIST (id)",
+        *(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES IN ({n})" for n in range(4)),
+    )
+    follower.task.stop()
+    limits.clear()
+    with locked(postgres, database):
+        follower.restart()
+
+    assert [limit_ms for doing, limit_ms in limits if doing == "reading the tables"] == [LOCKED_MS, 1]
 
 
 def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_reader(postgres: Postgres, database: str, begun: Begun) -> None:

@@ -21,6 +21,7 @@ from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.connect import LockedError
+from dblog.dialects.postgres.wire.session import LOCKED_MS
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import TaskContext
@@ -31,7 +32,9 @@ UNREAD_ROWS = "rows beside a changed key that could not be read"
 """The key of the standing warning."""
 
 LOCK_LIMIT_S = 10.0
-"""The log waits so long for whoever locks a table, and no longer than once in ``LOCKED_FOR_S``: a table may have any number of such rows."""
+"""The log waits so long for whoever locks a table, and no longer than once in ``LOCKED_FOR_S``: a table may have any number of such rows, and who alters a
+partitioned table locks each of its partitions.
+"""
 
 LOCKED_FOR_S = 60.0
 
@@ -153,12 +156,13 @@ class UnsentValues:
             raise TransientError(message)
 
     def _rows(self, table: TableId, statement: str) -> bytes:
-        until_s, locked = self._locked.get(table, (0.0, None))
-        if locked is not None and time.monotonic() < until_s:
-            raise _refused(locked)
+        now_s = time.monotonic()
+        self._locked = {one: known for one, known in self._locked.items() if now_s < known[0]}
+        if table in self._locked:
+            raise _refused(self._locked[table][1])
         try:
             session = self._connections.live_session()
-            with session.lock_limit(int(LOCK_LIMIT_S * 1000), doing=_DOING):
+            with session.lock_limit(LOCKED_MS if self._locked else int(LOCK_LIMIT_S * 1000), doing=_DOING):
                 rows = session.wire.copied(statement, doing=_DOING)
         except LockedError as e:
             refused = _refused(e)
@@ -166,7 +170,6 @@ class UnsentValues:
             raise refused from e
         except (TableChangedError, DefiniteError) as e:
             raise _refused(e) from e
-        self._locked.pop(table, None)
         return rows
 
 

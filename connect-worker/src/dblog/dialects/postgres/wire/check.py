@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
 
 from dblog.config.namespaces import Namespace
 from dblog.core.selection import KeyRule, Parts, message_key
@@ -17,6 +18,8 @@ from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
 
 NAMED_MAX = 20
+WAITED_FOR_MAX = 10
+"""After so many tables that somebody locks no further one is waited for: who alters a partitioned table locks each of its partitions."""
 _STANDBY_SINCE = _ORIGIN_SINCE = 160000
 _NOTHING, _DEFAULT, _FULL = "n", "d", "f"
 
@@ -226,13 +229,19 @@ def grants_for(session: Session, tables: Sequence[Table]) -> str:
 
 
 def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
-    refused = []
-    with session.lock_limit(LOCKED_MS, doing="reading the tables"):
+    refused, locked = [], 0
+    with ExitStack() as limits:
+        limits.enter_context(session.lock_limit(LOCKED_MS, doing="reading the tables"))
         for table in tables:
             try:
                 session.query(sql.probe(table), doing=f"reading {table.id}")
-            except (TableChangedError, LockedError):
+            except TableChangedError:
                 continue  # the chunks of its dump find out
+            except LockedError:
+                locked += 1
+                if locked == WAITED_FOR_MAX:
+                    limits.enter_context(session.lock_limit(1, doing="reading the tables"))
+                continue
             except PrivilegeError as e:
                 if "row-level security" in str(e):
                     user = session.settings.user
