@@ -183,6 +183,30 @@ def test_many_locked_tables_are_waited_for_as_one(
     assert all(f"public.t{n}" in text for n in range(4))
 
 
+def test_a_row_that_a_dump_of_chosen_rows_may_have_passed_is_named_where_it_cannot_be_read_for_a_lock(
+    postgres: Postgres, database: str, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_values, "LOCK_LIMIT_S", 1.0)
+    follower: PostgresFollower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT, v TEXT)",
+        "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT i, i % 2, repeat(i::text, 9000) FROM generate_series(1, 20) i",
+        OTHER,
+    )
+    dump = follower.ask("public.t", predicate={"public.t": "n = 1"}, chunk_rows=1, delay_ms=300)
+    follower.until(lambda: (follower.status(dump.id) or {}).get("rows", 0) >= 3)
+
+    with locked_after(postgres, database, "UPDATE t SET n = 1 WHERE id = 2", "INSERT INTO other VALUES (1, 'a')"):
+        follower.until_equal("other")
+    follower.until_state(dump, "DONE")
+
+    assert {row["id"]: row["v"] for row in follower.rows["t"].values()}[2] == "__debezium_unavailable_value", "no chunk brings it"
+    assert [text for text in follower.warnings.texts() if "public.t changed while a dump of chosen rows" in text]
+    follower.until_state(follower.ask("public.t", mode="repair"), "DONE")
+    follower.until_equal("t")
+    assert not [text for text in follower.warnings.texts() if "chosen rows" in text]
+
+
 def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str, begun: Begun) -> None:
     follower: PostgresFollower = begun(
         "CREATE TABLE root (id INT PRIMARY KEY, v TEXT) PARTITION BY RANGE (id)",

@@ -29,7 +29,16 @@ from dblog.readers.contract import TaskContext
 log = structlog.get_logger(__name__)
 
 UNREAD_ROWS = "rows beside a changed key that could not be read"
-"""The key of the standing warning."""
+"""The key of a standing warning."""
+
+PASSED_ROWS = "rows that a dump may have passed over and that could not be read"
+"""The key of another one."""
+
+_NOT_READ = (
+    "The table could not be read for them: somebody locked it, it was altered, or the account may not read it. Their records may have "
+    "unavailable.value.placeholder"
+)
+_REMEDY = "Request a dump of these tables (dblog dumps start CONNECTOR TABLE --mode repair)"
 
 LOCK_LIMIT_S = 10.0
 """The log waits so long for whoever locks a table, and no longer than once in ``LOCKED_FOR_S``: a table may have any number of such rows, and who alters a
@@ -94,7 +103,7 @@ class UnsentValues:
         try:
             values = self._read(plan, [plan.table.columns[at] for at in lacking], key, xid)
         except NotReadableError as e:
-            log.warning("a large value of a row that a dump may pass over cannot be read", table=str(plan.table.id), reason=discreet(e))
+            self._note_passed(plan.table.id, e)
             return None
         return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
 
@@ -121,9 +130,21 @@ class UnsentValues:
             UNREAD_ROWS,
             [table],
             before="rows of ",
-            after=" got another key, and the log of PostgreSQL leaves out their large values. The table could not be read for them: somebody locked it, it "
-            "was altered, or the account may not read it. Their records may have unavailable.value.placeholder, and a row that took the key of another one "
-            "may be missing. Request a dump of these tables (dblog dumps start CONNECTOR TABLE --mode repair)",
+            after=f" got another key, and the log of PostgreSQL leaves out their large values. {_NOT_READ}, and a row that took the key of another one may be "
+            f"missing. {_REMEDY}",
+        )
+
+    def _note_passed(self, table: TableId, error: NotReadableError) -> None:
+        """Name a table of which a dump may have passed a row that the log does not show whole: nobody may have its values."""
+        if self._connections.warnings.found_again(PASSED_ROWS, table):
+            return
+        log.warning("a large value of a row that a dump may pass over cannot be read", table=str(table), reason=discreet(error))
+        self._connections.warnings.raise_of_tables(
+            PASSED_ROWS,
+            [table],
+            before="rows of ",
+            after=" changed while a dump of chosen rows, or one by surrogate_key, read the table, so that it may have passed them over, and the log of "
+            f"PostgreSQL leaves out their large values. {_NOT_READ}. {_REMEDY}",
         )
 
     def _read(self, plan: TablePlan, columns: list[Column], key: _Key, xid: int) -> Raw | None:
