@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
@@ -60,6 +61,7 @@ TREES = (
     *(f"CREATE TABLE {name} PARTITION OF {root} FOR VALUES FROM (0) TO (9)" for name, root in (("s.leaf", "root"), ("leaf", "s.root"))),
     "CREATE TABLE middle PARTITION OF root FOR VALUES FROM (10) TO (90) PARTITION BY RANGE (id)",
     "CREATE TABLE deep PARTITION OF middle FOR VALUES FROM (10) TO (20)",
+    "CREATE TABLE going PARTITION OF root FOR VALUES FROM (90) TO (99)",
     "CREATE TABLE child () INHERITS (plain)",
     "CREATE VIEW seen AS SELECT * FROM plain",
 )
@@ -88,6 +90,12 @@ def test_a_publication_s_tables_are_those_that_the_server_names(
         where = database if kind is Postgres else new_database(server, "trees")
         ((version,),) = execute(server, "SELECT current_setting('server_version_num')::int")
         execute(server, *TREES, database=where)
+        with connected(server, database=where) as reader:
+            reader.autocommit = False
+            reader.cursor().execute("SELECT FROM root")
+            with pytest.raises(psycopg2.errors.QueryCanceled):  # its second half waits for the reader, and is left to be done
+                execute(server, "SET statement_timeout = 300", "ALTER TABLE root DETACH PARTITION going CONCURRENTLY", database=where)
+            reader.rollback()
         view = "SELECT schemaname, tablename, rowfilter IS NOT NULL FROM pg_publication_tables WHERE pubname = 'p'"
         for text in LISTS:
             for by_root in ("false", "true"):
