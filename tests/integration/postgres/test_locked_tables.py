@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any
 
 import pytest
 from dblog.config.connector import parse_connector
-from dblog.dialects.postgres.task import unsent_values
+from dblog.dialects.postgres.task import server, unsent_values
 from dblog.dialects.postgres.task.log import PostgresReader
 from dblog.dialects.postgres.wire import check, slot
 from dblog.dialects.postgres.wire.connect import LockedError, settings_of
@@ -205,6 +206,19 @@ def test_a_row_that_a_dump_of_chosen_rows_may_have_passed_is_named_where_it_cann
     follower.until_state(follower.ask("public.t", mode="repair"), "DONE")
     follower.until_equal("t")
     assert not [text for text in follower.warnings.texts() if "chosen rows" in text]
+
+
+@pytest.mark.parametrize("chosen", [{"predicate": {"public.t": "id = 1"}}, {"keys": [[1]]}], ids=["predicate", "keys"])
+def test_a_request_that_cannot_be_checked_for_a_lock_is_answered(
+    postgres: Postgres, database: str, begun: Begun, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(server, "CHECK_LIMIT_MS", 300)
+    follower: PostgresFollower = begun("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", **{"database.query.timeout.ms": "3000"})
+
+    with locked(postgres, database), pytest.raises(TransientError, match="lock timeout"):
+        follower.ask("public.t", **chosen)
+
+    follower.until_state(follower.ask("public.t", **chosen), "DONE")
 
 
 def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str, begun: Begun) -> None:

@@ -53,6 +53,9 @@ from dblog.readers.start import may_start_over
 
 log = structlog.get_logger(__name__)
 
+CHECK_LIMIT_MS = 2000
+"""Whoever asks for a dump waits for the answer, and so long for a table that somebody locks."""
+
 
 class PostgresServer:
     """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
@@ -308,6 +311,7 @@ class PostgresServer:
                 raise DefiniteError(message)
         connection = self.open_chunks()
         try:
+            connection.limit_locks(CHECK_LIMIT_MS)
             for table, where in conditions_of:
                 try:
                     connection.select(conditions.probe(table.id, where), (), table=table.id)
@@ -329,6 +333,7 @@ class PostgresServer:
         """All of them, in parts."""
         connection = self.open_chunks()
         try:
+            connection.limit_locks(CHECK_LIMIT_MS)
             for numbers, (text, parameters) in given_keys.probes(table, keys):
                 try:
                     connection.select(text, parameters, table=table.id)

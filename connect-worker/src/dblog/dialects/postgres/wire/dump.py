@@ -187,6 +187,10 @@ class DumpConnection:
         self._shown = None
         self._snapshot.query("ROLLBACK", doing="ending a snapshot")
 
+    def limit_locks(self, limit_ms: int) -> None:
+        """From now on a SELECT that waits longer for whoever locks its table ends with LockedError: for questions that no chunk waits for."""
+        self._snapshot.query(f"SET lock_timeout = {limit_ms}", doing="limiting SELECTs")
+
     def limit_selects(self, limit_s: float) -> None:
         """From now on the server ends a SELECT that takes longer; a savepoint keeps the snapshot."""
         self._select_limit_s = limit_s
