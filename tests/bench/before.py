@@ -25,7 +25,7 @@ FOLDER = ROOT / "build" / "bench" / "before"
 
 def run(works: list[CatchUp | Dump], before: Path, *, source: str, scale: float, rounds: int, console: Console) -> None:
     """Medians of the rounds, and how this checkout stands to the other one."""
-    with prepared(source, FOLDER) as found, Kafka(FOLDER / "kafka") as kafka:
+    with prepared(source, FOLDER) as found, Kafka(FOLDER / "kafka", lasting=True) as kafka:
         server = found.server
         theirs = Worker(kafka, FOLDER / "worker_before", name="before", checkout=before)
         ours = Worker(kafka, FOLDER / "worker_now", name="now")

@@ -162,7 +162,7 @@ def main() -> int:
     try:
         with (
             kind(FOLDER / arguments.source, durable=False, options={"innodb_buffer_pool_size": "512M"}) as server,
-            Kafka(FOLDER / "kafka") as kafka,
+            Kafka(FOLDER / "kafka", lasting=True) as kafka,
         ):
             bench = Bench(server, kafka, tables=arguments.tables, rows=arguments.rows)
             bench.fill()

@@ -153,7 +153,7 @@ def main() -> int:
     try:
         with (
             kind(FOLDER / arguments.source, durable=False, options={"innodb_buffer_pool_size": "512M"}) as server,
-            Kafka(FOLDER / "kafka") as kafka,
+            Kafka(FOLDER / "kafka", lasting=True) as kafka,
         ):
             fill(server, arguments.keys, rows=arguments.rows)
             facts = machine(server)

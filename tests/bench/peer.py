@@ -74,7 +74,7 @@ def ask(field: Field, work: Work, ours: Ours, peer: Peer, *, scale: float, round
 
 def run(works: list[Work], *, source: str, scale: float, rounds: int, console: Console) -> list[dict[str, Any]]:
     """All works on servers of their own; what is done is written after each."""
-    with prepared(source, FOLDER, debezium=True) as found, Kafka(FOLDER / "kafka") as kafka:
+    with prepared(source, FOLDER, debezium=True) as found, Kafka(FOLDER / "kafka", lasting=True) as kafka:
         server = found.server
         worker = Worker(kafka, FOLDER / "worker", name="bench", options=FLUSH)
         debezium = Debezium(FOLDER / "debezium", kafka, registry_url=worker.url, flavor=source, options=FLUSH)

@@ -90,7 +90,7 @@ def main() -> int:
     facts = {**machine(), "scale": arguments.scale, "rounds": arguments.rounds}
     entries: list[dict[str, Any]] = []
     try:
-        with Kafka(FOLDER / "kafka") as kafka, RegistryServer() as registry:
+        with Kafka(FOLDER / "kafka", lasting=True) as kafka, RegistryServer() as registry:
             engines = [
                 Naive(FOLDER),
                 Ours(FOLDER, java_options=arguments.java_options, options=dict(pair.split("=", 1) for pair in arguments.set)),

@@ -206,7 +206,7 @@ def main() -> int:
             console.print(f"{flavor} cannot be had here: {e}", markup=False)
             continue
         try:
-            with Kafka(FOLDER / "kafka") as kafka:
+            with Kafka(FOLDER / "kafka", lasting=True) as kafka:
                 results = run(server, kafka, bulk_rows=arguments.bulk_rows, single_rows=arguments.single_rows, console=console)
                 report(results, machine(server), console)
             return 0
