@@ -11,6 +11,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass, JavaMember
 
 _OF_PYSPARK = (
+    "PythonErrorUtils",
     "functions",
     "PythonUtils",
     "PythonSQLUtils",
@@ -18,6 +19,9 @@ _OF_PYSPARK = (
     "org.apache.spark.sql.classic.SparkSession",
     "org.apache.spark.sql.classic.SparkSession$",
     "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin",
+    "org.apache.spark.SparkThrowableHelper",
+    "org.apache.spark.sql.internal.SQLConf",
+    "org.apache.spark.util.Utils",
 )
 """As PySpark writes them."""
 _OWN = (
@@ -31,13 +35,19 @@ _OWN = (
     "org.apache.spark.sql.classic.SparkSession",
     "org.apache.spark.sql.delta.DeltaHistoryManager",
     "org.apache.spark.sql.delta.DeltaLog",
+    "org.apache.spark.sql.delta.DeltaOperations$SetTableProperties",
+    "org.apache.spark.sql.delta.TransactionExecutionObserver$",
+    "org.apache.spark.sql.delta.actions.Metadata",
     "org.apache.spark.sql.delta.util.FileNames",
     "org.apache.spark.sql.execution.metric.SQLMetrics",
     "org.apache.spark.sql.types.DataType",
+    "org.apache.spark.storage.StorageLevel",
+    "org.apache.spark.util.Utils",
+    "py4j.reflection.TypeUtil",
     "scala.Option",
     "scala.collection.immutable.ArraySeq",
 )
-"""Classes that this package and Delta's reach by their packages."""
+"""Classes that this package, PySpark, Py4J and Delta reach by their packages; PySpark asks ``TypeUtil`` thirteen times about each error of the JVM."""
 
 
 class _Class(JavaClass):  # type: ignore[misc]  # py4j has no types
