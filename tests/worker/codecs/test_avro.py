@@ -46,7 +46,7 @@ SCALARS = {
     Kind.FLOAT32: st.floats(width=32, allow_nan=False),
     Kind.FLOAT64: st.floats(allow_nan=False),
     Kind.BOOLEAN: st.booleans(),
-    Kind.STRING: st.text(),
+    Kind.STRING: st.text(st.characters(exclude_categories=["Cs"])),
     Kind.BYTES: st.binary(),
 }
 

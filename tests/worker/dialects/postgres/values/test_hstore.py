@@ -8,7 +8,9 @@ from dblog.dialects.postgres.values.java_maps import in_java_order, short_hash, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-any_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5) | st.sampled_from(['"', "\\", "=>", ", ", "NULL", ""])
+any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5) | st.sampled_from(
+    ['"', "\\", "=>", ", ", "NULL", ""]
+)
 
 
 def printed(entries):
