@@ -198,6 +198,8 @@ def test_a_topic_made_again_that_has_grown_past_the_old_offset_is_read_from_its_
     sink.restarted().kafka = lambda _: ({topic: {0: 0}}, {topic: {0: 3}}, {topic: {0: 0}})
     sink.batch(first, second, third)
     assert [one["id"] for one in sink.rows(items)] == [1, 2, 3, 4, 5]
+    marks = sink.killed().pipeline.parts.control.state.high_water_marks
+    assert {mark.topic_id for mark in marks.values()} == {"t2"}, "the next start would take what was read for lost"
 
 
 @pytest.mark.long

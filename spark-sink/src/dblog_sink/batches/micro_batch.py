@@ -394,19 +394,23 @@ class BatchWriter:
         return self._same_target[topic]
 
     def _record(self, profiled: Sequence[TopicStats], applied: list[Applied]) -> None:
-        """Record how far the batch went. At once if a table has no other guard against records that are sent again."""
+        """Record how far the batch went. At once if a table has no other guard against records that are sent again, or if a topic was made again: a start
+        that knows only the former topic's id takes what was read of the new one for lost.
+        """
         if not profiled:
             return
         late = [stats.topic for stats in profiled if self._begins_late(stats)] if self._settings.snapshots else []
         written = notes_of(applied)
         notes: list[Note] = [KnownLate(topic, EXPIRED) for topic in late]
-        notes += [
-            HighWaterMark(stats.topic, partition, last, self._ids[stats.topic])
+        marks = {
+            (stats.topic, partition): HighWaterMark(stats.topic, partition, last, self._ids[stats.topic])
             for stats in profiled
             for partition, last in stats.last.items()
-        ]
+        }
+        known = self._control.state.high_water_marks
+        made_again = any(known[at].topic_id != mark.topic_id for at, mark in marks.items() if at in known)
         self._same_target.update({one.topic: True for one in applied if one.table_id is not None})
-        self._control.record([*notes, *written], "recorded", at_once=must_be_written(written))
+        self._control.record([*notes, *marks.values(), *written], "recorded", at_once=made_again or must_be_written(written))
 
     def _begins_late(self, stats: TopicStats) -> bool:
         """Whether these are the first records that the sink ever met of a partition, and there were others before."""
