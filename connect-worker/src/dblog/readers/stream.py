@@ -236,8 +236,7 @@ class LogStream:
         since = datetime.fromtimestamp(since_us / 1_000_000, UTC)
         return (
             f"the log is not read: the server does not answer (overdue since {since:%Y-%m-%d %H:%M:%S} UTC); it hangs, or something between "
-            "drops packets, or it decodes a large transaction that has nothing for this connector (PostgreSQL, which sends nothing meanwhile). The connector "
-            "goes on when it answers"
+            "drops packets, or it reads through a large transaction that has nothing for this connector. The connector goes on when it answers"
         )
 
     def counts(self) -> LogCounts:
