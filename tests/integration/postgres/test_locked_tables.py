@@ -271,6 +271,27 @@ def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_read
     assert execute(postgres, "SELECT relreplident::text FROM pg_class WHERE oid = 't'::regclass", database=database) == [("f",)]
 
 
+def test_a_start_that_sets_a_replica_identity_has_an_autovacuum_give_way(postgres: Postgres, database: str, begun: Begun) -> None:
+    follower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT) WITH (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, "
+        "autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)",
+        "INSERT INTO t SELECT i, repeat('a', 500) FROM generate_series(1, 10000) i",
+    )
+    follower.task.stop()
+    follower.config["replica.identity.autoset.values"] = "public.t:FULL"
+    follower.task = follower.new_task()
+    try:
+        execute(postgres, "ALTER SYSTEM SET autovacuum_naptime = '1s'", "SELECT pg_reload_conf()")
+        execute(postgres, "DELETE FROM t WHERE id % 2 = 0", database=database)
+        vacuums = "SELECT 1 FROM pg_stat_progress_vacuum WHERE relid = 't'::regclass"
+        wait_until(lambda: execute(postgres, vacuums, database=database), timeout_s=120, what="the autovacuum")
+        follower.start()
+    finally:
+        execute(postgres, "ALTER SYSTEM RESET autovacuum_naptime", "SELECT pg_reload_conf()")
+
+    assert execute(postgres, "SELECT relreplident::text FROM pg_class WHERE oid = 't'::regclass", database=database) == [("f",)]
+
+
 def test_a_start_that_makes_the_publication_waits_a_moment_only_for_a_locked_table(
     postgres: Postgres, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

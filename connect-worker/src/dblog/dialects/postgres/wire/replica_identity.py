@@ -35,13 +35,18 @@ def set_identities(session: Session, tables: Iterable[TableId], rules: Sequence[
 ALTER_LIMIT_MS = 1000
 """Whoever reads the table waits behind an ALTER TABLE that waits itself. The start tries again."""
 
+_AUTOVACUUM_SQL = "SELECT (extract(epoch FROM pg_catalog.current_setting('deadlock_timeout')::interval) * 1000)::int"
+"""How long a statement waits for a lock before the server has an autovacuum give way that holds it (PostgreSQL manual, 25.1.6 "The Autovacuum Daemon")."""
+
 
 def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
     log.info("setting the REPLICA IDENTITY of a table", table=str(table), identity=_text(wanted))
     statement = f"ALTER TABLE {quote_table(table)} REPLICA IDENTITY {_text(wanted)}"
     doing = f"setting the REPLICA IDENTITY of {table}"
     try:
-        with session.lock_limit(ALTER_LIMIT_MS, doing=doing):
+        # A shorter wait never has the table from an autovacuum of it, which may take hours.
+        ((gives_way_ms,),) = session.query(_AUTOVACUUM_SQL, doing=doing)
+        with session.lock_limit(gives_way_ms + ALTER_LIMIT_MS, doing=doing):
             session.query(statement, doing=doing)
     except PrivilegeError as e:
         message = f"the account may not set the REPLICA IDENTITY of {table} ({OPTION}); as its owner run: {statement}; then the connector leaves it alone"
