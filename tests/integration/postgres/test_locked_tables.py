@@ -11,7 +11,7 @@ import pytest
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import server, unsent_values
 from dblog.dialects.postgres.task.log import PostgresReader
-from dblog.dialects.postgres.wire import check, slot
+from dblog.dialects.postgres.wire import check, session, slot
 from dblog.dialects.postgres.wire.connect import LockedError, settings_of
 from dblog.dialects.postgres.wire.session import LOCKED_MS, Session, connect
 from dblog.errors import TransientError
@@ -168,20 +168,21 @@ def test_many_locked_tables_are_waited_for_as_one(
     postgres: Postgres, database: str, begun: Begun, limits: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unsent_values, "LOCK_LIMIT_S", 1.0)
+    monkeypatch.setattr(session, "WAITED_FOR_MAX", 3)
     follower: PostgresFollower = begun(
         "CREATE TABLE t (id INT PRIMARY KEY, v TEXT) PARTITION BY LIST (id)",
         "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
-        *(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES IN ({n}, {n + 10})" for n in range(4)),
-        "INSERT INTO t SELECT i, repeat(i::text, 9000) FROM generate_series(0, 3) i",
+        *(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES IN ({n}, {n + 10})" for n in range(5)),
+        "INSERT INTO t SELECT i, repeat(i::text, 9000) FROM generate_series(0, 4) i",
         OTHER,
     )
     with locked_after(postgres, database, "UPDATE t SET id = id + 10", "INSERT INTO other VALUES (1, 'a')"):
         follower.until_equal("other")
 
     waits_ms = [limit_ms for doing, limit_ms in limits if doing.startswith("reading a value")]
-    assert waits_ms == [1000, LOCKED_MS, LOCKED_MS, LOCKED_MS]
+    assert waits_ms == [1000, LOCKED_MS, LOCKED_MS, 1, 1]
     (text,) = [text for text in follower.warnings.texts() if "got another key" in text]
-    assert all(f"public.t{n}" in text for n in range(4))
+    assert all(f"public.t{n}" in text for n in range(5))
 
 
 def test_a_row_that_a_dump_of_chosen_rows_may_have_passed_is_named_where_it_cannot_be_read_for_a_lock(
@@ -237,10 +238,11 @@ def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str,
         follower.until(lambda: follower.rows.get("root"))
 
 
-def test_a_start_waits_for_few_of_many_locked_tables(
+def test_a_start_and_a_request_wait_for_few_of_many_locked_tables(
     postgres: Postgres, database: str, begun: Begun, limits: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "WAITED_FOR_MAX", 2)
+    monkeypatch.setattr(session, "WAITED_FOR_MAX", 2)
     follower = begun(
         "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY LIST (id)",
         *(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES IN ({n})" for n in range(4)),
@@ -249,8 +251,12 @@ def test_a_start_waits_for_few_of_many_locked_tables(
     limits.clear()
     with locked(postgres, database):
         follower.restart()
+        assert [limit_ms for doing, limit_ms in limits if doing == "reading the tables"] == [LOCKED_MS, 1]
+        follower.ask(r"public\.t\d")
 
-    assert [limit_ms for doing, limit_ms in limits if doing == "reading the tables"] == [LOCKED_MS, 1]
+    for doing in ("reading", "estimating"):
+        waits_ms = [limit_ms for what, limit_ms in limits if what.startswith(f"{doing} public.t")]
+        assert waits_ms == [LOCKED_MS, LOCKED_MS, 1, 1], doing
 
 
 def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_reader(postgres: Postgres, database: str, begun: Begun) -> None:

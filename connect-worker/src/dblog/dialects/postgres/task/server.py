@@ -281,8 +281,7 @@ class PostgresServer:
         try:
             if session.identity != self.connections.identity:
                 raise self.connections.changed(session.identity)
-            for table in tables:
-                require_readable(session, self.chunk_sql.of(table))
+            require_readable(session, map(self.chunk_sql.of, tables))
             return {} if len(tables) > ESTIMATED_MAX else session.row_estimates([table.id for table in tables])
         finally:
             session.close()

@@ -21,7 +21,7 @@ from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.connect import LockedError
-from dblog.dialects.postgres.wire.session import LOCKED_MS
+from dblog.dialects.postgres.wire.session import locked_ms
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import TaskContext
@@ -183,7 +183,7 @@ class UnsentValues:
             raise _refused(self._locked[table][1])
         try:
             session = self._connections.live_session()
-            with session.lock_limit(LOCKED_MS if self._locked else int(LOCK_LIMIT_S * 1000), doing=_DOING):
+            with session.lock_limit(locked_ms(len(self._locked)) if self._locked else int(LOCK_LIMIT_S * 1000), doing=_DOING):
                 rows = session.wire.copied(statement, doing=_DOING)
         except LockedError as e:
             refused = _refused(e)

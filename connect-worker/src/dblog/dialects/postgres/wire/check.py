@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 
@@ -12,14 +12,12 @@ from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.catalog.tables import is_deferrable
 from dblog.dialects.postgres.wire.connect import LockedError, PrivilegeError
-from dblog.dialects.postgres.wire.session import LOCKED_MS, Session
+from dblog.dialects.postgres.wire.session import LOCKED_MS, WAITED_FOR_MAX, Session, locked_ms
 from dblog.dialects.postgres.wire.slot import Publication, find_publication, find_slot, lacks_to_create, require_ours
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
 
 NAMED_MAX = 20
-WAITED_FOR_MAX = 10
-"""After so many tables that somebody locks no further one is waited for: who alters a partitioned table locks each of its partitions."""
 _STANDBY_SINCE = _ORIGIN_SINCE = 160000
 _NOTHING, _DEFAULT, _FULL = "n", "d", "f"
 
@@ -205,16 +203,20 @@ def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
     )
 
 
-def require_readable(session: Session, table: Table) -> None:
-    """PrivilegeError with the GRANT where the account may not read what chunks read of the table."""
-    try:
-        with session.lock_limit(LOCKED_MS, doing=f"reading {table.id}"):
-            session.query(sql.probe(table), doing=f"reading {table.id}")
-    except (TableChangedError, LockedError):
-        return
-    except DefiniteError as e:
-        message = f"{e}; run there: {grants_for(session, [table])}"
-        raise type(e)(message) from e
+def require_readable(session: Session, tables: Iterable[Table]) -> None:
+    """PrivilegeError with the GRANT where the account may not read what chunks read of one of the tables."""
+    locked = 0
+    for table in tables:
+        try:
+            with session.lock_limit(locked_ms(locked), doing=f"reading {table.id}"):
+                session.query(sql.probe(table), doing=f"reading {table.id}")
+        except TableChangedError:
+            continue
+        except LockedError:
+            locked += 1
+        except DefiniteError as e:
+            message = f"{e}; run there: {grants_for(session, [table])}"
+            raise type(e)(message) from e
 
 
 def grants_for(session: Session, tables: Sequence[Table]) -> str:

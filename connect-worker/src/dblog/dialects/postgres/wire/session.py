@@ -22,6 +22,9 @@ from dblog.model import Table, TableId
 LOCKED_MS = 200
 """The log and a start wait at most this long for a lock on a table that they ask something."""
 
+WAITED_FOR_MAX = 10
+"""After so many tables that somebody locks no further one is waited for: who alters a partitioned table locks each of its partitions."""
+
 OLDEST_VERSION = 140000
 """Watermarks are logical messages, which pgoutput sends from 14 on."""
 
@@ -61,6 +64,11 @@ _WRITERS_SQL = (
     "AND l.granted AND l.mode IN ('RowExclusiveLock', 'AccessExclusiveLock')"
 )
 """Catalogs only: pg_partition_tree() would wait for whoever has locked a partition, and the log with it."""
+
+
+def locked_ms(locked: int) -> int:
+    """Return how long to wait for a lock on a further table, where somebody locks so many already."""
+    return LOCKED_MS if locked < WAITED_FOR_MAX else 1
 
 
 def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
@@ -202,17 +210,21 @@ class Session:
             doing="estimating tables",
         )
         found = {TableId(schema, name): count for schema, name, count in rows}
-        planned = {table: count if count >= 0 else self._planned_rows(table) for table, count in found.items()}
-        return {table: count for table, count in planned.items() if count is not None}
+        locked = 0
+        for table in [table for table, count in found.items() if count < 0]:
+            del found[table]  # it stays out where the account may not read it, somebody locks it, or it is gone
+            try:
+                found[table] = self._planned_rows(table, locked_ms(locked))
+            except LockedError:
+                locked += 1
+            except (DefiniteError, TableChangedError):
+                continue
+        return found
 
-    def _planned_rows(self, table: TableId) -> int | None:
-        """None: the account may not read the table, somebody locks it, or it is gone."""
+    def _planned_rows(self, table: TableId, limit_ms: int) -> int:
         doing = f"estimating {table}"
-        try:
-            with self.lock_limit(LOCKED_MS, doing=doing):
-                plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=doing)
-        except (DefiniteError, TableChangedError, LockedError):
-            return None
+        with self.lock_limit(limit_ms, doing=doing):
+            plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=doing)
         return int(plan[0]["Plan"]["Plan Rows"])
 
     # ---- tables
