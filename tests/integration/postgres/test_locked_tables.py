@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -220,6 +221,28 @@ def test_a_request_that_cannot_be_checked_for_a_lock_is_answered(
         follower.ask("public.t", **chosen)
 
     follower.until_state(follower.ask("public.t", **chosen), "DONE")
+
+
+def test_a_signal_whose_filter_cannot_be_checked_for_a_lock_holds_up_no_other_one(
+    postgres: Postgres, database: str, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CHECK_LIMIT_MS", 300)
+    follower: PostgresFollower = begun(
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO t VALUES (1, 'a')",
+        OTHER,
+        "INSERT INTO other VALUES (1, 'a')",
+        "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32) NOT NULL, data TEXT)",
+        **{"signal.data.collection": "public.signals"},
+    )
+    chosen = {"data-collections": ["public.t"], "additional-conditions": [{"data-collection": "public.t", "filter": "id = 1"}]}
+    with locked(postgres, database):
+        for name, data in (("a", chosen), ("b", {"data-collections": ["public.other"]})):
+            follower.sql(f"INSERT INTO signals VALUES ('{name}', 'execute-snapshot', '{json.dumps(data)}')")
+        follower.until(lambda: follower.ops("other") == ["r", "r"])
+        assert follower.ops("t") == ["r"]
+
+    follower.until(lambda: follower.ops("t") == ["r", "r"])
 
 
 def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str, begun: Begun) -> None:

@@ -44,6 +44,8 @@ from dblog.readers.items import Signals as SignalItem
 log = structlog.get_logger(__name__)
 
 BACKOFF = Backoff(first_s=0.5, max_s=30.0)
+_LOOK_S = 0.2
+"""How often requests are looked for, while those that are known wait for another try."""
 JSON_BYTES_MAX = 64 * 1024
 FILTER_REFUSED = "a filter of the signal cannot be used on the table; try it as the predicate of POST /connectors/NAME/dumps, whose answer has the reason"
 
@@ -194,27 +196,44 @@ class SignalDesk:
 
     # ---- checks
 
-    def _unchecked(self) -> RequestedDump | None:
-        return next((one for one in self._interleaver.requests.of_signals() if not one.checked), None)
+    def _unchecked(self) -> list[RequestedDump]:
+        return [one for one in self._interleaver.requests.of_signals() if not one.checked]
 
     def _check_soon(self) -> None:
         with self._lock:
-            if self._checking or self._unchecked() is None:
+            if self._checking or not self._unchecked():
                 return
             self._checking = True
         self._spawn("signal-check", self._check_all)
 
     def _check_all(self) -> None:
+        """Check them one by one, until none is left. Of one that cannot be checked now, as where somebody locks its table, no other one has to wait."""
+        failures: dict[str, int] = {}
+        due_s: dict[str, float] = {}
         while not self._stopped.is_set():
             with self._lock:
-                one = self._unchecked()
-                if one is None:
+                unchecked = self._unchecked()
+                if not unchecked:
                     self._checking = False
                     return
-            fault = self._fault_of(one.request)
+            now_s = self._clock.monotonic_s()
+            one = next((one for one in unchecked if due_s.get(one.request.id, now_s) <= now_s), None)
+            if one is None:
+                self._stopped.wait(_LOOK_S)
+                continue
+            identity = one.request.id
+            try:
+                fault = self._fault_of(one.request)
+            except ServerChangedError:
+                raise
+            except TransientError as e:
+                failures[identity] = failures.get(identity, 0) + 1
+                delay_s = BACKOFF.delay_s(failures[identity], chance=random.random())  # noqa: S311 - jitter, no secret
+                due_s[identity] = self._clock.monotonic_s() + delay_s
+                log.warning("a dump that a signal asked for waits to be checked", dump=identity, reason=str(e), delay_s=round(delay_s, 2))
+                continue
             if self._stopped.is_set():
                 return
-            identity = one.request.id
             if fault is not None:
                 log.warning("a dump that a signal asked for cannot begin", dump=identity, reason=fault)
             self._interleaver.change_requests(lambda requests, identity=identity, fault=fault: requests.with_check(identity, fault))  # type: ignore[misc]
@@ -223,31 +242,16 @@ class SignalDesk:
     def _fault_of(self, request: DumpRequest) -> str | None:
         """Why a request cannot be carried out; what the database says of a filter may quote it, and stays out."""
         try:
-            self._asked(replace(request, predicate={}))
+            self._check(replace(request, predicate={}))
         except DefiniteError as e:
             return str(e)
         if not request.predicate:
             return None
         try:
-            self._asked(request)
+            self._check(request)
         except DefiniteError:
             return FILTER_REFUSED
         return None
-
-    def _asked(self, request: DumpRequest) -> None:
-        failures = 0
-        while not self._stopped.is_set():
-            try:
-                self._check(request)
-            except ServerChangedError:
-                raise
-            except TransientError as e:
-                failures += 1
-                delay_s = BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
-                log.warning("a dump that a signal asked for waits to be checked", dump=request.id, reason=str(e), delay_s=round(delay_s, 2))
-                self._stopped.wait(delay_s)
-            else:
-                return
 
 
 def _wanted(one: RequestedDump, wanted: Wanted) -> DumpRequest:
