@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import os
 import shutil
+import signal
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 from stack.cache import cached
 from stack.commands import run
 from stack.containers import LOOPBACK, Container, container, wanted
-from stack.errors import Unavailable
+from stack.errors import StackError, Unavailable
 from stack.maven import jars, java
 from stack.process import free_port
 from stack.server import Server
@@ -24,6 +26,8 @@ rootLogger.level=INFO
 rootLogger.appenderRef.out.ref=out
 """
 _STARTED = "Kafka Server started"  # kafka.server.KafkaRaftServer, after the listeners take connections
+_KILLED = 128 + signal.SIGKILL
+"""The exit status of a broker that did not end in time."""
 _BRIEF_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """For minutes of small batches: the optimising compiler would cost more CPU than it saves."""
 _LASTING_JVM = ("-XX:+UseG1GC",)
@@ -81,8 +85,10 @@ class Kafka(Server):
         (self.folder / "log4j2.properties").write_text(LOG4J)
         if self._archive_to:
             shared = f"-XX:ArchiveClassesAtExit={self._archive_to}"
+        elif contained:
+            shared = "-Xshare:auto"
         else:
-            shared = "-Xshare:auto" if contained else f"-XX:SharedArchiveFile={class_archive(program[0], class_path)}"
+            shared = shared_classes(program[0], class_path)
         if not (self.folder / "data" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             run(
@@ -145,16 +151,35 @@ class Kafka(Server):
         }
 
 
+def shared_classes(java_program: str, class_path: str) -> str:
+    """Return the option of a JVM that maps a broker's classes; where no archive of them can be had, as in a cache folder that takes no file, it loads them."""
+    try:
+        return f"-XX:SharedArchiveFile={class_archive(java_program, class_path)}"
+    except (OSError, StackError):
+        return "-Xshare:auto"
+
+
 def class_archive(java_program: str, class_path: str) -> Path:
     """Return the archive of a broker's loaded classes; a broker of its own, stopped at once, writes it where the machine has none yet.
 
-    A broker that maps its classes starts with 2 seconds of CPU in place of 7 (JDK 17, "Class Data Sharing"). A JVM that the archive does not fit ignores it.
+    A broker that maps its classes starts with 2 seconds of CPU in place of 7 (JDK 17, "Class Data Sharing"). A JVM ignores one that does not fit: it compares
+    the times and sizes of the jars, and their order, which is that of their folder.
     """
-    recipe = "\n".join([run([java_program, "--version"], what="Asking Java for its version"), class_path])
+    jars_there = ((each.name, each.stat()) for each in os.scandir(Path(class_path).parent))
+    recipe = "\n".join(
+        [
+            run([java_program, "--version"], what="Asking Java for its version"),
+            class_path,
+            *(f"{name} {found.st_size} {int(found.st_mtime)}" for name, found in jars_there),
+        ]
+    )
 
     def fill(folder: Path) -> None:
-        with Kafka(folder / "broker", archive_to=folder / "classes.jsa"):
-            pass
+        archive = folder / "classes.jsa"
+        broker = Kafka(folder / "broker", archive_to=archive)
+        broker.start()
+        if broker.stop() == _KILLED or not archive.is_file():
+            raise StackError(f"the broker did not write its classes\n{broker.log_end()}")
         shutil.rmtree(folder / "broker")
 
     return cached(f"kafka-classes-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}", fill) / "classes.jsa"

@@ -1,5 +1,8 @@
 """The servers that docker/stack starts: they answer, they are what the connector needs, they keep their data and their port."""
 
+import errno
+import os
+import signal
 from pathlib import Path
 
 import pymysql
@@ -81,3 +84,43 @@ def test_a_broker_takes_its_classes_from_the_archive_that_the_machines_first_one
     archive = class_archive(program[0], class_path)
 
     assert str(archive) in Path(f"/proc/{kafka.pid}/maps").read_text(), "a start costs three times the CPU without it"
+
+
+@pytest.mark.parametrize("why", ["no room", "killed"])
+def test_a_broker_starts_by_its_jars_where_no_archive_of_its_classes_can_be_kept(
+    kafka: Kafka, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(*_: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    broker = Kafka(tmp_path / "broker")
+    (broker.folder / "data").mkdir(parents=True)
+    (broker.folder / "data" / "meta.properties").touch()
+    found = kafka.program()
+    monkeypatch.setattr(Kafka, "program", lambda _: found)
+    monkeypatch.setenv("DBLOG_CACHE", str(tmp_path / "cache"))
+    if why == "no room":
+        monkeypatch.setattr("stack.kafka.cached", refused)
+    else:
+        monkeypatch.setattr(Kafka, "start", lambda _: None)
+        monkeypatch.setattr(Kafka, "stop", lambda _: 128 + signal.SIGKILL)
+
+    assert "-Xshare:auto" in broker.prepare()
+    assert not list(tmp_path.glob("cache/*/classes.jsa"))
+
+
+def test_jars_that_are_not_those_of_an_archive_have_another_one(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    program, _, contained = kafka.program()
+    if contained:
+        return
+    names: list[str] = []
+    monkeypatch.setattr("stack.kafka.cached", lambda name, _: names.append(name) or tmp_path)
+    jar = tmp_path / "jars" / "a.jar"
+    jar.parent.mkdir()
+    jar.touch()
+
+    for time_s in (1, 1, 2):
+        os.utime(jar, (time_s, time_s))
+        class_archive(program[0], f"{jar.parent}/*")
+
+    assert names[0] == names[1] != names[2]
