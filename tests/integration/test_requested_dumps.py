@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from dblog.core.dumprequests import Wanted, changed, with_table_wanted, with_wanted
-from dblog.errors import DefiniteError
+from dblog.dialects.mysql.task import server
+from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.readers import chunk
 from stack.database import Database
 from support.follower import Follower
-from support.servers import execute, new_database
+from support.servers import connected, execute, new_database
 from support.under_writes import under_writes
 from worker.core.test_javaarray import ARRAY, WRITTEN
 
@@ -49,6 +50,18 @@ def shop(source: Database) -> Iterator[Callable[..., Follower]]:
 def dumped(follower: Follower, table: str = "orders") -> list[int]:
     """The ids of rows that a dump has sent, in their order."""
     return [record["after"]["id"] for name, record in follower.values if name == table and record is not None and record["op"] == "r"]
+
+
+def test_a_request_whose_table_somebody_locks_is_answered(shop: Any, source: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CHECK_LIMIT_S", 1)
+    follower = shop(**{"database.query.timeout.ms": "15000"})
+
+    with connected(source, database=follower.database) as locker, locker.cursor() as cursor:
+        cursor.execute("LOCK TABLES orders WRITE")
+        with pytest.raises(TransientError, match="reading .*1205"):
+            follower.ask(rf"{follower.database}\.orders")
+
+    follower.until_state(follower.ask(rf"{follower.database}\.orders"), "DONE")
 
 
 def test_tables_that_nothing_has_dumped_are_asked_for_under_writes_and_end_equal_to_the_source(shop: Any) -> None:

@@ -42,6 +42,8 @@ log = structlog.get_logger(__name__)
 
 
 OWN_TRANSACTIONS = "transactions of its own"
+CHECK_LIMIT_S = 2
+"""Whoever asks for a dump waits for the answer, and so long for a table that somebody locks (LOCK TABLES, a DDL statement that waits itself)."""
 """The key of the standing warning about a replica that somebody has written to."""
 
 
@@ -267,7 +269,13 @@ class BinlogServer:
     def _asking(self) -> Session:
         """A session for the questions of one request."""
         with self.connections.opening():
-            return self.dialect.connect(settings_of(self.settings), again=True)
+            session = self.dialect.connect(settings_of(self.settings), again=True)
+        try:
+            session.query(f"SET SESSION lock_wait_timeout = {CHECK_LIMIT_S}", doing="limiting waits for locks")
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
         """On a session of its own; the watermark table is made where the connector has not needed it so far."""
