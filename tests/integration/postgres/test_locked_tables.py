@@ -12,7 +12,7 @@ import pytest
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import server, unsent_values
 from dblog.dialects.postgres.task.log import PostgresReader
-from dblog.dialects.postgres.wire import check, session, slot
+from dblog.dialects.postgres.wire import check, replica_identity, session, slot
 from dblog.dialects.postgres.wire.connect import LockedError, settings_of
 from dblog.dialects.postgres.wire.session import LOCKED_MS, Session, connect
 from dblog.errors import TransientError
@@ -282,9 +282,13 @@ def test_a_start_and_a_request_wait_for_few_of_many_locked_tables(
         assert waits_ms == [LOCKED_MS, LOCKED_MS, 1, 1], doing
 
 
-def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_reader(postgres: Postgres, database: str, begun: Begun) -> None:
+def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_reader(
+    postgres: Postgres, database: str, begun: Begun, limits: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_identity, "ALTER_LIMIT_MAX_MS", 1500)
     follower = begun("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a')")
     follower.task.stop()
+    follower.config["database.initial.statements"] = "SET deadlock_timeout = '1min'"
     follower.config["replica.identity.autoset.values"] = "public.t:FULL"
     follower.task = follower.new_task()
 
@@ -293,6 +297,7 @@ def test_a_start_that_sets_a_replica_identity_holds_up_nobody_behind_a_long_read
         reader.cursor().execute("SELECT * FROM t")
         with pytest.raises(TransientError, match=r"setting the REPLICA IDENTITY of public.t .*run there when it rests: ALTER TABLE"):
             follower.start()
+        assert limits[-1] == ("setting the REPLICA IDENTITY of public.t", 1500)
         assert execute(postgres, "SELECT count(*) FROM t", database=database) == [(1,)]
         reader.rollback()
 

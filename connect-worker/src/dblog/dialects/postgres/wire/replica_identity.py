@@ -34,6 +34,8 @@ def set_identities(session: Session, tables: Iterable[TableId], rules: Sequence[
 
 ALTER_LIMIT_MS = 1000
 """Whoever reads the table waits behind an ALTER TABLE that waits itself. The start tries again."""
+ALTER_LIMIT_MAX_MS = 5000
+"""With what an autovacuum has to give way."""
 
 _AUTOVACUUM_SQL = "SELECT (extract(epoch FROM pg_catalog.current_setting('deadlock_timeout')::interval) * 1000)::int"
 """How long a statement waits for a lock before the server has an autovacuum give way that holds it (PostgreSQL manual, 25.1.6 "The Autovacuum Daemon")."""
@@ -46,7 +48,7 @@ def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
     try:
         # A shorter wait never has the table from an autovacuum of it, which may take hours.
         ((gives_way_ms,),) = session.query(_AUTOVACUUM_SQL, doing=doing)
-        with session.lock_limit(gives_way_ms + ALTER_LIMIT_MS, doing=doing):
+        with session.lock_limit(min(gives_way_ms + ALTER_LIMIT_MS, ALTER_LIMIT_MAX_MS), doing=doing):
             session.query(statement, doing=doing)
     except PrivilegeError as e:
         message = f"the account may not set the REPLICA IDENTITY of {table} ({OPTION}); as its owner run: {statement}; then the connector leaves it alone"
