@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stack import MariaDb, Postgres
@@ -33,15 +33,21 @@ def until(condition: Callable[[], bool]) -> None:
 def frozen(pid: int | None) -> Iterator[None]:
     """A server whose processes all stand still."""
     assert pid is not None
+    os.kill(pid, signal.SIGSTOP)  # first, so that it makes no more of them
     children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
-    pids = [pid, *map(int, children)]
-    for each in pids:
-        os.kill(each, signal.SIGSTOP)
+    for child in children:
+        _send(int(child), signal.SIGSTOP)
     try:
         yield
     finally:
-        for each in pids:
-            os.kill(each, signal.SIGCONT)
+        for child in children:
+            _send(int(child), signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # PostgreSQL's workers come and go
+        os.kill(pid, number)
 
 
 def assert_says_so(follower: Follower | PostgresFollower, server: Database | Postgres) -> None:
