@@ -10,6 +10,7 @@ from dblog_sink.delta.session import another
 from dblog_sink.schema.avro import read_avro
 from py4j.java_gateway import JavaClass
 from py4j.protocol import REFLECTION_COMMAND_NAME, Py4JError
+from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -37,6 +38,7 @@ def test_columns_sessions_decoders_and_errors_ask_for_no_name_a_second_time(spar
         frame = session.range(3).select((F.col("id") + 1).alias("a"), F.lit("x").alias("b"), F.lit(b"\x02").alias("c"))
         frame.select(F.when(F.col("a") > 1, F.col("b")).alias("d"), read_avro(F.col("c"), '"int"')).count()
         spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        session.range(1).persist(StorageLevel.MEMORY_ONLY).unpersist()
         with pytest.raises(AnalysisException):
             session.sql("SELECT nothing")
 

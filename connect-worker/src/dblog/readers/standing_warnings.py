@@ -42,11 +42,11 @@ class _OfTables:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Which findings a place in the log has before it."""
+    """The findings that come before a place in the log."""
 
     upto: int = 0
     ahead: range = _NONE
-    """Those that the reader of the log has made of what is behind the place."""
+    """Findings that the reader of the log has already made of what comes after the place."""
 
     def has(self, number: int) -> bool:
         """Return whether this finding is one of them."""
@@ -73,11 +73,11 @@ class StandingWarnings:
 
     @property
     def found_here(self) -> Found:
-        """The findings that the log has before the place up to which it is given out."""
+        """The findings that come before the place up to which the log is given out."""
         return Found(self._found, self._ahead)
 
     def found_ahead(self, since: int) -> None:
-        """Note that the findings since so many are of log that is decoded, and not given out yet: a place in the midst of it has them behind it."""
+        """Note that the findings since so many are of log that is decoded, and not given out yet: they come after a place inside it."""
         self._ahead = range(since + 1, self._found + 1)
 
     def raise_warning(self, key: str, text: str, *, lasting: bool = False) -> None:

@@ -21,6 +21,7 @@ _OF_PYSPARK = (
     "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin",
     "org.apache.spark.SparkThrowableHelper",
     "org.apache.spark.sql.internal.SQLConf",
+    "org.apache.spark.storage.StorageLevel",
     "org.apache.spark.util.Utils",
 )
 """As PySpark writes them."""
@@ -41,7 +42,6 @@ _OWN = (
     "org.apache.spark.sql.delta.util.FileNames",
     "org.apache.spark.sql.execution.metric.SQLMetrics",
     "org.apache.spark.sql.types.DataType",
-    "org.apache.spark.storage.StorageLevel",
     "org.apache.spark.util.Utils",
     "py4j.reflection.TypeUtil",
     "scala.Option",

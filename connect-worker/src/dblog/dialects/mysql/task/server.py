@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 
 
 OWN_TRANSACTIONS = "transactions of its own"
-CHECK_LIMIT_S = 2
-"""Whoever asks for a dump waits for the answer, and so long for a table that somebody locks (LOCK TABLES, a DDL statement that waits itself)."""
 """The key of the standing warning about a replica that somebody has written to."""
+CHECK_LIMIT_S = 2
+"""How long the check of a request waits for a table that somebody locks (LOCK TABLES, a DDL statement that waits itself), in seconds."""
 
 
 class BinlogServer:

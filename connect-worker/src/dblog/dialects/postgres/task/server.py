@@ -54,7 +54,7 @@ from dblog.readers.start import may_start_over
 log = structlog.get_logger(__name__)
 
 CHECK_LIMIT_MS = 2000
-"""Whoever asks for a dump waits for the answer, and so long for a table that somebody locks."""
+"""How long the check of a request waits for a table that somebody locks, in milliseconds."""
 
 
 class PostgresServer:
