@@ -1,6 +1,8 @@
 """The batch producer over a real broker: what arrives, what is counted, what is refused. The client library's own consumer and producer are the oracle."""
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -203,6 +205,29 @@ def test_a_producer_that_is_dropped_with_lent_headers_under_way_ends_in_order():
     producer.close()
 
     assert len(producer) == 0
+
+
+COLLECTED = """
+import gc
+from dblog.kafka._librdkafka import BatchProducer, RecordHeaders
+
+for _ in range(20):
+    producer = BatchProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, [("context", b"1")])
+    producer.lend(1, RecordHeaders([("step", b"1")]), RecordHeaders([]))
+    for tag in (1, 2):
+        producer.produce("nowhere", -1, [b"k"] * 3, [b"v"] * 3, 0, 3, True, tag)
+    held = [producer]
+    held.append(held)
+    del producer, held
+    assert gc.collect()
+print("in order")
+"""
+
+
+def test_a_producer_that_is_collected_in_a_cycle_frees_lent_headers_once():
+    ended = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, text=True, check=False, timeout=120)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "in order\n", "")
 
 
 def test_a_setting_that_does_not_exist_is_named():

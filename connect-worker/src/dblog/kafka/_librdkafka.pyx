@@ -133,7 +133,8 @@ cdef class BatchProducer:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode("utf-8", "replace")))
         self.queue = api.queue_get_main(self.rk)
 
-    def __dealloc__(self):
+    def __del__(self):
+        # Not __dealloc__: where a cycle is collected, the lent headers would be freed ahead of it, while records under way still hold them.
         self.close()
 
     def close(self):
