@@ -44,7 +44,22 @@ def next_file(waiting, *, sink_first):
 
 
 class LongFilesFirst(LoadFileScheduling):
-    """xdist's distribution by file, in this order."""
+    """xdist's distribution by file, in this order.
+
+    Of a process that died, others get only what it had not run. xdist would give them each of its files again: the test that killed it kills the next one
+    too, and a process that is given a finished file has nothing to report, so it is never given another and the run stands still.
+    """
+
+    def remove_node(self, node):
+        files = self.assigned_work.pop(node)
+        killed_by = next((test for tests in files.values() for test, is_done in tests.items() if not is_done), None)
+        if killed_by is None:
+            return None
+        files[self._split_scope(killed_by)][killed_by] = True
+        self.workqueue.update({file: tests for file, tests in files.items() if not all(tests.values())})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return killed_by
 
     def _assign_work_unit(self, node):
         sink_first = self.nodes.index(node) < max(1, len(self.nodes) // 2)
