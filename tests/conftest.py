@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 def pytest_xdist_make_scheduler(config, log):
     """Files of tests in the order of ``support.file_order``."""
     return LongFilesFirst(config, log) if config.option.dist == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A test that fails is named at once, so that also a run that is ended from outside has said what failed."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        reason = str(getattr(report.longrepr, "reprcrash", None) or report.longrepr)
+        print(f"\nfailed in {report.when}: {report.nodeid}: {reason[:1000]}", file=sys.__stderr__, flush=True)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
