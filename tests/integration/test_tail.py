@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from uuid import uuid4
 
 import pytest
@@ -13,6 +16,20 @@ from stack import Kafka
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 from typer.testing import CliRunner
+
+
+class Endless(BaseHTTPRequestHandler):
+    """Answers as long as somebody reads."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                self.wfile.write(b" " * 1_000_000)
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @pytest.fixture
@@ -82,3 +99,8 @@ def test_what_is_not_there_is_a_sentence(kafka: Kafka, topic: str) -> None:
     assert status == 1
     assert "schema 1 cannot be had from the registry at http://127.0.0.1:1 (ConnectError)" in output
     assert "secret" not in output
+    with HTTPServer(("127.0.0.1", 0), Endless) as endless:
+        threading.Thread(target=endless.serve_forever, daemon=True).start()
+        status, _, output = tail(kafka, topic, "--registry", f"http://127.0.0.1:{endless.server_port}")
+        endless.shutdown()
+    assert (status, "(ValueError)" in output) == (1, True)

@@ -30,6 +30,8 @@ from dblog.trust import distrusted, trusting
 TIMEOUT_S = 30.0
 DEFAULT_BOOTSTRAP = "localhost:9092"
 _FRAME_BYTES = 5
+_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+"""A schema's size at most; whatever else answers at the registry's address may answer without end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,7 @@ class _Schemas:
 
     def __init__(self, url: str, trust: ssl.SSLContext) -> None:
         self._url = url.rstrip("/")
-        self._client = httpx.Client(timeout=TIMEOUT_S, verify=trust, trust_env=False)
+        self._client = httpx.Client(timeout=TIMEOUT_S, verify=trust, trust_env=False, follow_redirects=False)
         self._known: dict[int, Any] = {}
 
     def close(self) -> None:
@@ -202,10 +204,8 @@ class _Schemas:
     def _schema(self, schema_id: int) -> Any:
         if schema_id not in self._known:
             try:
-                answer = self._client.get(f"{self._url}/schemas/ids/{schema_id}")
-                answer.raise_for_status()
-                self._known[schema_id] = fastavro.parse_schema(json.loads(answer.json()["schema"]))
-            except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as e:
+                self._known[schema_id] = fastavro.parse_schema(json.loads(self._asked(f"{self._url}/schemas/ids/{schema_id}")["schema"]))
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError) as e:
                 address = httpx.URL(self._url).copy_with(userinfo=b"") if "@" in self._url else self._url
                 if reason := distrusted("registry", address, e):
                     raise DefiniteError(f"schema {schema_id} cannot be had: {reason}") from e
@@ -214,6 +214,17 @@ class _Schemas:
                     "written with: --registry"
                 ) from e
         return self._known[schema_id]
+
+    def _asked(self, url: str) -> dict[str, Any]:
+        """Return what the registry answers. Raise ValueError where that is too large, or no object of JSON."""
+        data = bytearray()
+        with self._client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
+            answer.raise_for_status()
+            for piece in answer.iter_raw():
+                data += piece
+                if len(data) > _ANSWER_BYTES_MAX:
+                    raise ValueError("too large")
+        return dict(json.loads(data))
 
 
 def _plain(value: Any) -> str:
