@@ -13,6 +13,7 @@ from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.postgres.catalog.overrides import Overrides, not_taken, probes
+from dblog.dialects.postgres.catalog.sql import quote
 from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
 from dblog.dialects.postgres.task.altered import check_altered
 from dblog.dialects.postgres.task.checked import check_configured
@@ -64,8 +65,7 @@ class PostgresKind:
             )
         finally:
             session.close()
-        quoted = '"' + settings.text("database.user").replace('"', '""') + '"'
-        return [f"ALTER ROLE {quoted} NOSUPERUSER REPLICATION;"] if superuser else []
+        return [f"ALTER ROLE {quote(settings.text('database.user'))} NOSUPERUSER REPLICATION;"] if superuser else []
 
     def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
         """By the dialect's own offsets."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import psycopg2
 
+from dblog.dialects.postgres.catalog.sql import quote
 from dblog.dialects.postgres.pgoutput.messages import POSTGRES_EPOCH_US
 from dblog.dialects.postgres.pgoutput.position import lsn_text
 from dblog.dialects.postgres.wire import _libpq
@@ -96,7 +97,7 @@ class LogConnection:
         alarm = _libpq.Alarm(wire.pointer, _NOT_IN_ITS_STATE, publication.encode())
         try:
             with wire.connection.cursor() as cursor:
-                cursor.start_replication_expert(f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({options})', decode=False)
+                cursor.start_replication_expert(f"START_REPLICATION SLOT {quote(slot)} LOGICAL {lsn_text(lsn)} ({options})", decode=False)
         except psycopg2.Error as e:
             raise translate(e, wire.settings, f"reading the slot {slot}") from e
         connection = cls(wire, alarm, confirmed=confirmed, status_interval_s=status_interval_s)
