@@ -125,9 +125,10 @@ lint: setup
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
 
-# A minute, and among the tests too: what is unsafe in code, licences. Beside the lint, whose ruff has most of bandit's rules.
+# A minute, and among the tests too: what is unsafe in code, by bandit and by the project's own rules (tests/audit/code_rules.py), and licences. Beside the
+# lint, whose ruff has most of bandit's rules.
 audit: setup
-	@$(BIN)/python tests/audit/audit.py code licences
+	@$(BIN)/python tests/audit/audit.py code rules licences
 
 # Minutes: every file is searched for what looks like a secret and is not in .secrets.baseline. The tests do it for all but their own.
 audit-secrets: setup

@@ -1,6 +1,6 @@
 """What `make audit` and `make audit-dependencies` do: unsafe code, secrets in files, licences; known vulnerabilities of the pinned packages.
 
-python tests/audit/audit.py code | secrets | licences | vulnerabilities
+python tests/audit/audit.py code | rules | secrets | licences | vulnerabilities
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from audit.code_rules import ALL  # noqa: E402 - the path comes first
+from audit.scan import LIST, broken, listed, sources  # noqa: E402
+
 BASELINE = ROOT / ".secrets.baseline"
 LOCKS = ("worker", "sink")
 ALLOWED = re.compile(
@@ -79,6 +84,11 @@ def code() -> Iterator[str]:
     )
     for found in json.loads(done.stdout)["results"]:
         yield f"{found['filename']}:{found['line_number']}: {found['test_id']} {found['issue_text']}"
+
+
+def rules() -> Iterator[str]:
+    """Yield what breaks the project's own rules about code (`code_rules.py`), and is not on the list of exceptions."""
+    yield from broken(sources(ROOT, ALL), listed(LIST.read_text(encoding="utf-8")))
 
 
 def secrets(*, without: str = "") -> Iterator[str]:
@@ -154,6 +164,7 @@ def judged(dependencies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 STEPS: dict[str, Callable[[], Iterator[str]]] = {
     "code": code,
+    "rules": rules,
     "secrets": secrets,
     "licences": licences,
     "vulnerabilities": vulnerabilities,
