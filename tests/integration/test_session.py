@@ -25,7 +25,7 @@ from dblog.dialects.mysql.binlog.position import GtidSet
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire import session as mysql_session
 from dblog.dialects.mysql.wire.check import check
-from dblog.dialects.mysql.wire.connect import ConnectSettings
+from dblog.dialects.mysql.wire.connect import ConnectSettings, ReadOnlyError
 from dblog.dialects.mysql.wire.log import HEARTBEATS_MISSED_MAX, LogConnection, end_of_log
 from dblog.dialects.mysql.wire.session import Session
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError, TransientError
@@ -175,6 +175,24 @@ def test_initial_statements_are_run_and_a_wrong_one_is_definite(source):
     session.close()
     with pytest.raises(DefiniteError):
         open_session(source, initial_statements=("SET @@no_such_variable = 1",))
+
+
+def test_initial_statements_change_no_values_and_leave_no_transaction_open(source):
+    changes = (
+        "SET time_zone = '+05:00', sql_mode = 'ANSI', sql_quote_show_create = OFF",
+        "SET NAMES latin1",
+        "SET TRANSACTION READ ONLY",
+        "SET @a = 1",
+    )
+    session = open_session(source, initial_statements=changes)
+
+    assert session.query("SELECT @@time_zone, @@sql_mode, @@sql_quote_show_create, @@character_set_results, @a") == [
+        ("+00:00", sql.SESSION_SQL_MODE, 1, "utf8mb4", 1)
+    ]
+    session.close()
+    for statement in ("BEGIN", "START TRANSACTION READ ONLY", "SET autocommit = 0"):
+        with pytest.raises(DefiniteError, match=r"^statement 2 of database\.initial\.statements leaves a transaction open"):
+            open_session(source, initial_statements=("SET @a = 1", statement, "SET @b = 2"))
 
 
 def test_tls_is_used_when_required_and_an_unknown_authority_is_refused(mysql):
@@ -842,6 +860,20 @@ class TestDumpConnectionOnServers(DumpConnectionContract):
             insert=insert,
             row_count=row_count,
         )
+
+    def test_a_function_that_writes_is_refused_for_good(self, admin, database, given, connection):
+        admin(f"CREATE TABLE {database}.other (a INT PRIMARY KEY)")
+        admin(
+            f"CREATE FUNCTION {database}.writes() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO {database}.other VALUES (1); RETURN 1; END"
+        )
+        given.insert([(1, "a", "x")])
+        connection.begin_snapshot()
+
+        text, parameters = given.sql.chunk_select(given.table, None, None, 10, where=f"{database}.writes() = 1")
+        with pytest.raises(ReadOnlyError, match="writes, and chunks are read in a transaction that is READ ONLY"):
+            connection.select(text, parameters, table=given.table.id)
+
+        assert self.chunk(given, connection, None, None, 10).row_count == 1, "the snapshot goes on"
 
 
 DIGITS = "(SELECT 0 n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"

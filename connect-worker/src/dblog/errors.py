@@ -20,6 +20,22 @@ def discreet(error: DblogError) -> str:
     return error.discreet or str(error)
 
 
+def leaves_transaction_open(number: int) -> str:
+    """Return what to say of a statement of database.initial.statements behind which not every statement is a transaction of its own."""
+    return (
+        f"statement {number} of database.initial.statements leaves a transaction open: each statement behind it has to be one of its own; leave out "
+        "BEGIN, START TRANSACTION and SET autocommit"
+    )
+
+
+def chunk_would_write(doing: str, address: str, number: str) -> str:
+    """Return what to say where the server stops a chunk's SELECT since something in it writes; ``number``: the server's name for the error."""
+    return (
+        f"{doing} at {address} failed ({number}): a function in it writes, and chunks are read in a transaction that is READ ONLY; leave the function out of "
+        "the condition"
+    )
+
+
 class TransientError(DblogError):
     """Trying again may help: a connection lost, a broker or registry away, a lock wait timed out."""
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
+from dblog.dialects.postgres.task import connections
 from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.dialects.postgres.wire.connect import settings_of
-from dblog.dialects.postgres.wire.session import connect
+from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from stack import Postgres, Postgres17
-from support.postgres import execute, log_end, new_database
+from support.postgres import connected, execute, log_end, new_database
 from support.postgres_follower import PostgresFollower, drop_slots
 from support.servers import started
 
@@ -171,17 +173,59 @@ def test_with_heartbeats_the_slot_of_quiet_tables_is_moved_on(postgres: Postgres
     follower.task.stop()
 
 
-def test_the_statement_of_a_heartbeat_is_run_with_each_and_one_that_fails_does_not_end_the_task(postgres, postgres_database) -> None:
-    execute(postgres, "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE beats (at TIMESTAMPTZ)", database=postgres_database)
-    query = {"heartbeat.interval.ms": "50", "heartbeat.action.query": "INSERT INTO beats VALUES (clock_timestamp())"}
+def test_the_statement_of_a_heartbeat_is_run_with_each_and_one_that_fails_or_hangs_does_not_end_the_task(
+    postgres: Postgres, postgres_database: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connections, "STATEMENT_LIMIT_S", 0.3)
+    sql = partial(execute, postgres, database=postgres_database)
+    sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE beats (at TIMESTAMPTZ)", "CREATE TABLE how (begins BOOL)")
+    statement = "DO $$ BEGIN IF EXISTS (SELECT FROM how) THEN RAISE 'the table how has rows'; END IF; END $$; INSERT INTO beats VALUES (clock_timestamp())"
+    query = {"heartbeat.interval.ms": "50", "heartbeat.action.query": statement}
+    follower = PostgresFollower(postgres, postgres_database, **query, **{"snapshot.mode": "no_data", "table.include.list": "public.t"})
+
+    def beats_on() -> None:
+        follower.until(lambda: not follower.warnings.texts())
+        before = sql("SELECT count(*) FROM beats")[0][0]
+        follower.until(lambda: sql("SELECT count(*) FROM beats")[0][0] > before + 2)
+
+    def fails(reason: str) -> None:
+        follower.until(
+            lambda: any(
+                f"heartbeat.action.query fails, and each heartbeat tries it again: {reason}" in text for text in follower.warnings.texts()
+            )
+        )
+
+    try:
+        follower.start()
+        beats_on()
+
+        sql("INSERT INTO how VALUES (true)", "INSERT INTO t VALUES (1)")
+        fails("heartbeat.action.query at")
+        follower.until(lambda: follower.ops("t") == ["c"])
+        sql("TRUNCATE how")
+        beats_on()
+
+        with connected(postgres, database=postgres_database) as other, other.cursor() as cursor:
+            cursor.execute("BEGIN; LOCK TABLE beats IN EXCLUSIVE MODE")
+            fails("heartbeat.action.query at")
+            cursor.execute("INSERT INTO t VALUES (2); COMMIT")
+        follower.until(lambda: follower.ops("t") == ["c", "c"])
+        beats_on()
+    finally:
+        follower.task.stop()
+        drop_slots(postgres, postgres_database)
+    assert 2 <= "".join(capfd.readouterr()).count("the statement of a heartbeat failed") <= 4, "once for each time that it began to fail"
+
+
+def test_a_transaction_that_the_statement_of_a_heartbeat_leaves_open_is_rolled_back(postgres: Postgres, postgres_database: str) -> None:
+    sql = partial(execute, postgres, database=postgres_database)
+    sql("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE beats (at TIMESTAMPTZ)")
+    query = {"heartbeat.interval.ms": "50", "heartbeat.action.query": "BEGIN; INSERT INTO beats VALUES (clock_timestamp())"}
     follower = PostgresFollower(postgres, postgres_database, **query, **{"snapshot.mode": "no_data", "table.include.list": "public.t"})
     try:
         follower.start()
-        follower.until(lambda: execute(postgres, "SELECT count(*) > 2 FROM beats", database=postgres_database) == [(True,)])
-        execute(postgres, "DROP TABLE beats", "INSERT INTO t VALUES (1)", database=postgres_database)
-        follower.until(lambda: follower.ops("t") == ["c"])
-        execute(postgres, "CREATE TABLE beats (at TIMESTAMPTZ)", database=postgres_database)
-        follower.until(lambda: execute(postgres, "SELECT count(*) > 2 FROM beats", database=postgres_database) == [(True,)])
+        follower.until(lambda: any("has left a transaction open, which was rolled back" in text for text in follower.warnings.texts()))
+        sql("ALTER TABLE beats ADD more INT")  # nobody holds a lock of it for long
     finally:
         follower.task.stop()
         drop_slots(postgres, postgres_database)
@@ -229,3 +273,25 @@ def test_a_table_that_the_account_may_not_read_is_left_out_of_the_estimates_and_
         follower.sql("DROP OWNED BY looks_only", "DROP ROLE looks_only")
 
     assert list(found) == [TableId("public", "open")]
+
+
+def test_initial_statements_change_no_values_and_leave_no_transaction_open(postgres: Postgres, postgres_database: str) -> None:
+    def opened(*statements: str) -> Session:
+        where = {
+            "database.hostname": postgres.host,
+            "database.port": postgres.port,
+            "database.user": postgres.user,
+            "database.dbname": postgres_database,
+        }
+        return connect(
+            replace(settings_of({**where, "database.password": postgres.password}), initial_statements=statements), by_root=False
+        )
+
+    changes = ("SET TimeZone = 'Europe/Berlin'", "SET DateStyle = 'German'", "SET client_encoding = 'LATIN1'", "SET row_security = on")
+    with closing(opened(*changes, "SET lock_timeout = '12s'")) as session:
+        names = ("TimeZone", "DateStyle", "client_encoding", "row_security", "lock_timeout")
+        rows = session.wire.query("SELECT " + ", ".join(f"current_setting('{name}')" for name in names) + ", 'ä€'")
+    assert rows == [("UTC", "ISO, MDY", "UTF8", "off", "12s", "ä€")]
+    for statement in ("BEGIN", "START TRANSACTION READ ONLY"):
+        with pytest.raises(DefiniteError, match=r"^statement 2 of database\.initial\.statements leaves a transaction open"):
+            opened("SELECT 1", statement, "SELECT 2")

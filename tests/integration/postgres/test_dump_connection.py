@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from contracts.dump_connection import DumpConnectionContract, Given
 from dblog.dialects.postgres.catalog import sql
-from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire
+from dblog.dialects.postgres.wire.connect import ConnectSettings, ReadOnlyError, Wire
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.model import TableId
@@ -45,3 +45,20 @@ class TestDumpConnection(DumpConnectionContract):
                 row_count=lambda rows: rows.count(b"\n"),
             )
         session.close()
+
+    def test_a_function_that_writes_is_refused_for_good(
+        self, postgres, postgres_database, given, connection
+    ):  # also one that a standby refuses
+        execute(
+            postgres,
+            "CREATE FUNCTION writes() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN CREATE TABLE made (a int); RETURN true; END $$",
+            database=postgres_database,
+        )
+        given.insert([(1, "a", "x")])
+        connection.begin_snapshot()
+
+        text, parameters = given.sql.chunk_select(given.table, None, None, 10, where="writes()")
+        with pytest.raises(ReadOnlyError, match="writes, and chunks are read in a transaction that is READ ONLY"):
+            connection.select(text, parameters, table=given.table.id)
+
+        assert self.chunk(given, connection, None, None, 10).row_count == 1, "the snapshot goes on"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
+from pymysql.constants import SERVER_STATUS
 
 from dblog.abort import Abort
 from dblog.config.named_files import NamedFile
@@ -25,7 +26,15 @@ from dblog.dialects.connection_counts import needs
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.guarded import ANSWER_BYTES_MAX, GuardedConnection, no_server
-from dblog.errors import DblogError, DefiniteError, NoConnectionsError, ServerChangedError, TableChangedError, TransientError
+from dblog.errors import (
+    DblogError,
+    DefiniteError,
+    NoConnectionsError,
+    ServerChangedError,
+    TableChangedError,
+    TransientError,
+    leaves_transaction_open,
+)
 
 SSL_MODES = {
     "disabled": "disabled", "preferred": "preferred", "required": "required", "verify_ca": "verify_ca",
@@ -158,6 +167,12 @@ class Wire:
         text = cursor.mogrify(statement, tuple(arguments) or None)
         return self._rows(cursor, text, doing, bytes_max)
 
+    @property
+    def commits_each_statement(self) -> bool:
+        """Whether no transaction is open, and none begins by itself: by the server's newest answer."""
+        status = self._connection.server_status
+        return bool(status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT and not status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+
     def run_of_user(self, statement: str, *, doing: str) -> None:
         """A statement that is not ours: it may hold a password, so an error shows the server's number only."""
         self._rows(self._connection.cursor(), statement, doing, ANSWER_BYTES_MAX, secret=True)
@@ -264,17 +279,12 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
     try:
         _keep_alive(wire.socket, settings)
         for statement in (
-            f"SET SESSION sql_mode = '{sql.SESSION_SQL_MODE}'",
-            "SET SESSION time_zone = '+00:00'",
             f"SET SESSION wait_timeout = {WAIT_TIMEOUT_S}",
             f"SET SESSION net_write_timeout = {WAIT_TIMEOUT_S}",
-            "SET SESSION sql_quote_show_create = ON",  # the names in SHOW CREATE TABLE could not be distinguished from the rest
-            "SET SESSION TRANSACTION READ WRITE",  # watermarks are written; transaction_read_only is no more than a session's default
-            *_old_names(wire.server_version),
+            *_values(wire),
         ):
             wire.query(statement, doing="setting up the session")
-        for number, statement in enumerate(settings.initial_statements, start=1):
-            wire.run_of_user(statement, doing=f"statement {number} of database.initial.statements")
+        _run_initial(wire, settings.initial_statements)
         # The handshake is over: from here statements may take their time; a dead peer shows by keep-alive.
         connection._read_timeout = settings.statement_timeout_s  # noqa: SLF001
     except BaseException as e:
@@ -320,6 +330,29 @@ def version_of(text: str) -> tuple[int, int, int]:
 def replica_status(version: tuple[int, int, int]) -> str:
     """MySQL's statement: SHOW SLAVE STATUS was renamed in 8.0.22 and is gone in 8.4."""
     return "SHOW REPLICA STATUS" if version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+
+
+def _values(wire: Wire) -> tuple[str, ...]:
+    """Statements that decide how values and names look, and that watermarks can be written."""
+    return (
+        f"SET SESSION sql_mode = '{sql.SESSION_SQL_MODE}'",
+        "SET SESSION time_zone = '+00:00'",
+        "SET SESSION sql_quote_show_create = ON",  # the names in SHOW CREATE TABLE could not be distinguished from the rest
+        "SET SESSION TRANSACTION READ WRITE",  # watermarks are written; transaction_read_only is no more than a session's default
+        *_old_names(wire.server_version),
+    )
+
+
+def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
+    """Run the user's statements. They may not change what values look like, nor leave a transaction open, which a watermark would wait in."""
+    if not statements:
+        return
+    for number, statement in enumerate(statements, start=1):
+        wire.run_of_user(statement, doing=f"statement {number} of database.initial.statements")
+        if not wire.commits_each_statement:
+            raise DefiniteError(leaves_transaction_open(number))
+    for statement in ("SET NAMES utf8mb4", *_values(wire)):
+        wire.query(statement, doing="setting up the session")
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from dblog.dialects.mysql.wire.connect import (
 from dblog.dialects.mysql.wire.guarded import no_server
 from dblog.dialects.mysql.wire.marks import SnapshotMarks
 from dblog.dialects.mysql.wire.protocol import ResultColumn
-from dblog.errors import DblogError, DefiniteError, TableChangedError, TableDeniedError, TransientError, discreet
+from dblog.errors import DblogError, DefiniteError, TableChangedError, TableDeniedError, TransientError, chunk_would_write, discreet
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -197,6 +197,8 @@ class DumpConnection:
         sock.settimeout(self._snapshot.settings.statement_timeout_s)
         try:
             return self._select(sock, statement, parameters, bytes_max, key)
+        except ReadOnlyError as e:  # our own SELECT writes nothing
+            raise ReadOnlyError(chunk_would_write("reading a chunk", self._snapshot.settings.address, "error 1792")) from e
         except PrivilegeError as e:
             if table is None:
                 raise

@@ -14,6 +14,7 @@ from dblog.dialects.postgres.catalog.publishing import Entries
 from dblog.dialects.postgres.catalog.read_columns import ReadColumns
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.task.doubts import Doubts
+from dblog.dialects.postgres.task.heartbeat import STATEMENT_LIMIT_S
 from dblog.dialects.postgres.wire.connect import ConnectSettings, Wire, open_wire, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.identity import identified, identity_of, moved_to
@@ -144,9 +145,11 @@ class Connections:
             )
 
     def open_heartbeat(self) -> Wire:
-        """For the statement of heartbeats, to this very server."""
+        """For the statement of heartbeats, to this very server; it ends one that takes long."""
+        settings = settings_of(self.settings)
+        limited = replace(settings, statement_timeout_s=min(settings.statement_timeout_s or STATEMENT_LIMIT_S, STATEMENT_LIMIT_S))
         with self.opening():
-            wire = open_wire(settings_of(self.settings), again=True, name="dblog heartbeat")
+            wire = open_wire(limited, again=True, name="dblog heartbeat")
         try:
             if (found := identity_of(wire)) != self.identity:
                 raise self.changed(found)

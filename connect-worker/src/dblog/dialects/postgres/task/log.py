@@ -69,7 +69,10 @@ class PostgresLog:
             None
             if statement is None
             else HeartbeatQuery(
-                statement, connections.open_heartbeat, interval_s=connections.settings.integer("heartbeat.interval.ms") / 1000
+                statement,
+                connections.open_heartbeat,
+                interval_s=connections.settings.integer("heartbeat.interval.ms") / 1000,
+                warnings=context.warnings,
             )
         )
         self._unsent_values = UnsentValues(connections, context)

@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg2
 import psycopg2.extras
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from dblog.abort import Abort
 from dblog.config.addresses import has_host_form
@@ -25,9 +26,17 @@ from dblog.dialects.connection_counts import needs
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.encodings import take_bytes_as_they_are
 from dblog.dialects.postgres.wire.tls_files import tls_files
-from dblog.errors import LOST_REMEDY, DblogError, DefiniteError, NoConnectionsError, TableChangedError, TransientError
+from dblog.errors import (
+    LOST_REMEDY,
+    DblogError,
+    DefiniteError,
+    NoConnectionsError,
+    TableChangedError,
+    TransientError,
+    leaves_transaction_open,
+)
 
-SESSION = {
+_VALUES = {
     "DateStyle": "ISO, MDY",
     "IntervalStyle": "postgres",
     "TimeZone": "UTC",
@@ -37,6 +46,9 @@ SESSION = {
     "standard_conforming_strings": "on",
     "row_security": "off",
     "client_min_messages": "warning",
+}
+SESSION = {
+    **_VALUES,
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
@@ -127,6 +139,10 @@ class PrivilegeError(DefiniteError):
     """The account may not do that."""
 
 
+class ReadOnlyError(DefiniteError):
+    """A chunk's SELECT calls what writes."""
+
+
 class UnconvertedTextError(DefiniteError):
     """A text of the database has no form in UTF-8."""
 
@@ -181,6 +197,11 @@ class Wire:
             message = f"the connection to {self.settings.address} is closed"
             raise TransientError(message)
         return int(pointer)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether statements have begun a transaction that has not ended."""
+        return bool(self.connection.info.transaction_status != TRANSACTION_STATUS_IDLE)
 
     @property
     def version(self) -> int:
@@ -291,12 +312,24 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
         if not replication:
             timeout_ms = int((settings.statement_timeout_s or 0) * 1000)
             wire.query(f"SET statement_timeout = {timeout_ms}", doing="setting up the session")
-            for number, statement in enumerate(settings.initial_statements, start=1):
-                wire.query(statement, doing=f"statement {number} of database.initial.statements", secret=True)
+            _run_initial(wire, settings.initial_statements)
     except BaseException:
         wire.close()
         raise
     return wire
+
+
+def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
+    """Run the user's statements. They may not change what values look like, nor leave a transaction open, whose snapshot all chunks would see."""
+    if not statements:
+        return
+    encoding = wire.connection.get_parameter_status("client_encoding")
+    for number, statement in enumerate(statements, start=1):
+        wire.query(statement, doing=f"statement {number} of database.initial.statements", secret=True)
+        if wire.in_transaction:
+            raise DefiniteError(leaves_transaction_open(number))
+    for name, value in {"client_encoding": encoding, **_VALUES}.items():
+        wire.query(f"SET {name} = '{value}'", doing="setting up the session")
 
 
 def _login_methods(ssl_mode: str) -> str | None:

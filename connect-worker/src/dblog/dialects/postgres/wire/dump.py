@@ -25,10 +25,18 @@ from dblog.dialects.postgres.pgoutput.row_image import fields_of_line
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.check import grants_for
-from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, UnconvertedTextError, Wire, open_wire, translate_server
+from dblog.dialects.postgres.wire.connect import (
+    ConnectSettings,
+    PrivilegeError,
+    ReadOnlyError,
+    UnconvertedTextError,
+    Wire,
+    open_wire,
+    translate_server,
+)
 from dblog.dialects.postgres.wire.identity import moved_to, system_of
 from dblog.dialects.postgres.wire.session import Session, settled_log_end
-from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError
+from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError, chunk_would_write
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -57,6 +65,9 @@ of now."""
 
 SILENCE_S = 60
 """A worker that is silent for longer within a snapshot loses it: what it has read keeps an ALTER of the table waiting, and all writers behind that."""
+
+_READ_ONLY = "25006"
+"""read_only_sql_transaction."""
 
 WRITTEN_MAX = 64
 """Watermarks by name that a connection remembers."""
@@ -216,7 +227,10 @@ class DumpConnection:
             with self._snapshot.used() as connection:
                 rows, count, last = _libpq.copied(connection, sql.copy_out(statement).encode("utf-8", "surrogateescape"), bytes_max)
         except _libpq.ServerError as e:
-            error = translate_server(e, self._snapshot.settings, "reading a chunk")
+            doing, settings = "reading a chunk", self._snapshot.settings
+            error = translate_server(e, settings, doing)
+            if e.sqlstate == _READ_ONLY:  # our own SELECT writes nothing, on a standby either
+                error = ReadOnlyError(chunk_would_write(doing, settings.address, f"SQLSTATE {e.sqlstate}"))
             if within and e.sqlstate:
                 with contextlib.suppress(DblogError):
                     self._snapshot.query("ROLLBACK TO SAVEPOINT chunk", doing="reading a chunk")
