@@ -56,6 +56,18 @@ def test_a_misspelt_key_stands_without_a_request_and_without_a_task(warnings, co
     assert beyond(warnings, configs, config) == [UNKNOWN]
 
 
+def test_an_insecure_choice_stands_and_asks_for_nobody_where_it_is_a_default(warnings, configs):
+    configs.configs = {"a": plain(**{"database.hostname": "db.example"}), "local": plain(**{"database.hostname": "localhost"})}
+    warnings.config_changed()
+
+    (text,) = (text for text in warnings.of("a") if text.startswith("database.ssl.mode"))
+
+    assert text.startswith("database.ssl.mode: preferred does not check the server's certificate")
+    assert text.endswith("use verify_ca or verify_identity")
+    assert warnings.count("a") == warnings.count("local")
+    assert not any(text.startswith("database.ssl.mode") for text in warnings.of("local"))
+
+
 def test_what_a_request_was_answered_stands_until_the_task_reports_its_own(warnings, configs):
     config = plain()
     warnings.accepted("a", config, ["no table matches"])

@@ -214,8 +214,11 @@ def test_a_statement_that_is_asked_about_does_not_show_which_of_its_words_is_a_s
 def test_secrets_that_are_written_out_are_one_warning_with_their_keys_and_the_remedy(tmp_path):
     (tmp_path / "x.properties").write_text("a=from-a-file\n")
     files = {"file": FileProvider((tmp_path,))}
-    registry = {"value.converter": "io.confluent.connect.avro.AvroConverter", "value.converter.schema.registry.url": "http://me:my-own@r:1"}
-    asked = connector_config(name="a") | registry
+    registry = {
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": "https://me:my-own@r:1",
+    }
+    asked = connector_config(name="a") | {"database.hostname": "localhost"} | registry
 
     (none_there,) = Validator(providers={}, check_database=None).validate(asked).warnings
     (there,) = Validator(providers=files, check_database=None).validate(asked).warnings

@@ -22,7 +22,42 @@ def test_the_modes_of_mariadb_are_known_too():
 
     assert insecure_choices(MARIADB_OPTIONS, config)["database.ssl.mode"].safer == ("verify-ca", "verify-full")
     assert not insecure_choices(MARIADB_OPTIONS, {**config, "database.ssl.mode": "verify-full"})
-    assert not insecure_choices(MARIADB_OPTIONS, {**config, "database.ssl.mode": "disable"})
+
+
+@pytest.mark.parametrize("config", [{"database.ssl.mode": "disable"}, {}])
+def test_a_mode_without_tls_is_named_like_those_that_are_better(config):
+    over_a_network = {"database.hostname": "10.0.0.1", **config}
+
+    assert (
+        insecure_choices(MARIADB_OPTIONS, over_a_network)["database.ssl.mode"].reason
+        == "with disable whoever can read what passes gets all rows"
+    )
+    assert not insecure_choices(MARIADB_OPTIONS, {**over_a_network, "database.hostname": "localhost"})
+    assert insecure_choices(MARIADB_OPTIONS, {"database.hostname": "localhost", "dblog.dump.hostname": "10.0.0.2", **config})
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"schema.registry.url": "http://r.example:8081", "basic.auth.user.info": "a:b"}, True),
+        ({"schema.registry.url": "https://r.example,http://a:b@r.example:8081"}, True),
+        ({"schema.registry.url": "http://r.example:8081"}, False),
+        ({"schema.registry.url": "http://localhost:8081", "basic.auth.user.info": "a:b"}, False),
+        ({"schema.registry.url": "https://r.example:8081", "basic.auth.user.info": "a:b"}, False),
+    ],
+)
+def test_a_login_of_a_registry_that_travels_without_tls_is_named(config, named):
+    config = {f"value.converter.{name}": text for name, text in config.items()}
+
+    assert (insecure_choices(MYSQL_OPTIONS, {**MYSQL, **config}).keys() == {"value.converter.schema.registry.url"}) is named
+    assert (insecure_worker_choices(config).keys() == {"value.converter.schema.registry.url"}) is named
+
+
+@pytest.mark.parametrize(("mechanism", "named"), [("PLAIN", True), ("SCRAM-SHA-512", False)])
+def test_a_password_for_brokers_that_travels_without_tls_is_named(mechanism, named):
+    config = {"producer.override.security.protocol": "SASL_PLAINTEXT", "producer.override.sasl.mechanism": mechanism}
+
+    assert (insecure_choices(MYSQL_OPTIONS, {**MYSQL, **config}).keys() == {"producer.override.security.protocol"}) is named
 
 
 @pytest.mark.parametrize(("options", "mode"), [(MARIADB_OPTIONS, "disable"), (MYSQL_OPTIONS, "Disabled")])
@@ -34,7 +69,8 @@ def test_a_store_beside_a_mode_without_tls_is_named(options, mode, host):
 
     assert choice.reason == "the connection is not encrypted, and database.ssl.truststore not used"
     assert len(choice.safer) == 2
-    assert not insecure_choices(options, {**config, "database.ssl.truststore": ""})
+    without = insecure_choices(options, {**config, "database.ssl.truststore": ""})
+    assert not any("not used" in choice.reason for choice in without.values())
 
 
 @pytest.mark.parametrize(

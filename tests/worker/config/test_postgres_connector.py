@@ -340,9 +340,10 @@ def test_a_mode_that_checks_no_certificate_is_named_unless_the_database_is_on_th
     assert not insecure_choices(POSTGRES_OPTIONS, {**config, "database.hostname": "localhost"})
 
 
-def test_a_mode_that_is_chosen_openly_or_checks_is_not_named():
-    for mode in ("disable", "verify-ca", "verify-full"):
-        assert not insecure_choices(POSTGRES_OPTIONS, {"database.hostname": "db.example", "database.sslmode": mode})
+def test_a_mode_that_checks_is_not_named_and_one_without_tls_is():
+    for mode, named in (("disable", True), ("verify-ca", False), ("verify-full", False)):
+        found = insecure_choices(POSTGRES_OPTIONS, {"database.hostname": "db.example", "database.sslmode": mode})
+        assert ("database.sslmode" in found) is named
 
 
 @pytest.mark.parametrize("file", ["database.sslrootcert", "database.sslcert", "database.sslkey"])

@@ -56,7 +56,7 @@ class ConnectorWarnings:
         return shown(self._all(name))
 
     def count(self, name: str) -> int:
-        """Return how many of them somebody should look at: all but secrets that are written out, and defaults that are not Debezium's."""
+        """Return how many of them somebody should look at: all but secrets that are written out, insecure choices, and defaults that are not Debezium's."""
         view = self._configs.view(name)
         if view is None:
             return 0

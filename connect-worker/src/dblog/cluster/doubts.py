@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dblog.config import inline_secrets
+from dblog.config.insecure_choices import described, insecure_choices
 from dblog.config.other_defaults import other_defaults
 from dblog.config.plugins import Plugin
 from dblog.config.secret_values import shown_name
@@ -31,13 +32,15 @@ class Remarks:
 
 
 def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
-    """Return a sentence for each unknown key, each key without effect, and each default that is not Debezium's. Secrets are not hidden yet."""
+    """Return a sentence for each unknown key, each key without effect, each default that is not Debezium's, and each insecure choice. Secrets are not hidden
+    yet.
+    """
     read = plugin.read_keys(properties)
     found = (
         describe_unknown(unknown_keys(plugin.options, read)) | without_effect(plugin.options, read) | other_defaults(plugin.options, read)
     )
     found |= {name: _NEVER_READ for name in properties if name not in read}
-    return [f"{shown_name(name)}: {text}" for name, text in found.items()]
+    return [f"{shown_name(name)}: {text}" for name, text in found.items()] + _insecure(plugin, properties)
 
 
 def written_out(plugin: Plugin, properties: Mapping[str, str | None], providers: Collection[str]) -> list[str]:
@@ -47,6 +50,12 @@ def written_out(plugin: Plugin, properties: Mapping[str, str | None], providers:
 
 
 def ordinary(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
-    """Return those of ``doubts`` that many a sound configuration has: defaults that are not Debezium's. Secrets are not hidden yet."""
+    """Return those of ``doubts`` that many a sound configuration has: defaults that are not Debezium's, and insecure choices, such as Debezium's default for
+    TLS. Secrets are not hidden yet.
+    """
     read = plugin.read_keys(properties)
-    return [f"{shown_name(name)}: {text}" for name, text in other_defaults(plugin.options, read).items()]
+    return [f"{shown_name(name)}: {text}" for name, text in other_defaults(plugin.options, read).items()] + _insecure(plugin, properties)
+
+
+def _insecure(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
+    return [described({name: choice}) for name, choice in insecure_choices(plugin.options, properties).items()]

@@ -8,12 +8,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from dblog.config.clients import CONNECTOR_CLIENTS
 from dblog.config.options import Option, raw_text
 from dblog.config.unused_stores import mode_of, unused_stores
 
 _WORKER_CLIENTS = ("", "producer.", "consumer.", "admin.")
+_CONVERTERS = ("key.converter.", "value.converter.")
+_REGISTRY_LOGINS = ("basic.auth.user.info", "schema.registry.basic.auth.user.info", "bearer.auth.token")
+_OFF_MODES = ("disabled", "disable")
 _VERIFYING = ("verify_ca", "verify_identity", "verify-ca", "verify-full")
 _HALF_MODES = ("preferred", "required", "trust", "allow", "prefer", "require")
 """Of MySQL, MariaDB and PostgreSQL: with TLS, or as it comes, and without a look at the certificate."""
@@ -34,8 +38,11 @@ def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | N
     if mode is not None and (stores := unused_stores(properties, mode=mode)):
         reason = f"the connection is not encrypted, and {' and '.join(stores)} not used"
         found[mode.name] = InsecureChoice(reason, _verifying(mode))
-    if mode is not None and not _is_loopback(properties.get("database.hostname")):
+    hosts = ("database.hostname", "dblog.dump.hostname")
+    if mode is not None and mode.name not in found and not all(_is_loopback(properties.get(name)) for name in hosts):
         chosen = (raw_text(mode, properties) or "").strip().lower()
+        if chosen in _OFF_MODES:
+            found[mode.name] = InsecureChoice(f"with {chosen} whoever can read what passes gets all rows", _verifying(mode))
         if chosen in _HALF_MODES:
             reason = f"{chosen} does not check the server's certificate: whoever can change what passes can answer as the server"
             found[mode.name] = InsecureChoice(reason, _verifying(mode))
@@ -47,12 +54,12 @@ def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | N
         found[methods] = InsecureChoice(
             "whoever answers as the server may ask for the password in clear text", ("!password", "scram-sha-256")
         )
-    return found | _of_clients(properties, CONNECTOR_CLIENTS)
+    return found | _of_clients(properties, CONNECTOR_CLIENTS) | _of_registries(properties)
 
 
 def insecure_worker_choices(properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
     """Those of a worker's file: its Kafka clients'."""
-    return _of_clients(properties, _WORKER_CLIENTS)
+    return _of_clients(properties, _WORKER_CLIENTS) | _of_registries(properties)
 
 
 def described(choices: Mapping[str, InsecureChoice]) -> str:
@@ -70,7 +77,29 @@ def _of_clients(properties: Mapping[str, str | None], prefixes: Iterable[str]) -
         if _value_of(properties, identification) in ("", "none"):
             reason = "a certificate of any host is taken for the broker's"
             found[identification] = InsecureChoice(reason, ("https",))
+        protocol = f"{prefix}security.protocol"
+        if _value_of(properties, protocol) == "sasl_plaintext" and _value_of(properties, f"{prefix}sasl.mechanism") == "plain":
+            found[protocol] = InsecureChoice("whoever can read what passes gets the brokers' password", ("SASL_SSL",))
     return found
+
+
+def _of_registries(properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
+    found = {}
+    for prefix in _CONVERTERS:
+        key = f"{prefix}schema.registry.url"
+        urls = [url.strip() for url in (properties.get(key) or "").split(",")]
+        open_urls = [url for url in urls if url.lower().startswith("http://") and not _is_loopback(_host_of(url))]
+        has_login = any(_value_of(properties, f"{prefix}{name}") for name in _REGISTRY_LOGINS) or any("@" in url for url in open_urls)
+        if open_urls and has_login:
+            found[key] = InsecureChoice("whoever can read what passes gets the registry's login", ("https://...",))
+    return found
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return url
 
 
 def _verifying(mode: Option) -> tuple[str, ...]:
