@@ -77,7 +77,7 @@ database.ssl.keystore.password database.ssl.mode database.ssl.truststore.passwor
 database.tcpKeepAlive database.user datatype.propagate.source.type dblog.chunk.bytes.max dblog.chunk.rows dblog.ddl.redump
 dblog.dump.limit.history.list.length dblog.dump.limit.log.lag.ms dblog.dump.limit.replica.lag.ms dblog.dump.limit.statement.p95.ms
 dblog.dump.limit.threads.running dblog.dump.limit.transaction.age.s dblog.dump.port dblog.dump.threads dblog.log.streaming
-dblog.metrics.server.interval.ms dblog.new.tables dblog.owner dblog.retry.timeout.ms dblog.row.image.missing dblog.topics.shared
+dblog.metrics.server.interval.ms dblog.new.tables dblog.owner dblog.retry.timeout.ms dblog.row.image.missing dblog.signals.filters dblog.topics.shared
 dblog.tracing.enabled dblog.watermark.table dblog.window.keys.max decimal.handling.mode driver.allowPublicKeyRetrieval driver.channelBinding
 driver.requireAuth enable.time.adjuster errors.log.enable errors.log.include.messages errors.max.retries errors.retry.delay.max.ms
 errors.retry.timeout errors.tolerance event.converting.failure.handling.mode event.deserialization.failure.handling.mode

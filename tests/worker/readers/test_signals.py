@@ -71,3 +71,33 @@ def test_nobody_is_notified_who_has_not_asked_for_it(follow: Any) -> None:
 
     follower.until_equal("t")
     assert follower.notifications == []
+
+
+FILTERED = '{"data-collections": ["d.t", "d.u"], "additional-conditions": [{"data-collection": "d.t", "filter": "name LIKE \'%1\'"}]}'
+
+
+def test_a_filter_is_refused_where_filters_are_switched_off_and_a_signal_without_one_is_obeyed(follow: Any) -> None:
+    follower = follow(**{"dblog.signals.filters": "false"})
+
+    follower.database.insert(SIGNALS, ("filtered", "execute-snapshot", FILTERED), ("plain", "execute-snapshot", BOTH))
+    follower.until(lambda: "COMPLETED" in told(follower, "plain"))
+
+    assert told(follower, "filtered") == []
+    signals = follower.task.running.signals
+    assert (signals.taken_total, signals.refused_total) == (1, 1)
+
+
+def test_filters_that_are_switched_off_end_the_dumps_that_they_began(follow: Any) -> None:
+    follower = follow()
+    follower.database.insert(
+        SIGNALS, ("pause", "execute-snapshot", FILTERED), ("plain", "execute-snapshot", BOTH), ("p", "pause-snapshot", "")
+    )
+    follower.until(lambda: "PAUSED" in told(follower, "plain"))
+
+    follower.config["dblog.signals.filters"] = "false"
+    follower.restart()
+    follower.database.insert(SIGNALS, ("r", "resume-snapshot", ""))
+    follower.until(lambda: "COMPLETED" in told(follower, "plain"))
+
+    (failed,) = (one for one in follower.task.running.desk.statuses() if "dblog.signals.filters" in (one["reason"] or ""))
+    assert (failed["state"], failed["rows"]) == ("FAILED", 0)

@@ -232,11 +232,16 @@ class Requests:
         known = self.by_id.get(identity)
         if known is None or known.checked:
             return self
-        dump = known.dump
         if fault is not None:
-            for table in tuple(dump.left):
-                dump = dump.given_up(table, fault)
-        return self._with(replace(known, checked=True).with_dump(dump))
+            return self.refused(identity, fault)
+        return self._with(replace(known, checked=True).with_dump(known.dump))
+
+    def refused(self, identity: str, fault: str) -> Requests:
+        """One of them ends: none of the tables that it has left can be read."""
+        known = self.by_id.get(identity)
+        if known is None or known.end is not None:
+            return self
+        return self._with(replace(known, checked=True).with_dump(known.dump.all_given_up(tuple(known.dump.left), fault)))
 
     def with_signals_read(self, topic: str, offset: int) -> Requests:
         """The topic has been read up to there."""

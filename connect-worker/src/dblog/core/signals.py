@@ -33,6 +33,10 @@ MESSAGE_CHARS_MAX = 2000
 KNOWN = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "schema-changes", "set-binlog-position")
 WATERMARKS = ("snapshot-window-open", "snapshot-window-close")
 """Debezium's own, where one writes to the same table."""
+FILTERS_OFF = (
+    "filters of signals are switched off (dblog.signals.filters=false); leave additional-conditions out, or ask for the dump with a predicate by "
+    "POST /connectors/NAME/dumps"
+)
 _SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
 
 

@@ -112,6 +112,8 @@ class ReaderOptions:
     """0: the server is not asked how far its log goes."""
     signal_chunk_rows: int | None
     """Of a dump that a signal asks for; None: they adapt."""
+    signal_filters: bool
+    """Whether signals may have SQL of their own."""
     notification_channels: tuple[str, ...]
 
     @classmethod
@@ -167,6 +169,7 @@ class ReaderOptions:
             retry_policy=RetryPolicy.of(settings.originals),
             watch_interval_s=settings.integer("dblog.metrics.server.interval.ms") / 1000,
             signal_chunk_rows=_given(settings, "incremental.snapshot.chunk.size"),
+            signal_filters=settings.boolean("dblog.signals.filters"),
             notification_channels=settings.items_of("notification.enabled.channels"),
         )
 

@@ -251,6 +251,7 @@ class Running:
         self.signals = SignalDesk(
             connector=options.connector,
             chunk_rows=options.signal_chunk_rows,
+            filters=options.signal_filters,
             interleaver=self.interleaver,
             tables_of=self.desk.tables_of,
             check=self.desk.check,
@@ -324,8 +325,8 @@ class Running:
             self._spawn("watch", self._watch.run)
         if self._governs:
             self._spawn("governor", self._governing.run)
-        self.dumping.start()
         self.signals.begin()
+        self.dumping.start()
         for channel in self._channels:
             self._spawn("signals", channel.run)
         dump = self._beginning.dump

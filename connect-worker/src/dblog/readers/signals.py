@@ -23,6 +23,7 @@ from dblog.core.backoff import Backoff
 from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, with_tables_stopped, with_wanted
 from dblog.core.requested import SIGNALS_BYTES_MAX, SIGNALS_MAX, RequestedDump, Requests, signals_bytes
 from dblog.core.signals import (
+    FILTERS_OFF,
     WATERMARKS,
     Action,
     Execute,
@@ -65,6 +66,7 @@ class SignalDesk:
         *,
         connector: str,
         chunk_rows: int | None,
+        filters: bool = True,
         interleaver: Interleaver,
         tables_of: Callable[[DumpRequest], Sequence[TableId]],
         check: Callable[[DumpRequest], object],
@@ -74,9 +76,12 @@ class SignalDesk:
         position: Callable[[], str],
         clock: Clock,
     ) -> None:
-        """``chunk_rows``: of the dumps that signals ask for; None: they adapt. ``position``: where the log is read, for people."""
+        """``chunk_rows``: of the dumps that signals ask for; None: they adapt. ``filters``: whether they may have SQL of
+        their own. ``position``: where the log is read, for people.
+        """
         self._connector = connector
         self._chunk_rows = chunk_rows
+        self._filters = filters
         self._interleaver = interleaver
         self._tables_of = tables_of
         self._check = check
@@ -91,7 +96,10 @@ class SignalDesk:
         self.refused_total = 0
 
     def begin(self) -> None:
-        """Go on with what an earlier run has left unchecked."""
+        """End the dumps that have filters, where these are switched off by now, and check what an earlier run has left unchecked."""
+        for one in [] if self._filters else [one for one in self._interleaver.requests.of_signals() if one.request.predicate]:
+            log.warning("a dump that a signal asked for ends", dump=one.request.id, reason=FILTERS_OFF)
+            self._interleaver.change_requests(lambda requests, identity=one.request.id: requests.refused(identity, FILTERS_OFF))  # type: ignore[misc]
         self._check_soon()
 
     def of_table(self, item: SignalItem) -> None:
@@ -158,6 +166,8 @@ class SignalDesk:
                 self._interleaver.change_requests(read)
 
     def _execute(self, signal: Signal, action: Execute, read: Read) -> None:
+        if action.filters and not self._filters:
+            raise SignalError(FILTERS_OFF)
         known = self._interleaver.requests
         if known.get(signal.request_id) is not None:
             self._interleaver.change_requests(read)

@@ -21,7 +21,7 @@ from dblog.cluster.dumpview import fresh_status
 from dblog.cluster.requests import SendSignal, StartDump, bad_request
 from dblog.config.roles import Role
 from dblog.core.dumprequests import DumpRequest, SignalOrigin
-from dblog.core.signals import DATA_CHARS_MAX, Execute, Nothing, SignalError, action_of, signal_from_json
+from dblog.core.signals import DATA_CHARS_MAX, FILTERS_OFF, Execute, Nothing, SignalError, action_of, signal_from_json
 from dblog.rest.access import require
 from dblog.rest.api import Answer, ask, check, location, parsed, ready, segment
 from dblog.rest.audit import note_fields
@@ -53,6 +53,8 @@ async def send(request: HttpRequest) -> Response:
         require(request, Role.ADMIN, name)
     found = await ready(request)
     view = found.herder.configs.view(name)
+    if action.filters and view is not None and view.config.get("dblog.signals.filters", "").strip().lower() == "false":
+        raise bad_request(f"The signal cannot be carried out: {FILTERS_OFF}")
     asked = action.request(
         SignalOrigin(signal.id, action.blocking),
         id=signal.request_id,

@@ -169,6 +169,16 @@ OUR_OPTIONS = (
         check=not_negative,
     ),
     bool_option(
+        name="dblog.signals.filters",
+        doc="Whether a signal may have filters (additional-conditions). They are SQL of whoever may write to the channel, and run as the connector's account, "
+        "which reads only there. false: such a signal is refused, and the dumps of earlier ones end; POST /connectors/NAME/dumps takes a predicate of an "
+        "administrator.",
+        default="true",
+        group=OURS,
+        label="Filters of signals",
+        importance=Importance.LOW,
+    ),
+    bool_option(
         name="dblog.topics.shared",
         doc="Whether captured tables may share a topic, and this connector its topic.prefix with another one, as with Debezium. false: a configuration that "
         "makes them is refused, but for tables that topic.regex brings together.",
