@@ -4,6 +4,7 @@ One process runs `up` in a session of its own, prints the addresses into `build/
 runs. Whoever finds the lock taken knows that the servers run: the kernel frees it when the process ends, in whatever way.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -85,6 +86,11 @@ class BackgroundServers:
         pid = self._lock_file.read_text()
         if not pid:
             raise StackError("a start of the servers is under way and has no process yet; try again in a moment: make servers-stop")
+        if not _has_open(int(pid), self._lock_file):
+            raise StackError(
+                f"process {pid} is none of these servers, and is left alone: they are just being started or ended, or run in another container."
+                " Try again in a moment, or there: make servers-stop"
+            )
         os.kill(int(pid), signal.SIGTERM)
         wait_until(lambda: not self.running, timeout_s=_STOP_S, what="the servers to end")
         self.addresses_file.unlink(missing_ok=True)
@@ -97,6 +103,17 @@ class BackgroundServers:
         except (OSError, ValueError) as error:
             raise StackError("the servers are still starting, or their start was broken off; stop them: make servers-stop") from error
         return found
+
+
+def _has_open(pid: int, file: Path) -> bool:
+    """Tell whether the process has the file open. A number that the file has from before, or from another container, may be anybody's here."""
+    if not Path("/proc/self").exists():
+        return True
+    opened = []
+    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            opened.append(descriptor.readlink())
+    return file.resolve() in opened
 
 
 def _wait_for_addresses(process: "subprocess.Popen[bytes]", addresses: Path, log: Path) -> None:

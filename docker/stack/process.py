@@ -47,7 +47,7 @@ class GuardedProcess:
         self.env = dict(env or {})
         self.cwd = cwd
         self.pid: int | None = None
-        """The program's own process id (not the guard's), also after its end."""
+        """The program's own process id (not the guard's), also after its end. None before a start, and until its guard has said it."""
         self.ready = ready
         """Asked after each start; a test may set another condition."""
         self.afterwards = list(afterwards)
@@ -93,7 +93,7 @@ class GuardedProcess:
             cwd=self.cwd,
             start_new_session=True,
         )
-        self._guard = guard
+        self._guard, self.pid = guard, None
         assert guard.stdout is not None
         with guard.stdout as out:
             first_line = out.readline().strip()
@@ -124,12 +124,16 @@ class GuardedProcess:
 
     def kill(self) -> None:
         """End the program with SIGKILL, as a crash or the kernel's memory limit would."""
-        if self._guard is None or self.pid is None:
+        guard = self._guard
+        if guard is None:
             return
-        if self._guard.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        self._ended(self._guard)
+        if guard.poll() is None:
+            if self.pid is None:  # its guard has not said which process it is, and takes it along
+                guard.kill()
+            elif _is_child(self.pid, guard.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+        self._ended(guard)
 
     def _ended(self, guard: "subprocess.Popen[str]") -> int:
         """Wait for the guard, and do what it could not do if it was killed itself."""
@@ -159,6 +163,15 @@ class GuardedProcess:
         if not self.running:
             raise StackError(f"{self.name} ended while starting (exit status {self._guard.returncode if self._guard else None})")
         return self.ready()
+
+
+def _is_child(pid: int, parent: int) -> bool:
+    """Tell whether the process is still the parent's. A program that has ended while its guard goes on may have left its number to another process."""
+    if not Path("/proc/self").exists():
+        return True
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) == parent
+    return False
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str, pause_s: float = 0.05) -> None:

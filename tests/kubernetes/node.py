@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from kubernetes import settings
 from kubernetes.programs import Programs
-from stack import GuardedProcess, Unavailable
+from stack import GuardedProcess, StackError, Unavailable
 from stack.cache import locked
 from stack.commands import run
 from stack.process import free_port, wait_until
@@ -122,9 +122,12 @@ class Node(contextlib.AbstractContextManager["Node"]):
         return folder
 
     def kill_pod(self, uid: str) -> int:
-        """SIGKILL every process of a Pod, as the loss of its machine would; how many there were."""
-        files = {file for top in cgroups() for file in top.rglob(f"pod{uid}/**/cgroup.procs")}
-        processes = {int(pid) for file in files for pid in file.read_text().split()}
+        """SIGKILL every process of a Pod, as the loss of its machine would; how many there were. Raises StackError when there is none."""
+        files = {file for top in cgroups() for file in top.rglob(f"pod{uid}/**/cgroup.procs")} if uid else set()
+        # The kernel shows a process that has just ended, or is of another namespace, as 0; a kill of 0 would end this process and its whole group.
+        processes = {int(pid) for file in files for pid in file.read_text().split()} - {0}
+        if not processes:
+            raise StackError(f"the Pod {uid!r} has no process that could be killed: it has ended, or is not to be seen from here")
         for pid in processes:
             with contextlib.suppress(ProcessLookupError):  # its parent's end has taken it along
                 os.kill(pid, signal.SIGKILL)

@@ -1,9 +1,14 @@
 """The pieces of the Kubernetes that `make kubernetes-test` runs, without running it."""
 
 import asyncio
+import contextlib
 import hashlib
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -69,6 +74,55 @@ def test_a_folder_that_a_node_cannot_see_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="choose another folder"):
         Node(settings.Path("/var/lib/dblog-node"), nowhere)
+
+
+KILL_POD = """
+import sys
+from pathlib import Path
+from kubernetes import node
+from kubernetes.programs import Programs
+
+node._CGROUPS = folder = Path(sys.argv[1])
+print(node.Node(folder / "node", Programs(*[folder] * 7)).kill_pod(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def pods(tmp_path):
+    """Control groups of Pods, as the kernel shows them: of a process that has just ended, or is of another namespace, the number is 0."""
+    for name, shown in {"one": "0\n{pid}\n", "ended": "0\n", "": "{pid}\n"}.items():
+        (tmp_path / "kubepods" / f"pod{name}" / "container").mkdir(parents=True)
+        (tmp_path / "kubepods" / f"pod{name}" / "container" / "cgroup.procs").write_text(shown)
+    return tmp_path
+
+
+def killed(pods, uid):
+    """How the kill of a Pod ended, in a process group of its own, and whether the Pod's process lives."""
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        for file in pods.rglob("cgroup.procs"):
+            file.write_text(file.read_text().format(pid=process.pid))
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        line = [sys.executable, "-c", KILL_POD, str(pods), uid]
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False, start_new_session=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20 if done.returncode == 0 else 0.1)
+        is_killed = process.poll() == -signal.SIGKILL
+        process.kill()
+    return done, is_killed
+
+
+def test_the_kill_of_a_pod_ends_its_processes_and_not_its_own(pods):
+    done, is_killed = killed(pods, "one")
+
+    assert (done.returncode, done.stdout, is_killed) == (0, "1\n", True), done.stderr
+
+
+@pytest.mark.parametrize("uid", ["ended", "other", ""])
+def test_the_kill_of_a_pod_without_processes_ends_nothing_and_says_so(pods, uid):
+    done, is_killed = killed(pods, uid)
+
+    assert (done.returncode, is_killed) == (1, False)
+    assert f"the Pod {uid!r} has no process that could be killed" in done.stderr
 
 
 def test_logins_of_components_are_readable_by_their_owner_alone(tmp_path):

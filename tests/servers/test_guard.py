@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,44 @@ def test_what_a_program_leaves_elsewhere_is_removed_before_its_end_is_reported(h
         guarded.stop() if how == "stop" else guarded.kill()
 
         assert not left.exists()
+
+
+def test_a_kill_reaches_no_other_process_that_got_the_number_of_an_ended_program(tmp_path: Path):
+    go_on = tmp_path / "go on"
+    waiting = ["sh", "-c", f"until [ -e '{go_on}' ]; do sleep 0.02; done"]
+    with (
+        subprocess.Popen(["sleep", "1000"]) as other,
+        GuardedProcess("short", ["true"], log=tmp_path / "log", afterwards=waiting) as guarded,  # its guard goes on after its end
+    ):
+        own = guarded.pid
+        wait_until(lambda: not alive(own), timeout_s=20, what="the program's end")
+        guarded.pid = other.pid
+
+        threading.Timer(0.3, go_on.touch).start()
+        guarded.kill()
+
+        is_alive = other.poll() is None
+        other.kill()
+    assert is_alive
+
+
+def test_a_kill_while_a_start_waits_for_the_guard_ends_the_guard_and_not_the_program_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    silent = tmp_path / "silent.py"
+    silent.write_text("import signal; signal.pause()\n")
+    guarded = GuardedProcess("long", _LONG, log=tmp_path / "log")
+    guarded.start()
+    guarded.kill()
+    monkeypatch.setattr(process, "GUARD", silent)
+    threading.Timer(0.5, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+
+    with pytest.raises(KeyboardInterrupt):
+        guarded.start()
+
+    assert guarded.pid is None
+    guarded.kill()
+    assert not guarded.running
 
 
 def test_what_the_program_left_behind_is_killed(tmp_path: Path):
