@@ -3,7 +3,7 @@
     python -m images build    both images, their sizes over the base, their bills of materials in build/images
     python -m images lock     the lists of hash-locked packages and jars again, after a version has changed
     python -m images save     the images as archives for `docker load`, `podman load` and `ctr images import`
-    python -m images install  an engine that needs no daemon, where there is none: Podman, by apt, as root
+    python -m images install  an engine that needs no daemon, where none works: Podman, by apt, as root; `--to-run`: where none works that runs containers
 
 Only the standard library is imported, for images are built on machines that run nothing else of the project.
 """

@@ -1,4 +1,4 @@
-"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] [--no-layers] | base NAME | lock | install | save [FOLDER]`: see the package."""
+"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] [--no-layers] | base NAME | lock | install [--to-run] | save [FOLDER]`: see the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from stack.errors import StackError
 
 from images.build import IMAGES, OUT, build, make_base
-from images.engine import engine, install
+from images.engine import ENGINES, RUNNING, engine, install
 from images.lock import lock
 
 
@@ -24,7 +24,8 @@ def main(arguments: list[str]) -> int:
     building.add_argument("--no-layers", action="store_true", help="keep nothing for the next build (Podman, Buildah)")
     commands.add_parser("base").add_argument("tag")
     commands.add_parser("lock")
-    commands.add_parser("install")
+    installing = commands.add_parser("install")
+    installing.add_argument("--to-run", action="store_true", help="one that also runs containers")
     commands.add_parser("save").add_argument("folder", nargs="?", type=Path, default=OUT)
     given = parser.parse_args(arguments)
     try:
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
             case "lock":
                 lock()
             case "install":
-                install()
+                install(kinds=RUNNING if given.to_run else ENGINES)
             case _:
                 for image in IMAGES:
                     engine(os.environ.get("ENGINE")).save(image.tag, given.folder / f"{image.name}.tar")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -17,7 +18,7 @@ from stack.debian import mirror
 from stack.environment import BUILD, ROOT
 from stack.errors import StackError, Unavailable
 
-from images.engine import Engine, engine
+from images.engine import Engine, engine, install_packages
 from images.settings import build_secrets
 
 FOLDER = Path(__file__).parent
@@ -136,6 +137,13 @@ def make_base(using: Engine, tag: str) -> None:
         raise Unavailable(
             "no registry of images can be reached, and only root can make a base image; name one that is there: BASE_IMAGE=..."
         )
+    if shutil.which("debootstrap") is None:
+        if shutil.which("apt-get") is None:
+            raise Unavailable(
+                "no registry of images can be reached, and a base image is made by debootstrap, which is not on the PATH;"
+                " install it, or name an image that is there: BASE_IMAGE=..."
+            )
+        install_packages("debootstrap")
     archive = mirror()
     environment = {"DBLOG_DEBIAN_MIRROR": archive} if archive else {}
     if security := _security_archive():

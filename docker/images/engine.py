@@ -14,9 +14,12 @@ from stack.commands import run
 from stack.errors import StackError, Unavailable
 
 ENGINES = ("docker", "podman", "buildah")
+RUNNING = ("docker", "podman")
+"""Those that also run containers."""
 _PACKAGES = ("podman", "buildah", "runc", "debootstrap")
 """An engine without a daemon, the runtime that also takes the older control groups, and what makes a base image."""
-_INSTALL = "Install one of them (Debian: apt-get install buildah), or name one that is elsewhere: ENGINE=/path/to/podman"
+_INSTALL = "Install one of them (Debian: apt-get install podman), or name one that is elsewhere: ENGINE=/path/to/podman"
+_ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +131,48 @@ class Engine:
             run([self.program, "rm", container], what=f"Closing {image}")
 
 
-def engine(chosen: str | None = None) -> Engine:
-    """The engine named, or the first that works on this machine. Raises Unavailable when there is none."""
+def engine(chosen: str | None = None, *, kinds: Sequence[str] = ENGINES) -> Engine:
+    """The engine named, or the first of these kinds that works on this machine. Raises Unavailable when there is none."""
     if chosen:
-        if shutil.which(chosen) is None or Path(chosen).name not in ENGINES:
-            raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {', '.join(ENGINES)}. {_INSTALL}")
+        if shutil.which(chosen) is None or Path(chosen).name not in kinds:
+            raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {' or '.join(kinds)}. {_INSTALL}")
         return Engine(chosen)
-    for name in ENGINES:
-        if shutil.which(name) and _works(name):
-            return Engine(name)
-    raise Unavailable(f"images are built by {', '.join(ENGINES)}, and none works on this machine. {_INSTALL}")
+    if found := working(kinds):
+        return found
+    raise _none_works(kinds)
 
 
-def install() -> None:
-    """Install Podman and debootstrap from Debian where no engine works. Raises Unavailable where that needs another user."""
-    if any(shutil.which(name) and _works(name) for name in ENGINES):
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise Unavailable(f"images are built by {', '.join(ENGINES)}, and none works on this machine. {_INSTALL}")
+def working(kinds: Sequence[str] = ENGINES) -> Engine | None:
+    """The first engine of these kinds that works on this machine, None when none does."""
+    return next((Engine(name) for name in kinds if shutil.which(name) and _works(name)), None)
+
+
+def install(*, kinds: Sequence[str] = ENGINES) -> None:
+    """Install Podman and debootstrap from Debian where no engine of these kinds works. Raises Unavailable where that needs another user."""
+    if chosen := os.environ.get("ENGINE"):
+        engine(chosen, kinds=kinds)
+    elif working(kinds) is None:
+        if os.geteuid() != 0 or shutil.which("apt-get") is None:
+            raise _none_works(kinds)
+        install_packages(*_PACKAGES)
+
+
+def install_packages(*names: str) -> None:
+    """Install packages of Debian, as root."""
     environment = {"DEBIAN_FRONTEND": "noninteractive"}
+    print(f"images: installing {', '.join(names)}", flush=True)
     run(["apt-get", "update", "--quiet", "-oDPkg::Lock::Timeout=300"], what="apt-get update", env=environment)
-    line = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "-oDPkg::Lock::Timeout=300", *_PACKAGES]
-    run(line, what=f"Installing {', '.join(_PACKAGES)}", env=environment)
+    line = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "-oDPkg::Lock::Timeout=300", *names]
+    run(line, what=f"Installing {', '.join(names)}", env=environment)
+
+
+def _none_works(kinds: Sequence[str]) -> Unavailable:
+    used = "built" if "buildah" in kinds else "built and run"
+    return Unavailable(f"images are {used} by {' or '.join(kinds)}, and none works on this machine. {_INSTALL}")
 
 
 def _works(name: str) -> bool:
-    """Whether it answers: a Docker client without its daemon does not."""
-    return subprocess.run([name, "info"], capture_output=True, check=False).returncode == 0
+    """Whether it answers: a Docker client without its daemon does not, or not in time."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return subprocess.run([name, "info"], capture_output=True, timeout=_ANSWER_S, check=False).returncode == 0
+    return False

@@ -74,14 +74,14 @@ def step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there:
     if there() and stamp.exists() and stamp.read_text() == _digest(sources):
         return False
     stamp.unlink(missing_ok=True)
-    with _progress(name):
+    with progress(name):
         make()
     _note(name, sources)
     return True
 
 
 @contextlib.contextmanager
-def _progress(name: str) -> Iterator[None]:
+def progress(name: str) -> Iterator[None]:
     """Print that the step begins to take time, that it still runs every 15 seconds, and how long it took. A step of less than a second prints nothing."""
     started = time.monotonic()
     ended = threading.Event()
@@ -209,7 +209,7 @@ def _has_module(name: str) -> bool:
 def _download(what: str, get: Callable[[], object]) -> object:
     """Get one download; None if it cannot be had here. A machine without one server can still use the others: tests skip with the reason, CI refuses."""
     try:
-        with _progress(what):
+        with progress(what):
             return get()
     except StackError as missing:
         if os.environ.get("CI") == "true":

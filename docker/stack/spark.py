@@ -13,7 +13,7 @@ BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """For JVMs that run for minutes only: in that time the optimising compiler does not earn what it costs. Without it the code cache would have 48 MB, which
 Spark's generated classes fill; evicting code and compiling it again takes up to half of a core."""
 
-_ADDED = (
+ADDED = (
     # Everything else that these depend on is in PySpark already, some of it in other versions: adding it twice breaks Spark.
     "commons-pool2",
     "delta-kernel-api",
@@ -81,4 +81,4 @@ def log_store_jar() -> Path:
 
 def spark_jars() -> list[Path]:
     """The jars for `--jars`, downloaded when this machine has none yet."""
-    return sorted(jars("spark", only=_ADDED).glob("*.jar"))
+    return sorted(jars("spark", only=ADDED).glob("*.jar"))

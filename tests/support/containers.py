@@ -12,7 +12,9 @@ from pathlib import Path
 
 from docker.errors import DockerException
 from docker.models.containers import Container
-from stack import GuardedProcess, Unavailable
+from images.engine import RUNNING, Engine
+from images.engine import engine as chosen_engine
+from stack import GuardedProcess
 
 import docker
 
@@ -27,26 +29,22 @@ HARDENED = {
 
 _OF_DOCKER = {"noexec": "exec", "nosuid": "suid", "nodev": "dev"}
 """Options with which Docker mounts every tmpfs, and what lifts each. Podman allows programs there by itself."""
-_DOCKER = Path("/var/run/docker.sock")
 _PROCESSES = 16384
 """More than the containers of a test have, less than the limit of any machine."""
 
 
 @contextlib.contextmanager
 def engine(folder: Path) -> Iterator[docker.DockerClient]:
-    """A client of the engine of this machine. Raises Unavailable where there is none."""
-    if os.environ.get("DOCKER_HOST") or _listens(_DOCKER):
+    """A client of the engine that also builds the images. Raises Unavailable where there is none."""
+    using = running_engine()
+    if using.kind == "docker":
         with contextlib.closing(docker.from_env(timeout=600)) as client:
             yield client
         return
-    if shutil.which("podman") is None:
-        raise Unavailable(
-            "containers are run by docker or podman, and neither answers on this machine. Install podman (Debian: apt-get install podman runc)"
-        )
     folder.mkdir(parents=True, exist_ok=True)
     address = folder / "podman.sock"
     (folder / "containers.conf").write_text(podman_settings())
-    line = ["podman", "system", "service", "--time=0", f"unix://{address}"]
+    line = [using.program, "system", "service", "--time=0", f"unix://{address}"]
     with (
         GuardedProcess(
             "podman",
@@ -58,6 +56,11 @@ def engine(folder: Path) -> Iterator[docker.DockerClient]:
         contextlib.closing(docker.DockerClient(base_url=f"unix://{address}", timeout=600)) as client,
     ):
         yield client
+
+
+def running_engine() -> Engine:
+    """The engine that runs containers: the one that `ENGINE` names, or the first that works, which `python -m images build` takes too."""
+    return chosen_engine(os.environ.get("ENGINE"), kinds=RUNNING)
 
 
 def _listens(address: Path) -> bool:
