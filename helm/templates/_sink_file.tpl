@@ -127,10 +127,11 @@ spec:
       securityContext:
         {{- toYaml .Values.sink.containerSecurityContext | nindent 8 }}
       volumeMounts:
-        - name: tmp
+        {{- /* By this name it is where Spark spills; or else Spark adds a volume of its own, without a limit. */}}
+        - name: spark-local-dir-1
           mountPath: /tmp
   volumes:
-    - name: tmp
+    - name: spark-local-dir-1
       emptyDir:
         sizeLimit: {{ .Values.sink.tmpSizeLimit | quote }}
 {{- end -}}

@@ -123,8 +123,10 @@ checksum/secrets: {{ include "dblog.secrets.checksum" . | quote }}
   readOnly: true
 {{- end }}
 {{- include "dblog.secretMounts" .Values.sink.secrets }}
+{{- if ne .Values.sink.kind "SparkApplication" }}
 - name: tmp
   mountPath: /tmp
+{{- end }}
 {{- if .Values.sink.persistence.enabled }}
 - name: lake
   mountPath: {{ .Values.sink.persistence.mountPath | quote }}
@@ -147,9 +149,11 @@ checksum/secrets: {{ include "dblog.secrets.checksum" . | quote }}
       {{- . | nindent 6 }}
 {{- end }}
 {{- include "dblog.secretVolumes" .Values.sink.secrets }}
+{{- if ne .Values.sink.kind "SparkApplication" }}
 - name: tmp
   emptyDir:
     sizeLimit: {{ .Values.sink.tmpSizeLimit | quote }}
+{{- end }}
 {{- if .Values.sink.persistence.enabled }}
 - name: lake
   persistentVolumeClaim:
