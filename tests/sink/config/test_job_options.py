@@ -159,6 +159,7 @@ def test_how_the_registry_is_logged_in_to_must_be_of_one_mind() -> None:
     assert "t0ken" in job_options.parse(LEAST | {"registry.token": "t0ken"}).secrets
 
 
+# number 38 of the sink's safety
 @pytest.mark.parametrize(
     ("topic", "more", "option"),
     [

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from dblog_sink.config.log_retention import FILES_H, LOG_LONGER_H, OWN_LOG_H, is_own_hot
-from dblog_sink.config.options import Option, address, number, one_of, pattern, text, truth, whole
+from dblog_sink.config.options import Option, address, number, one_of, pattern, text, truth, web_addresses, whole
 from dblog_sink.config.policy import Policy
 from dblog_sink.config.tables import PREFIX, TABLE_OPTIONS, TableRule, TableSpec, rules, spec
 from dblog_sink.errors import ConfigError
@@ -82,7 +82,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(name="topics.start", read=one_of("earliest", "latest"), default="earliest", doc="Where to begin when there is no checkpoint."),
     Option(
         name="registry.url",
-        read=text,
+        read=web_addresses,
         default=None,
         doc="Confluent-compatible schema registry, for instance the worker's own REST address.",
     ),

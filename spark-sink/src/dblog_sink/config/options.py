@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 _PORT_MAX = 65_535
 
@@ -88,6 +89,20 @@ def address(given: str) -> str:
     if not port.isdigit() or int(port) > _PORT_MAX:
         msg = "must be host:port, or a port"
         raise ValueError(msg)
+    return given.strip()
+
+
+def web_addresses(given: str) -> str:
+    """Addresses of http and https, separated by commas."""
+    for part in given.split(","):
+        try:
+            found = urlsplit(part.strip())
+            named = found.scheme in ("http", "https") and found.hostname
+        except ValueError:
+            named = None
+        if not named:
+            msg = "must be http:// or https:// and a host, or several of these separated by commas"
+            raise ValueError(msg)
     return given.strip()
 
 

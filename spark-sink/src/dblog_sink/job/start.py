@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from dblog_sink import __version__
 from dblog_sink.config import lake_paths
+from dblog_sink.config.insecure_choices import insecure_choices
 from dblog_sink.config.job_options import Settings
 from dblog_sink.delta import internals
 from dblog_sink.delta.fence import Fence
@@ -45,6 +46,8 @@ def run(settings: Settings) -> int:
     except DefiniteError as e:
         log.error("the sink does not start: %s", e)
         return 1
+    for key, reason in insecure_choices(settings).items():
+        log.warning("%s: %s", key, reason)
     stopping, ended = threading.Event(), threading.Event()
     session = spark_session(settings["name"], settings.spark)
     forget_hook = stop_on_signal(session, stopping, ended)
