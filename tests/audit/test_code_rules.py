@@ -97,7 +97,7 @@ def test_a_rule_finds_what_is_bad_and_leaves_what_is_good(rule):
     assert [text for text in good if found(rule, text)] == []
 
 
-def test_the_code_keeps_the_rules_but_where_a_line_of_the_list_says_why():
+def test_the_code_keeps_the_rules_but_where_a_line_of_the_list_says_why():  # number 42 of the code's safety
     assert list(rules()) == []
 
 

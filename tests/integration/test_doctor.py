@@ -23,6 +23,7 @@ def new_account(source: Database, *privileges: str) -> tuple[str, dict[str, str]
     return who, {"database.user": name, "database.password": "canary-secret"}
 
 
+# number 34 of the worker's safety
 def test_the_doctor_names_missing_and_superfluous_privileges_and_its_statements_mend_both(source: Database, tmp_path) -> None:
     database, marks = new_database(source, "doctor"), f"marks_{uuid.uuid4().hex[:8]}"
     execute(source, "CREATE TABLE t (id INT PRIMARY KEY)", database=database)

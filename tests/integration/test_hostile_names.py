@@ -70,6 +70,7 @@ def follower(source: Database, database: str) -> Iterator[Follower]:
     made.task.stop()
 
 
+# number 31 of the worker's safety
 def test_names_that_would_end_a_statement_are_dumped_and_followed(follower: Follower, tables: list[str]) -> None:
     follower.start()
     follower.until_dumped()

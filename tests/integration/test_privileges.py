@@ -184,7 +184,7 @@ def test_an_account_that_may_read_some_columns_only_is_refused(source: Database,
     assert grants_in(refused(follower)) == [f"GRANT SELECT ON `{database}`.`t` TO {who}"]
 
 
-def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> None:
+def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> None:  # number 34 of the worker's safety
     database = new_database(source, "shop")
     follower = Follower(
         source, database, **{"database.user": account, "database.password": "secret", "dblog.watermark.table": "dblog_x.watermark"}

@@ -861,7 +861,7 @@ class TestDumpConnectionOnServers(DumpConnectionContract):
             row_count=row_count,
         )
 
-    def test_a_function_that_writes_is_refused_for_good(self, admin, database, given, connection):
+    def test_a_function_that_writes_is_refused_for_good(self, admin, database, given, connection):  # number 33 of the worker's safety
         admin(f"CREATE TABLE {database}.other (a INT PRIMARY KEY)")
         admin(
             f"CREATE FUNCTION {database}.writes() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO {database}.other VALUES (1); RETURN 1; END"

@@ -130,6 +130,7 @@ def test_a_signal_in_the_log_dumps_its_tables_and_each_step_is_notified_behind_i
     assert data[8] == {"connector_name": prefix}
 
 
+# number 25 of the worker's safety
 def test_a_condition_of_a_signal_chooses_rows_and_one_that_is_none_ends_its_table_without_a_word_of_it(shop: Any, capfd: Any) -> None:
     follower = shop()
     orders = f"{follower.database}.orders"
@@ -340,6 +341,7 @@ def test_a_topic_of_signals_that_is_away_keeps_nothing_from_being_read(shop: Any
     follower.until_equal("orders")
 
 
+# number 26 of the worker's safety
 @pytest.mark.either_server
 def test_lines_of_a_file_are_signals_once_over_kills_and_it_is_emptied_behind_them(shop: Any, tmp_path: Path) -> None:
     follower = shop(**{"incremental.snapshot.chunk.size": "50"})

@@ -173,6 +173,7 @@ def test_with_heartbeats_the_slot_of_quiet_tables_is_moved_on(postgres: Postgres
     follower.task.stop()
 
 
+# number 33 of the worker's safety
 def test_the_statement_of_a_heartbeat_is_run_with_each_and_one_that_fails_or_hangs_does_not_end_the_task(
     postgres: Postgres, postgres_database: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -275,6 +276,7 @@ def test_a_table_that_the_account_may_not_read_is_left_out_of_the_estimates_and_
     assert list(found) == [TableId("public", "open")]
 
 
+# number 7 of the worker's safety
 def test_initial_statements_change_no_values_and_leave_no_transaction_open(postgres: Postgres, postgres_database: str) -> None:
     def opened(*statements: str) -> Session:
         where = {

@@ -46,6 +46,7 @@ class TestDumpConnection(DumpConnectionContract):
             )
         session.close()
 
+    # number 33 of the worker's safety
     def test_a_function_that_writes_is_refused_for_good(
         self, postgres, postgres_database, given, connection
     ):  # also one that a standby refuses

@@ -236,7 +236,7 @@ def asking(server: Answering, **settings: Any) -> Registry:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed_and_leads_no_password_elsewhere(status: int) -> None:
+def test_a_redirect_is_not_followed_and_leads_no_password_elsewhere(status: int) -> None:  # number 37 of the sink's safety
     schema = [b'{"schema": "\\"int\\""}']
     with (
         Answering(200, lambda _: schema) as elsewhere,

@@ -56,7 +56,7 @@ def test_a_misspelt_key_stands_without_a_request_and_without_a_task(warnings, co
     assert beyond(warnings, configs, config) == [UNKNOWN]
 
 
-def test_an_insecure_choice_stands_and_asks_for_nobody_where_it_is_a_default(warnings, configs):
+def test_an_insecure_choice_stands_and_asks_for_nobody_where_it_is_a_default(warnings, configs):  # number 36 of the worker's safety
     configs.configs = {"a": plain(**{"database.hostname": "db.example"}), "local": plain(**{"database.hostname": "localhost"})}
     warnings.config_changed()
 

@@ -178,7 +178,7 @@ def test_what_a_database_reports_of_the_request_does_not_show_which_of_its_words
     assert text.endswith("the user sunshine7 is unknown")
 
 
-def test_a_secret_of_the_worker_that_a_client_quotes_is_hidden():
+def test_a_secret_of_the_worker_that_a_client_quotes_is_hidden():  # number 29 of the worker's safety
     def raises(_flavor, _settings, _limit_s, _abort):
         raise DefiniteError("login with sunshine7 refused, sings-by-provider too")
 
@@ -242,7 +242,7 @@ def test_many_secrets_that_are_written_out_are_still_one_warning():
     assert warning.startswith("database.password, my.secret.0, my.secret.1, my.secret.2, my.secret.3 and 26 more: written out")
 
 
-def test_what_a_placeholder_stands_for_is_in_no_name_of_the_answer_and_in_no_line_of_the_log(tmp_path):
+def test_what_a_placeholder_stands_for_is_in_no_name_of_the_answer_and_in_no_line_of_the_log(tmp_path):  # number 28 of the worker's safety
     (tmp_path / "secrets").write_text("password=/Canary/Secret-Pa55word\ngroup=CanarySecretPa55word\n")
     files = {"file": FileProvider()}
     validator = Validator(

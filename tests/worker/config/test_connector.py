@@ -176,7 +176,7 @@ def test_keys_nobody_knows_are_ignored_and_kept():
         ("time.precision.mode", "adaptive"),
     ],
 )
-def test_what_would_change_the_result_and_is_not_done_is_refused(key, value):
+def test_what_would_change_the_result_and_is_not_done_is_refused(key, value):  # number 26 of the worker's safety
     assert list(errors(**{key: value})) == [key]
 
 

@@ -82,7 +82,7 @@ def test_a_store_beside_a_mode_without_tls_is_named(options, mode, host):
         ("schema.history.internal.producer.ssl.endpoint.identification.algorithm", "none", "https"),
     ],
 )
-def test_an_insecure_choice_is_named_with_a_safer_one(key, value, safer):
+def test_an_insecure_choice_is_named_with_a_safer_one(key, value, safer):  # number 36 of the worker's safety
     found = insecure_choices(MYSQL_OPTIONS, {**MYSQL, key: value})
 
     assert {name: choice.safer for name, choice in found.items()} == {key: (safer,)}

@@ -190,7 +190,7 @@ def test_a_client_with_a_certificate_of_the_authority_comes_in_and_is_known_by_i
     ],
     ids=["expired", "not yet", "self-signed", "a server's"],
 )
-def test_a_client_with_a_certificate_at_fault_does_not_come_in(authority, asked, at_fault):
+def test_a_client_with_a_certificate_at_fault_does_not_come_in(authority, asked, at_fault):  # number 21 of the worker's safety
     own = keystore(authority) | {"listeners.https.ssl.client.auth": asked, "listeners.https.ssl.truststore.location": str(authority.path)}
 
     with pytest.raises(ssl.SSLError):

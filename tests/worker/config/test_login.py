@@ -170,7 +170,7 @@ def test_whoever_is_none_of_them_is_not_let_in(given):  # number 8
         (header("ann", "s3cret"), None),
     ],
 )
-def test_a_refusal_distinguishes_an_unknown_user_from_a_wrong_password(given, refusal):
+def test_a_refusal_distinguishes_an_unknown_user_from_a_wrong_password(given, refusal):  # number 19 of the worker's safety
     assert Logins({"ann": "s3cret"}).refusal(given) is refusal
 
 

@@ -37,7 +37,7 @@ def test_a_hash_that_cannot_be_read_is_refused_without_its_text(text):
     assert "c2Fsd" not in str(caught.value)
 
 
-def test_users_with_hashes_log_in_and_whoever_does_not_exist_is_compared_with_a_hash_too():
+def test_users_with_hashes_log_in_and_whoever_does_not_exist_is_compared_with_a_hash_too():  # number 19 of the worker's safety
     logins = Logins({"ann": hashed("s3cret"), "bob": "plain"})
 
     assert logins.user_of(header("ann", "s3cret")) == "ann"

@@ -177,7 +177,7 @@ def effective(name: str, whose: str = "connector") -> bool:
 
 
 @pytest.mark.parametrize("whose", OPTIONS)
-def test_every_option_has_one_kind(whose):
+def test_every_option_has_one_kind(whose):  # number 5 of the worker's safety
     named = [name for kind in KINDS.values() for name in kind[whose].split()]
 
     assert sorted(named) == sorted(OPTIONS[whose])

@@ -74,7 +74,7 @@ def test_the_first_filter_of_a_pattern_counts_and_an_empty_one_is_none() -> None
         ("execute-snapshot", "secret" * 2000),
     ],
 )
-def test_what_is_no_signal_gets_a_reason_that_quotes_nothing_of_it(kind: str, data: object) -> None:
+def test_what_is_no_signal_gets_a_reason_that_quotes_nothing_of_it(kind: str, data: object) -> None:  # number 25 of the worker's safety
     with pytest.raises(SignalError) as error:
         action_of(signal(kind, data))
 

@@ -166,6 +166,7 @@ def test_what_was_set_is_reported_with_its_time():
     assert modified_ms > 1_700_000_000_000
 
 
+# number 35 of the worker's safety
 def test_a_name_with_line_breaks_begins_no_line_of_its_own(capsys):  # S23
     for form in ("plain", "json"):
         configure_logs(format=form)

@@ -63,7 +63,7 @@ def test_a_worker_has_five_topics_of_its_own():
 
 @pytest.mark.parametrize("base", [connector_config(), postgres_config()], ids=["mysql", "postgres"])
 @pytest.mark.parametrize(("given", "key", "workers"), NAMED, ids=[key for _, key, _ in NAMED])
-def test_a_configuration_that_names_one_is_refused_with_both_keys(base, given, key, workers):
+def test_a_configuration_that_names_one_is_refused_with_both_keys(base, given, key, workers):  # number 13 of the worker's safety
     errors = Validator(providers={}, check_database=None, worker_topics=OWN).validate({**base, "name": "a", **given}).errors
 
     assert set(errors) == {key}

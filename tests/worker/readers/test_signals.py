@@ -76,6 +76,7 @@ def test_nobody_is_notified_who_has_not_asked_for_it(follow: Any) -> None:
 FILTERED = '{"data-collections": ["d.t", "d.u"], "additional-conditions": [{"data-collection": "d.t", "filter": "name LIKE \'%1\'"}]}'
 
 
+# number 25 of the worker's safety
 def test_a_filter_is_refused_where_filters_are_switched_off_and_a_signal_without_one_is_obeyed(follow: Any) -> None:
     follower = follow(**{"dblog.signals.filters": "false"})
 

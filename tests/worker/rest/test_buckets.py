@@ -15,7 +15,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_client_that_used_up_its_share_waits_and_others_do_not():
+def test_a_client_that_used_up_its_share_waits_and_others_do_not():  # number 22 of the worker's safety
     clock = Clock()
     buckets = Buckets(per_minute=3, clock_s=clock)
     for _ in range(3):

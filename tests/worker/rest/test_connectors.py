@@ -716,7 +716,7 @@ def test_a_browser_page_of_an_allowed_origin_may_call(worker, origin):
     assert (change.status_code, change.headers["access-control-allow-origin"]) == (404, origin)
 
 
-def test_a_browser_page_of_an_allowed_origin_cannot_send_a_login(worker):
+def test_a_browser_page_of_an_allowed_origin_cannot_send_a_login(worker):  # number 6 of the worker's safety
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
     preflight = worker.client.options("/connectors", headers={"origin": "http://page.example", **asked})
 

@@ -51,7 +51,7 @@ def crowd(monkeypatch):
         yield lambda address, count: [stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(count)]
 
 
-def test_an_address_that_holds_its_share_gets_503_and_probes_are_answered(crowd):
+def test_an_address_that_holds_its_share_gets_503_and_probes_are_answered(crowd):  # number 23 of the worker's safety
     with served() as address:
         held = crowd(address, LIMIT)
 
@@ -89,7 +89,7 @@ def test_a_proxy_that_is_named_has_no_share(crowd):
         assert get(address)[0] == 200
 
 
-def test_whom_a_request_is_from_is_told_by_named_proxies_alone(monkeypatch):
+def test_whom_a_request_is_from_is_told_by_named_proxies_alone(monkeypatch):  # number 22 of the worker's safety
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
     told = {"x-forwarded-for": "203.0.113.7"}
 

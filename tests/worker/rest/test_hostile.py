@@ -223,7 +223,7 @@ class Watcher(threading.Thread):
         self.join(30)
 
 
-def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control):
+def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control):  # number 15 of the worker's safety
     pipe = own_folder / "pipe"
     os.mkfifo(pipe)
     provided = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}

@@ -44,7 +44,7 @@ def test_without_a_login_addresses_and_private_names_are_taken(host):
 
 
 @pytest.mark.parametrize("host", [host for host in FOREIGN if "." in host])
-def test_without_a_login_a_name_that_a_stranger_can_own_is_refused_to_whoever_may_change_something(host):
+def test_without_a_login_a_name_that_a_stranger_can_own_is_refused_to_whoever_may_change_something(host):  # number 6 of the worker's safety
     assert not takes(host)
     assert not takes(host, client="10.0.0.7", identity=Identity(settings(dblog_rest_without_login="all")))
     assert takes(host, client="10.0.0.7"), "from another machine, where it only reads"

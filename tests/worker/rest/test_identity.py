@@ -112,7 +112,7 @@ def test_without_a_login_whoever_is_on_this_machine_may_do_everything(client):
 
 
 @pytest.mark.parametrize("client", ["10.0.0.7", "2001:db8::1", "127.0.0.1.evil.example", "?", "169.254.1.1"])
-def test_without_a_login_whoever_comes_from_elsewhere_only_reads_unless_all_are_let_in(client):
+def test_without_a_login_whoever_comes_from_elsewhere_only_reads_unless_all_are_let_in(client):  # number 8 of the worker's safety
     came = Door(Identity(settings())).ask(client=client)
 
     assert came.grants.may(Role.READER)
@@ -198,7 +198,7 @@ def test_an_address_that_guesses_waits_and_other_addresses_do_not():
     assert door.ask(header("ann", "s3cret")).name == "ann"
 
 
-def test_guesses_at_one_time_are_as_few_as_one_after_the_other():
+def test_guesses_at_one_time_are_as_few_as_one_after_the_other():  # number 22 of the worker's safety
     door = Door(Identity(settings(), logins=Logins({"ann": hashed("s3cret")})), failures=5)
 
     assert door.ask_together([header("ann", f"{number}") for number in range(60)]) == (0, [401] * 5 + [429] * 55)

@@ -91,7 +91,7 @@ def test_each_role_does_what_it_may_and_nothing_else(worker, method, path, allow
             assert re.search(rf"takes the role \w+.*, which {user} does not have", answer.json()["message"])
 
 
-def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administrators():
+def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administrators():  # number 18 of the worker's safety
     routes = [
         *admin.ROUTES,
         *admin.LOGGER_ROUTES,
@@ -114,6 +114,7 @@ def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administra
     assert need("POST", "/dumps") == Need(Role.ADMIN)
 
 
+# number 24 of the worker's safety
 def test_a_dump_with_sql_of_its_own_takes_an_administrator_and_its_sql_and_keys_are_shown_to_operators(worker):
     sql = {"tables": ["shop.orders"], "predicate": {"shop.orders": "a = 1"}}
     answers = {user: ask(worker, user, "POST", "/connectors/a/dumps", sql) for user in ("oli", "root")}
@@ -151,7 +152,7 @@ def test_a_connector_is_made_by_an_administrator_of_its_name_alone(worker):
 
 
 @pytest.mark.parametrize("path", ["/connectors/b", "/connectors/b/config", "/connectors/b/tasks", "/connectors?expand=info"])
-def test_passwords_of_a_configuration_are_shown_to_its_administrator_alone(worker, path):
+def test_passwords_of_a_configuration_are_shown_to_its_administrator_alone(worker, path):  # number 28 of the worker's safety
     shown = {user: ask(worker, user, "GET", path).text for user in ("root", "eve", "ann")}
 
     assert SECRET in shown["root"]
@@ -202,7 +203,7 @@ def test_a_hidden_value_cannot_become_a_password(worker):
     assert ask(worker, "root", "GET", "/connectors/a/config").json()["database.password"] == SECRET
 
 
-def test_the_audit_has_who_did_what_with_the_keys_and_no_secret(worker):
+def test_the_audit_has_who_did_what_with_the_keys_and_no_secret(worker):  # number 27 of the worker's safety
     def lines():
         return [line for line in json_lines(worker.log) if line["logger"] == "dblog.audit"]
 

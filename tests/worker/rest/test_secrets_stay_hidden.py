@@ -155,7 +155,7 @@ def pids_in(log):
     return [line["pid"] for line in map(json.loads, log.splitlines()) if line["event"] == "task process started"]
 
 
-def test_no_secret_of_a_configuration_comes_out_again(kafka, canaries, made_worker):
+def test_no_secret_of_a_configuration_comes_out_again(kafka, canaries, made_worker):  # number 28 of the worker's safety
     secret = secret_keys(canaries)
     # The task names its host when it does not find it.
     config = connector_config(database_hostname=f"{canaries.placeholder()}.invalid", **secret)
@@ -220,7 +220,7 @@ def test_no_secret_of_a_configuration_comes_out_again(kafka, canaries, made_work
     assert all(choices.startswith("database.ssl.mode: preferred does not check") for connector, choices in insecure if connector)
 
 
-def test_no_secret_comes_out_of_a_task_that_quotes_it_or_prints_it(kafka, canaries, made_worker):
+def test_no_secret_comes_out_of_a_task_that_quotes_it_or_prints_it(kafka, canaries, made_worker):  # number 29 of the worker's safety
     secret = secret_keys(canaries)
     worker = made_worker()
     shown = {}

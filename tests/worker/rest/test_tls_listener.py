@@ -54,7 +54,7 @@ def secured(kafka, servers_folder):
         yield worker, authority, ports
 
 
-def test_only_a_client_with_a_certificate_is_served(secured):
+def test_only_a_client_with_a_certificate_is_served(secured):  # number 21 of the worker's safety
     worker, authority, _ = secured
 
     assert worker.client.get("/connectors").json() == ["a"]

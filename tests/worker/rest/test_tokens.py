@@ -121,7 +121,7 @@ def _changed(token):
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_token_is_refused_with_what_is_wrong_with_it(tokens, kind):
+def test_a_bad_token_is_refused_with_what_is_wrong_with_it(tokens, kind):  # number 20 of the worker's safety
     assert kind in REASONS[tokens.bearer_of(BAD[kind]())]
     assert isinstance(tokens.bearer_of(signed()), Bearer)
 

@@ -192,7 +192,7 @@ def test_an_unknown_member_is_reported_and_not_shown():
     assert "secret" not in str(caught.value)
 
 
-def test_identifiers_and_texts_are_quoted():
+def test_identifiers_and_texts_are_quoted():  # number 31 of the worker's safety
     assert sql.quote_table(TableId("a`b", "select")) == "`a``b`.`select`"
     assert sql.quote_text("it's \\") == r"'it''s \\'"
     assert sql.account("o'neil@x@10.%") == "'o''neil@x'@'10.%'"

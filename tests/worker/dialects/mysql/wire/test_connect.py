@@ -229,6 +229,7 @@ def test_a_user_who_trusts_the_network_may_allow_the_key():  # number 2
     assert bytes(a ^ b for a, b in zip(mixed, b"".join(SALT) * 2, strict=False)) == b"pass-canary\0"
 
 
+# number 32 of the worker's safety
 def test_a_server_that_asks_for_a_file_gets_nothing(tmp_path):  # S24
     (tmp_path / "secret").write_text("file-canary")
 

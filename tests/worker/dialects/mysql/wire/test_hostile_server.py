@@ -73,7 +73,7 @@ def test_a_login_method_that_is_no_text_is_not_called_a_wrong_host_name():
 
 
 @pytest.mark.parametrize("value", [b"", b"1", bytes(10_000), bytes(0xFFFFFF)], ids=["empty", "small", "long", "longer than a packet"])
-def test_rows_without_end_are_not_kept(value):
+def test_rows_without_end_are_not_kept(value):  # number 32 of the worker's safety
     part = lenenc(value)[:0xFFFFFF]
     answer = itertools.chain([b"\x01", column(b"c"), EOF], endless(part))
 

@@ -67,7 +67,7 @@ def test_a_good_certificate_is_taken_and_the_login_is_encrypted(authority, mode)
     ],
     ids=["expired", "not yet valid", "self-signed", "a client's"],
 )
-def test_a_certificate_at_fault_is_refused_by_the_modes_that_verify(authority, mode, fault, reason):
+def test_a_certificate_at_fault_is_refused_by_the_modes_that_verify(authority, mode, fault, reason):  # number 3 of the worker's safety
     with (
         FalseServer(tls=authority.server(**fault)) as server,
         pytest.raises(DefiniteError, match=rf"certificate of 127\.0\.0\.1:{server.port} is not trusted .*{reason}") as caught,

@@ -66,7 +66,7 @@ def test_files_of_a_mount_reach_the_server_as_certificates(authority, identity, 
 
 
 @pytest.mark.parametrize("mode", VERIFYING)
-def test_a_certificate_of_another_authority_is_refused_before_the_login(authority, tmp_path, mode):
+def test_a_certificate_of_another_authority_is_refused_before_the_login(authority, tmp_path, mode):  # number 3 of the worker's safety
     (tmp_path / "other").mkdir()
     other = Authority(tmp_path / "other")
 
@@ -77,7 +77,7 @@ def test_a_certificate_of_another_authority_is_refused_before_the_login(authorit
 
 
 @pytest.mark.parametrize("mode", ["allow", "prefer", "require"])
-def test_a_key_that_names_an_engine_loads_nothing(identity, mode, tmp_path):
+def test_a_key_that_names_an_engine_loads_nothing(identity, mode, tmp_path):  # number 1 of the worker's safety
     with FalsePostgres() as server, pytest.raises(ConfigError) as refused:
         open_wire(settings_for(server, ssl_mode=mode, **{**identity, "ssl_key": f"{tmp_path}/evil.so:x"}))
 
@@ -87,7 +87,7 @@ def test_a_key_that_names_an_engine_loads_nothing(identity, mode, tmp_path):
 
 
 @pytest.mark.parametrize("field", OPTIONS)
-def test_a_file_at_fault_is_told_in_one_form_whatever_is_there(authority, identity, tmp_path, field):
+def test_a_file_at_fault_is_told_in_one_form_whatever_is_there(authority, identity, tmp_path, field):  # number 4 of the worker's safety
     text = tmp_path / "text"
     text.write_text("not PEM")
     said = set()
@@ -153,7 +153,7 @@ def test_a_host_is_one_host(host):
 
 
 @pytest.mark.parametrize("mode", ["disable", "allow", "prefer", "require"])
-def test_a_password_in_clear_is_given_to_no_server_that_is_not_verified(authority, mode):
+def test_a_password_in_clear_is_given_to_no_server_that_is_not_verified(authority, mode):  # number 2 of the worker's safety
     tls = authority.server() if mode == "require" else None
     with (
         FalsePostgres(CLEAR_PASSWORD, tls=tls) as server,
