@@ -329,7 +329,7 @@ def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
         if wire.in_transaction:
             raise DefiniteError(leaves_transaction_open(number))
     for name, value in {"client_encoding": encoding, **_VALUES}.items():
-        wire.query(f"SET {name} = '{value}'", doing="setting up the session")
+        wire.query("SELECT pg_catalog.set_config(%s, %s, false)", (name, value), doing="setting up the session")
 
 
 def _login_methods(ssl_mode: str) -> str | None:
