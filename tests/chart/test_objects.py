@@ -770,3 +770,21 @@ def test_the_notes_have_three_commands_the_monitors_advice_and_warnings():
     assert "kubectl -n space describe sparkapplication/rel-dblog-sink" in insecure
     assert "asks for no login" in insecure
     assert "every pod of the cluster reaches" in insecure
+    opens = (
+        "WARNING: the login of the REST interface travels as it is",
+        "WARNING: pods may connect to everything",
+        "WARNING: connectors may name any host",
+    )
+    assert [text in plain for text in opens] == [True] * 3
+    closing = {
+        "kafka": {"bootstrapServers": "b:1", "securityProtocol": "SSL"},
+        "worker": {
+            "tls": {"enabled": True, "existingSecret": "s"},
+            "config": {"dblog.connector.allowed.hosts": "db.example"},
+            "replicas": 2,
+        },
+        "networkPolicy": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
+    }
+    closed = helm("install", "rel", CHART, "-f", "-", "--dry-run=client", stdin=yaml.safe_dump(closing)).stdout.partition("\nNOTES:")[2]
+    assert "dblog" in closed
+    assert "WARNING" not in closed
