@@ -16,6 +16,8 @@ _FIELDS = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
 STARTING = struct.pack(">cI", b"E", 4 + len(_FIELDS)) + _FIELDS
 _SSL_REQUEST = 80877103
 _GSS_REQUEST = 80877104
+_CLIENT_HELLO = b"\x16"
+"""TLS begins with the first byte (sslnegotiation=direct)."""
 
 
 class FalsePostgres:
@@ -57,6 +59,9 @@ class FalsePostgres:
                 self._serve(peer, open_sockets)
 
     def _serve(self, peer: socket.socket, open_sockets: contextlib.ExitStack) -> None:
+        if self._tls is not None and peer.recv(1, socket.MSG_PEEK) == _CLIENT_HELLO:
+            peer = open_sockets.enter_context(self._tls.wrap_socket(peer, server_side=True, do_handshake_on_connect=False))
+            peer.do_handshake()
         while True:
             length, code = struct.unpack(">II", peer.recv(8))
             if code == _SSL_REQUEST and self._tls is not None:

@@ -371,6 +371,15 @@ def test_a_binding_that_does_not_exist_is_refused_with_its_key():
     assert "driver.channelBinding" in errors(**{"driver.channelBinding": "always"})
 
 
+def test_tls_from_the_first_byte_takes_a_mode_with_tls():
+    direct = {"driver.sslNegotiation": "direct"}
+
+    for mode in ("require", "verify_full", "verify-ca"):
+        assert "driver.sslNegotiation" not in errors(**direct, **{"database.sslmode": mode})
+    for mode in ({}, {"database.sslmode": "allow"}):
+        assert "direct takes a database.sslmode of require" in errors(**direct, **mode)["driver.sslNegotiation"][0]
+
+
 def test_secrets_are_known_as_such():
     config = postgres_config() | {
         "database.sslpassword": "key-word",

@@ -78,7 +78,7 @@ database.tcpKeepAlive database.user datatype.propagate.source.type dblog.chunk.b
 dblog.dump.limit.history.list.length dblog.dump.limit.log.lag.ms dblog.dump.limit.replica.lag.ms dblog.dump.limit.statement.p95.ms
 dblog.dump.limit.threads.running dblog.dump.limit.transaction.age.s dblog.dump.port dblog.dump.threads dblog.log.streaming
 dblog.metrics.server.interval.ms dblog.new.tables dblog.owner dblog.retry.timeout.ms dblog.row.image.missing dblog.signals.filters dblog.topics.shared
-dblog.tracing.enabled dblog.watermark.table dblog.window.keys.max decimal.handling.mode driver.allowPublicKeyRetrieval driver.channelBinding
+dblog.tracing.enabled dblog.watermark.table dblog.window.keys.max decimal.handling.mode driver.allowPublicKeyRetrieval driver.channelBinding driver.sslNegotiation
 driver.requireAuth enable.time.adjuster errors.log.enable errors.log.include.messages errors.max.retries errors.retry.delay.max.ms
 errors.retry.timeout errors.tolerance event.converting.failure.handling.mode event.deserialization.failure.handling.mode
 event.processing.failure.handling.mode exactly.once.support executor.shutdown.timeout.ms extended.headers.enabled field.name.adjustment.mode

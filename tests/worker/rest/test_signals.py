@@ -75,6 +75,17 @@ def test_what_is_no_signal_is_refused_with_the_reason(worker, running, signal, s
     assert (answer.status_code, text in answer.json()["message"]) == (status, True), answer.text
 
 
+def test_a_filter_is_refused_where_the_connector_has_filters_switched_off(worker, running):
+    worker.client.patch(f"/connectors/{running}/config", json={"dblog.signals.filters": "False"}).raise_for_status()
+    worker.wait_for(running, "RUNNING", "RUNNING")
+    filtered = {**ORDERS, "additional-conditions": [{"data-collection": r"shop\.orders", "filter": "v = 1"}]}
+
+    answer = send(worker, running, type="execute-snapshot", data=filtered)
+
+    assert (answer.status_code, "dblog.signals.filters=false" in answer.json()["message"]) == (400, True), answer.text
+    until(lambda: send(worker, running, type="execute-snapshot", data=ORDERS).status_code == 202)
+
+
 def test_a_connector_that_is_unknown_or_stopped_takes_none(worker, running):
     assert send(worker, "nobody", type="pause-snapshot").status_code == 404
     worker.client.put(f"/connectors/{running}/stop").raise_for_status()

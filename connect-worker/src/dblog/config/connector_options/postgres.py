@@ -66,6 +66,17 @@ def _login_methods(value: Value, _all: Mapping[str, Value]) -> str | None:
     return f"write {', '.join(_LOGIN_METHODS)}, parted by commas without blanks, each once, and ! before all of them or none"
 
 
+_WITH_TLS = ("require", "verify-ca", "verify-full")
+
+
+def _direct_tls(value: Value, everything: Mapping[str, Value]) -> str | None:
+    """Check what libpq demands: a mode that may do without TLS cannot begin with it."""
+    mode = str(everything.get("database.sslmode") or "prefer").lower().replace("_", "-")
+    if str(value).lower() != "direct" or mode in _WITH_TLS:
+        return None
+    return f"direct takes a database.sslmode of {', '.join(_WITH_TLS)}, and it is {mode}"
+
+
 POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
     "database.port": {"default": "5432"},
     "table.include.list": {"doc": "Regular expressions of the tables (schema.table) to capture; anchored, any case."},
@@ -173,6 +184,17 @@ _DATABASE = (
         group=CONNECTION,
         label="Channel binding",
         choices=("disable", "prefer", "require"),
+    ),
+    option(
+        name="driver.sslNegotiation",
+        doc="How TLS begins: postgres, after a question in clear text; direct, with the first byte (PostgreSQL 17 and later), which takes a database.sslmode "
+        "of require or stricter.",
+        default="postgres",
+        importance=LOW,
+        group=CONNECTION,
+        label="TLS negotiation",
+        choices=("postgres", "direct"),
+        check=_direct_tls,
     ),
     option(
         name="database.sslfactory",

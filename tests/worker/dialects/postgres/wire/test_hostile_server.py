@@ -186,3 +186,13 @@ def test_a_login_that_is_bound_to_no_channel_is_refused_where_one_is_required(au
         open_wire(settings_for(server, ssl_mode="require", channel_binding="require"))
 
     assert b"pass-canary" not in b"".join(server.heard)
+
+
+def test_tls_may_begin_with_the_first_byte_so_that_nothing_is_asked_in_clear(authority):
+    tls = authority.server()
+    tls.set_alpn_protocols(["postgresql"])
+    with FalsePostgres(tls=tls) as server:
+        assert logged_in(server, ssl_mode="verify-full", ssl_root=str(authority.path), ssl_negotiation="direct")
+    with FalsePostgres() as server, pytest.raises((DefiniteError, TransientError)):
+        open_wire(settings_for(server, ssl_mode="require", ssl_negotiation="direct"))
+    assert not any(b"user" in heard or b"pass-canary" in heard for heard in server.heard)

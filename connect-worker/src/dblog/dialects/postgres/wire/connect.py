@@ -86,6 +86,8 @@ class ConnectSettings:
     login_methods: str | None = None
     """How the server may ask who comes, as libpq's require_auth has it; None: ``_login_methods``."""
     channel_binding: str = "prefer"
+    ssl_negotiation: str = "postgres"
+    """``direct``: TLS is the first thing that is spoken."""
     connect_timeout_s: float = 30.0
     statement_timeout_s: float | None = STATEMENT_TIMEOUT_S
     keep_alive: bool = True
@@ -122,6 +124,7 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
         ssl_root=text("database.sslrootcert"),
         login_methods=text("driver.requireAuth"),
         channel_binding=(text("driver.channelBinding") or "prefer").lower(),
+        ssl_negotiation=(text("driver.sslNegotiation") or "postgres").lower(),
         connect_timeout_s=int(options.get("connect.timeout.ms") or 30_000) / 1000,
         statement_timeout_s=None if timeout_ms in (None, 0) else int(str(timeout_ms)) / 1000,
         keep_alive=options.get("database.tcpKeepAlive") is not False,
@@ -286,6 +289,7 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
         "sslpassword": settings.ssl_password,
         "require_auth": settings.login_methods or _login_methods(settings.ssl_mode),
         "channel_binding": settings.channel_binding,
+        "sslnegotiation": settings.ssl_negotiation,
         **keep_alive,
     }
     arguments = {key: value for key, value in arguments.items() if value is not None}
