@@ -179,6 +179,7 @@ def test_initial_statements_are_run_and_a_wrong_one_is_definite(source):
 
 def test_initial_statements_change_no_values_and_leave_no_transaction_open(source):
     changes = (
+        "SET sql_select_limit = 1",
         "SET time_zone = '+05:00', sql_mode = 'ANSI', sql_quote_show_create = OFF",
         "SET NAMES latin1",
         "SET TRANSACTION READ ONLY",
@@ -189,7 +190,10 @@ def test_initial_statements_change_no_values_and_leave_no_transaction_open(sourc
     assert session.query("SELECT @@time_zone, @@sql_mode, @@sql_quote_show_create, @@character_set_results, @a") == [
         ("+00:00", sql.SESSION_SQL_MODE, 1, "utf8mb4", 1)
     ]
+    assert len(session.query("SELECT 1 UNION SELECT 2")) == 2
     session.close()
+    with pytest.raises(DefiniteError, match=r"^database\.initial\.statements set sql_log_bin = 0: watermarks would not be in the log"):
+        open_session(source, initial_statements=("SET sql_log_bin = 0",))
     for statement in ("BEGIN", "START TRANSACTION READ ONLY", "SET autocommit = 0"):
         with pytest.raises(DefiniteError, match=r"^statement 2 of database\.initial\.statements leaves a transaction open"):
             open_session(source, initial_statements=("SET @a = 1", statement, "SET @b = 2"))

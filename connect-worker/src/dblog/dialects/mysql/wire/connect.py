@@ -332,12 +332,16 @@ def replica_status(version: tuple[int, int, int]) -> str:
     return "SHOW REPLICA STATUS" if version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
 
+_NO_LIMIT = 2**64 - 1
+
+
 def _values(wire: Wire) -> tuple[str, ...]:
     """Statements that decide how values and names look, and that watermarks can be written."""
     return (
         f"SET SESSION sql_mode = '{sql.SESSION_SQL_MODE}'",
         "SET SESSION time_zone = '+00:00'",
-        "SET SESSION sql_quote_show_create = ON",  # the names in SHOW CREATE TABLE could not be distinguished from the rest
+        # Without the first the names in SHOW CREATE TABLE could not be distinguished from the rest; the second would cut a catalog's rows off, silently.
+        f"SET SESSION sql_quote_show_create = ON, sql_select_limit = {_NO_LIMIT}",
         "SET SESSION TRANSACTION READ WRITE",  # watermarks are written; transaction_read_only is no more than a session's default
         *_old_names(wire.server_version),
     )
@@ -353,6 +357,9 @@ def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
             raise DefiniteError(leaves_transaction_open(number))
     for statement in ("SET NAMES utf8mb4", *_values(wire)):
         wire.query(statement, doing="setting up the session")
+    if not wire.query("SELECT @@SESSION.sql_log_bin", doing="setting up the session")[0][0]:
+        message = "database.initial.statements set sql_log_bin = 0: watermarks would not be in the log, and no chunk could be read; leave that out"
+        raise DefiniteError(message)
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:
