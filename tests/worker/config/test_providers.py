@@ -124,6 +124,24 @@ def test_a_link_out_of_the_allowed_folder_is_not_followed(providers, tmp_path):
     assert "outside" in done.errors["k"][0]
 
 
+@pytest.mark.parametrize("name", ["secrets-other", "secrets/../secrets-other", "link"])
+def test_a_folder_whose_name_begins_with_that_of_the_allowed_one_is_not_allowed(tmp_path, name):
+    allowed, beside = tmp_path / "secrets", tmp_path / "secrets-other"
+    for folder in (allowed, beside):
+        folder.mkdir()
+        (folder / "x.properties").write_text("key=value\n", encoding="utf-8")
+    (tmp_path / "link").symlink_to(beside)
+    path = f"{tmp_path}/{name}"
+    providers = {"file": FileProvider((allowed,)), "dir": DirectoryProvider((allowed,))}
+
+    done = resolve({"file": f"${{file:{path}/x.properties:key}}", "dir": f"${{dir:{path}:x.properties}}"}, providers)
+
+    assert {key: "outside the provider's allowed.paths" in text for key, (text,) in done.errors.items()} == {"file": True, "dir": True}
+    assert "value" not in str(done.values)
+    inside = resolve({"file": f"${{file:{allowed}/x.properties:key}}", "dir": f"${{dir:{allowed}:x.properties}}"}, providers)
+    assert inside.values == {"file": "value", "dir": "key=value\n"}
+
+
 @pytest.mark.parametrize("part", ["${", "${a:", "${:", "$", "${a}", "${a:b:", "}", "${${a:}"])
 def test_a_text_of_beginnings_takes_no_longer_than_it_is(part):  # number 9: the same trap as a pattern's
     text = part * (1_000_000 // len(part))
