@@ -42,6 +42,7 @@ SHOWING = [
     "/connectors/a/tasks",
     "/connectors?expand=info",
     "/connectors?expand=status&expand=info",
+    "/connectors?expand=info&expand=status",
     "/admin/loggers",
 ]
 READS = ["/", "/metrics", "/connectors", "/connectors?expand=status", "/connectors/a/status", "/connectors/a/tasks/0/status", "/connectors/a/topics",
