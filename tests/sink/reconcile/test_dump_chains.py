@@ -300,6 +300,19 @@ def test_records_that_were_lost_in_a_first_window_of_any_length_make_a_dump_doub
     assert reasons(decided(chains)) == outcome
 
 
+@pytest.mark.parametrize("folding", [False, True], ids=["each chunk", "folded"])
+@pytest.mark.parametrize("low_ts_ms", [None, 300_000], ids=["an older worker", "a worker of today"])
+def test_a_loss_up_to_a_wait_before_the_earliest_time_in_the_markers_makes_a_dump_doubtful(low_ts_ms: int | None, folding: bool) -> None:
+    """Markers of older workers have only the time at which a window closed: 300 here, and one is taken to be open for 60 s at most."""
+    facts = {"ts_ms": 300_000 if low_ts_ms is None else 900_000, "low_ts_ms": low_ts_ms}
+    links = [replace(FIRST, **facts), *(replace(one, ts_ms=910_000) for one in (SECOND, LAST))]
+    for lost_s, outcome in ((239.9, []), (240.0, [LOST]), (301.0, [LOST])):
+        chains = chained(*links, folding=folding)
+        chains.lose(TOPIC, lost_s)
+
+        assert reasons(decided(chains)) == outcome, lost_s
+
+
 def test_a_whole_dump_began_when_its_low_watermark_was_met() -> None:
     for low_ts_ms, began_ms in ((200, 200), (None, 50_000)):
         (found,) = decided(chained(replace(FIRST, low_ts_ms=low_ts_ms), SECOND, LAST))
