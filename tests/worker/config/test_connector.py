@@ -291,9 +291,17 @@ def test_every_documented_key_is_declared(options):
     assert set(DOCUMENTED.split()) - declared == set()
 
 
+@pytest.mark.parametrize("options", [MYSQL_OPTIONS, MARIADB_OPTIONS])
+def test_whoever_writes_every_default_out_gets_the_settings_of_one_who_writes_none(options):
+    written_out = {option.name: option.default for option in (*FRAMEWORK_OPTIONS, *options) if option.default is not None}
+    given = connector_config(name="c")
+
+    assert dict(parse_connector(options, written_out | given)) == dict(parse_connector(options, given))
+
+
 def test_declarations_are_sound():
     for options in (MYSQL_OPTIONS, MARIADB_OPTIONS, FRAMEWORK_OPTIONS):
-        names = [option.name for option in options]
+        names = [name for option in options for name in (option.name, *option.aliases)]
         assert len(set(names)) == len(names)
         for option in options:
             assert option.doc.endswith((".", "?")), option.name

@@ -151,10 +151,10 @@ def test_each_key_of_debezium_is_declared_with_its_default(name):
 
 
 def test_declarations_are_sound():
-    names = [option.name for option in POSTGRES_OPTIONS]
+    names = [name for option in POSTGRES_OPTIONS for name in (option.name, *option.aliases)]
 
     assert len(set(names)) == len(names)
-    assert not set(names) & {option.name for option in FRAMEWORK_OPTIONS}
+    assert not set(names) & {name for option in FRAMEWORK_OPTIONS for name in (option.name, *option.aliases)}
     for option in POSTGRES_OPTIONS:
         assert option.doc.endswith((".", "?")), option.name
         assert option.group
@@ -162,6 +162,14 @@ def test_declarations_are_sound():
         assert option.voice is Voice.DEBEZIUM
         if option.kind in (Kind.INT, Kind.LONG) and option.name.endswith(".ms"):
             assert option.unit == "ms", option.name
+
+
+def test_whoever_writes_every_default_out_gets_the_settings_of_one_who_writes_none():
+    written_out = {option.name: option.default for option in (*FRAMEWORK_OPTIONS, *POSTGRES_OPTIONS) if option.default is not None}
+
+    given = postgres_config(name="c")
+
+    assert dict(parse_connector(POSTGRES_OPTIONS, written_out | given)) == dict(parse_connector(POSTGRES_OPTIONS, given))
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_include_and_exclude_of_schemas_exclude_each_other():
     with pytest.raises(ConfigError) as e:
         Selection.from_settings({"schema.include.list": "a", "schema.exclude.list": "b"}, namespace=Namespace.SCHEMA)
 
-    assert list(e.value.errors) == ["schema.exclude.list"]
+    assert e.value.errors == {"schema.exclude.list": ["cannot be given together with schema.include.list; keep one of them"]}
 
 
 def test_tables_of_our_own_are_never_captured():

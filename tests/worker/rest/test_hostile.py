@@ -1,7 +1,8 @@
 """A thousand hostile requests by seed, beside a client who only wants to know whether the worker is there: it is, within 200 ms, throughout.
 
 A machine that is busy with other tests is late by itself. So each question to the worker is put to a server that does nothing as well, at the same moment; what
-is late there shows nothing of the worker. And where more processes want to run than there are cores, the worker gets its share of one, and the limit grows by that.
+is late there shows nothing of the worker. And where more processes want to run than there are cores, the worker gets its share of one, and the limit grows by that,
+up to LATE_MOST_S: who is not answered within that is kept waiting on any machine.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from support.worker import connector_config, running_worker, until
 REQUESTS = 1000
 SEED = 20261124
 LATE_S = 0.2
+LATE_MOST_S = 3.0
 CONTROL_LATE_S = 0.05
 RESIDENT_MAX = 250 * 1024 * 1024
 
@@ -194,6 +196,11 @@ def crowd() -> float:
     return max(1.0, running / (os.cpu_count() or 1))
 
 
+def limit_s(slowness: float, crowd: float) -> float:
+    """Return how long the worker may take here, in seconds: a share of a core for each process that wants one, but never more than LATE_MOST_S."""
+    return min(LATE_MOST_S, LATE_S * slowness * crowd)
+
+
 class Watcher(threading.Thread):
     """Asks the worker and the other server again and again, and looks at the worker's memory."""
 
@@ -203,24 +210,31 @@ class Watcher(threading.Thread):
         self.asked = 0
         self.resident = 0
         self._ports = (worker, control)
-        self._late_s = LATE_S * slowness()
+        self._slowness = slowness()
         self._memory = Path(f"/proc/{pid}/statm")
         self._stop_it = threading.Event()
 
     def run(self) -> None:
         with ThreadPoolExecutor(2) as pool:
             while not self._stop_it.wait(0.05):
-                limit_s = self._late_s * crowd()
+                crowded = crowd()
                 took, control = pool.map(asked, self._ports)
-                limit_s = max(limit_s, self._late_s * crowd())
                 self.asked += 1
-                if (took is None or took > limit_s) and control is not None and control < CONTROL_LATE_S:
+                if (
+                    (took is None or took > limit_s(self._slowness, max(crowded, crowd())))
+                    and control is not None
+                    and control < CONTROL_LATE_S
+                ):
                     self.late.append(took)
                 self.resident = max(self.resident, int(self._memory.read_text().split()[1]) * 4096)
 
     def stop(self) -> None:
         self._stop_it.set()
         self.join(30)
+
+
+def test_no_machine_is_slow_or_busy_enough_for_a_limit_that_nothing_passes():
+    assert [limit_s(slowness, crowd) for slowness, crowd in ((1, 1), (2, 3), (10, 100))] == pytest.approx([0.2, 1.2, LATE_MOST_S])
 
 
 def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control):  # number 15 of the worker's safety

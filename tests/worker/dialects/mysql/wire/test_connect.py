@@ -562,7 +562,10 @@ def test_an_error_packet_at_the_end_of_a_log_states_what_to_do(strip, code, text
 
 
 def test_an_eof_packet_at_the_end_of_a_log_is_passing():
-    assert isinstance(end_of_log(-2, b"\xfe\0\0\2\0", SETTINGS, "b.7:4"), TransientError)
+    failure = end_of_log(-2, b"\xfe\0\0\2\0", SETTINGS, "b.7:4")
+
+    assert type(failure) is TransientError
+    assert str(failure) == (f"the server at {SETTINGS.address} ended the log at b.7:4 (it is shutting down, or the connection was killed)")
 
 
 # -- facts and settings of the server -----------------------------------------------------------------------------------------------------
