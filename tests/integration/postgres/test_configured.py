@@ -290,10 +290,13 @@ def test_initial_statements_change_no_values_and_leave_no_transaction_open(postg
         )
 
     changes = ("SET TimeZone = 'Europe/Berlin'", "SET DateStyle = 'German'", "SET client_encoding = 'LATIN1'", "SET row_security = on")
+    changes += ("SET quote_all_identifiers = on", "SET lc_monetary = 'POSIX'")
+    own = execute(postgres, "SELECT current_setting('lc_monetary')", database=postgres_database)[0][0]
+    assert own != "POSIX"
     with closing(opened(*changes, "SET lock_timeout = '12s'")) as session:
-        names = ("TimeZone", "DateStyle", "client_encoding", "row_security", "lock_timeout")
+        names = ("TimeZone", "DateStyle", "client_encoding", "row_security", "lock_timeout", "quote_all_identifiers", "lc_monetary")
         rows = session.wire.query("SELECT " + ", ".join(f"current_setting('{name}')" for name in names) + ", 'ä€'")
-    assert rows == [("UTC", "ISO, MDY", "UTF8", "off", "12s", "ä€")]
+    assert rows == [("UTC", "ISO, MDY", "UTF8", "off", "12s", "off", own, "ä€")]
     for statement in ("BEGIN", "START TRANSACTION READ ONLY"):
         with pytest.raises(DefiniteError, match=r"^statement 2 of database\.initial\.statements leaves a transaction open"):
             opened("SELECT 1", statement, "SELECT 2")

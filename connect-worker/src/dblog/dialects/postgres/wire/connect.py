@@ -47,6 +47,8 @@ _VALUES = {
     "row_security": "off",
     "client_min_messages": "warning",
 }
+_KEPT = ("client_encoding", "lc_monetary", "quote_all_identifiers")
+"""These too, by what role and database have: the connection that reads the log has the same."""
 SESSION = {
     **_VALUES,
     "statement_timeout": "0",
@@ -327,12 +329,14 @@ def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
     """Run the user's statements. They may not change what values look like, nor leave a transaction open, whose snapshot all chunks would see."""
     if not statements:
         return
-    encoding = wire.connection.get_parameter_status("client_encoding")
+    kept = wire.query(
+        "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)", (list(_KEPT),), doing="setting up the session"
+    )
     for number, statement in enumerate(statements, start=1):
         wire.query(statement, doing=f"statement {number} of database.initial.statements", secret=True)
         if wire.in_transaction:
             raise DefiniteError(leaves_transaction_open(number))
-    for name, value in {"client_encoding": encoding, **_VALUES}.items():
+    for name, value in [*kept, *_VALUES.items()]:
         wire.query("SELECT pg_catalog.set_config(%s, %s, false)", (name, value), doing="setting up the session")
 
 
