@@ -171,8 +171,8 @@ OUR_OPTIONS = (
     bool_option(
         name="dblog.signals.filters",
         doc="Whether a signal may have filters (additional-conditions). They are SQL of whoever may write to the channel, and run as the connector's account, "
-        "which reads only there. false: such a signal is refused, and the dumps of earlier ones end; POST /connectors/NAME/dumps takes a predicate of an "
-        "administrator.",
+        "in a transaction that is READ ONLY. false: such a signal is refused, and the dumps of earlier ones end; POST /connectors/NAME/dumps takes a "
+        "predicate of an administrator.",
         default="true",
         group=OURS,
         label="Filters of signals",
