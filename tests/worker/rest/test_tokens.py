@@ -88,6 +88,9 @@ BAD = {
     "no audience": lambda: signed(aud=None),
     "no issuer": lambda: signed(iss=None),
     "no end": lambda: signed(exp=None),
+    "an end beyond all numbers": lambda: signed(exp=10**400),
+    "an end without end": lambda: signed(exp=float("inf")),
+    "a list of ends": lambda: signed(exp=[1]),
     "ended": lambda: signed(exp=int(time.time()) - 60),
     "not yet": lambda: signed(nbf=int(time.time()) + 120),
     "nobody": lambda: signed(sub=None),
@@ -106,11 +109,11 @@ REASONS = {
     Refusal.TOKEN_KEY: ("a key that the issuer does not have", "no key named"),
     Refusal.TOKEN_ISSUER: ("another issuer",),
     Refusal.TOKEN_AUDIENCE: ("another audience",),
-    Refusal.TOKEN_CLAIM: ("no audience", "no issuer", "no end", "nobody", "an empty name"),
+    Refusal.TOKEN_CLAIM: ("no audience", "no issuer", "no end", "nobody", "an empty name", "an end beyond all numbers"),
     Refusal.TOKEN_ENDED: ("ended",),
     Refusal.TOKEN_TOO_EARLY: ("not yet",),
     # What is left of a signature is base64 or not, as its last letters are.
-    Refusal.BAD_TOKEN: ("cut", "no token", "nothing", "too long"),
+    Refusal.BAD_TOKEN: ("cut", "no token", "nothing", "too long", "an end without end", "a list of ends"),
 }
 
 

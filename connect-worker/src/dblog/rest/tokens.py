@@ -112,8 +112,14 @@ class Tokens:
         except self._jwt.PyJWTError as e:
             # Its text may quote claims; the class says what is wrong.
             return _REFUSALS.get(type(e).__name__, Refusal.BAD_TOKEN)
+        except (ArithmeticError, TypeError, ValueError, RecursionError):
+            return Refusal.TOKEN_CLAIM  # of another form, which the issuer itself has signed
         user, groups = claims[self._user_claim], claims.get(self._groups_claim, ())
         if not isinstance(user, str) or not user:
+            return Refusal.TOKEN_CLAIM
+        try:
+            end_s = float(claims["exp"])
+        except OverflowError:
             return Refusal.TOKEN_CLAIM
         named = (
             (groups,)
@@ -122,7 +128,7 @@ class Tokens:
             if isinstance(groups, list)
             else ()
         )
-        return Bearer(user, named, float(claims["exp"]))
+        return Bearer(user, named, end_s)
 
     def _key(self, key_id: str | None) -> Any:
         with self._lock:
