@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+# Beside this file its own name would be found instead of its folder's.
+sys.path[:] = [str(ROOT / "tests"), *(path for path in sys.path if Path(path).resolve() != Path(__file__).parent)]
 
 from audit.code_rules import ALL  # noqa: E402 - the path comes first
 from audit.scan import LIST, broken, listed, sources  # noqa: E402

@@ -1,10 +1,17 @@
 """The audits themselves: what they take for a finding."""
 
 import subprocess
+import sys
 
 import pytest
 from audit import audit
 from audit.audit import code, is_allowed, judged, licences, secrets, shipped_packages
+
+
+def test_the_program_begins_as_make_starts_it():
+    done = subprocess.run([sys.executable, audit.__file__], capture_output=True, text=True, check=False)
+
+    assert "Traceback" not in done.stderr
 
 
 def test_nothing_that_is_shipped_is_unsafe_by_bandits_rules():
