@@ -63,7 +63,7 @@ help:
 	@echo '  make sink-month [DAYS=30 EVERY=5]  a month of commits to a control table and to a hot table: what a look at their Delta logs lists, by count'
 	@echo '  make sim [SEEDS=100000 SEED=]      schedules of core and readers by seed, without threads or time, against the invariants; SEED= shows one'
 	@echo '  make sim-mutations [MUTATION=text] protections of core and readers taken away one by one: each must make a schedule fail'
-	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
+	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N; --rest: requests to a worker'
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
 	@echo '  make compare-way-back [ARGS=...]   one connector from Debezium to dblog and back, again and again, with DDL: no change is missing'
 	@echo '  make compare-signals [ARGS=...]    the same signals for both, and their notifications, field by field'

@@ -2,7 +2,7 @@
 
 ``make fuzz ARGS="--cases 10000000 --seed 1"``. The build is kept in build/fuzz. Findings go to build/fuzz/findings; a crash leaves its input in
 build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the reference implementation. ``ARGS="--postgres --seed 1"`` runs the
-property tests of PostgreSQL's extension in such a build instead.
+property tests of PostgreSQL's extension in such a build instead, and ``ARGS="--rest --cases 20000 --seed 1"`` sends hostile and damaged requests to a worker.
 """
 
 from __future__ import annotations
@@ -41,11 +41,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from-case", type=int, default=0)
     parser.add_argument("--postgres", action="store_true", help="the property tests of PostgreSQL's extension instead of cases")
+    parser.add_argument("--rest", action="store_true", help="requests to a worker instead of cases")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--build-only", action="store_true")
     options = parser.parse_args()
     if options.inside:
         return run(options.cases, options.seed, options.from_case)
+    if options.rest:
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", str(ROOT / "tests" / "worker" / "rest" / "test_hostile.py")]
+        variables = {"DBLOG_FUZZ_CASES": str(options.cases), "DBLOG_FUZZ_SEED": str(options.seed)}
+        return subprocess.run(command, env={**os.environ, **variables}, cwd=ROOT, check=False).returncode
     build()
     if options.build_only:
         return 0
