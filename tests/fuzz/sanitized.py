@@ -1,13 +1,14 @@
-"""Feeds mutated packets and rows to the decoder and the row encoders, in an extension built with AddressSanitizer and UndefinedBehaviorSanitizer.
+"""Feeds mutated packets and rows to the decoders and the row encoders, in extensions built with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 ``make fuzz ARGS="--cases 10000000 --seed 1"``. The build is kept in build/fuzz. Findings go to build/fuzz/findings; a crash leaves its input in
-build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the reference implementation. ``ARGS="--postgres --seed 1"`` runs the
-property tests of PostgreSQL's extension in such a build instead, and ``ARGS="--rest --cases 20000 --seed 1"`` sends hostile and damaged requests to a worker.
+build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the reference implementation. Half of the cases are of the binlog, half of
+pgoutput; ``--only`` picks one. ``ARGS="--postgres --seed 1"`` runs the property tests of PostgreSQL's extension in such a build instead, and ``ARGS="--rest --cases 20000 --seed 1"`` sends hostile and damaged requests to a worker.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import mmap
 import os
 import shutil
@@ -40,13 +41,15 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from-case", type=int, default=0)
+    parser.add_argument("--only", choices=("binlog", "pgoutput"), help="cases of one decoder alone")
     parser.add_argument("--postgres", action="store_true", help="the property tests of PostgreSQL's extension instead of cases")
     parser.add_argument("--rest", action="store_true", help="requests to a worker instead of cases")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--build-only", action="store_true")
     options = parser.parse_args()
     if options.inside:
-        return run(options.cases, options.seed, options.from_case)
+        kinds = [options.only] if options.only else ["binlog", "pgoutput"]
+        return max(run(kind, options.cases // len(kinds), options.seed, options.from_case) for kind in kinds)
     if options.rest:
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", str(ROOT / "tests" / "worker" / "rest" / "test_hostile.py")]
         variables = {"DBLOG_FUZZ_CASES": str(options.cases), "DBLOG_FUZZ_SEED": str(options.seed)}
@@ -101,11 +104,15 @@ def environment() -> dict[str, str]:
     }
 
 
-def run(cases: int, seed: int, first: int) -> int:
-    """The cases, in this process."""
-    from dblog.dialects.mysql.binlog import _fast
-    from fuzz.cases import Fuzzer
-
+def run(kind: str, cases: int, seed: int, first: int) -> int:
+    """The cases of one decoder, in this process."""
+    cases_of, package = {
+        "binlog": ("fuzz.cases:Fuzzer", "mysql.binlog"),
+        "pgoutput": ("fuzz.pgoutput_cases:PostgresFuzzer", "postgres.pgoutput"),
+    }[kind]
+    _fast = importlib.import_module(f"dblog.dialects.{package}._fast")
+    module, _, name = cases_of.partition(":")
+    made = getattr(importlib.import_module(module), name)
     assert str(HOME) in str(_fast.__file__), f"the sanitized extension is not the one in use: {_fast.__file__}"
     findings = HOME / "findings"
     findings.mkdir(parents=True, exist_ok=True)
@@ -117,7 +124,7 @@ def run(cases: int, seed: int, first: int) -> int:
             last[:4] = len(raw).to_bytes(4, "little")
             last[4 : 4 + len(raw)] = raw[: LAST_CASE_BYTES - 4]
 
-        fuzzer = Fuzzer(seed, keep=keep)
+        fuzzer = made(seed, keep=keep)
         started = logged_s = time.monotonic()
         found = 0
         for number in range(first, first + cases):
@@ -125,14 +132,14 @@ def run(cases: int, seed: int, first: int) -> int:
                 fuzzer.run(number, compare=number % COMPARED_EVERY == 0)
             except Exception:  # noqa: BLE001 - whatever dblog does not raise on purpose is a finding
                 found += 1
-                (findings / f"{seed}-{number}.txt").write_text(traceback.format_exc())
-                print(f"finding: case {number}: {traceback.format_exc(limit=-2)}", flush=True)
+                (findings / f"{kind}-{seed}-{number}.txt").write_text(traceback.format_exc())
+                print(f"finding: {kind} case {number}: {traceback.format_exc(limit=-2)}", flush=True)
                 if found >= FINDINGS_MAX:
                     break
             if time.monotonic() - logged_s > 30:
                 logged_s = time.monotonic()
                 print(f"{number + 1 - first} cases, {found} findings, {logged_s - started:.0f} s", flush=True)
-    print(f"{number + 1 - first} cases, seed {seed}, {found} findings, {time.monotonic() - started:.0f} s")
+    print(f"{kind}: {number + 1 - first} cases, seed {seed}, {found} findings, {time.monotonic() - started:.0f} s")
     return 1 if found else 0
 
 
