@@ -74,10 +74,14 @@ def compiled_entries() -> tuple[str, str, str]:
     return f"kubernetes-{KUBERNETES}-{_digest('kubernetes')}", f"coredns-{COREDNS}-{_digest('dns')}", f"pause-image-{_digest('pause')}"
 
 
+def downloads() -> tuple[Path, Path]:
+    """The folder of helm and kubectl, and the root of the unpacked packages."""
+    return kubernetes_clients(), unpacked("kubernetes-node", package=_PACKAGES, suite="bookworm").root
+
+
 def programs() -> Programs:
-    """All programs, made or downloaded where the cache folder lacks them: the downloads first, which fail in seconds. `needs` says what a machine must have."""
-    clients = kubernetes_clients()
-    system = unpacked("kubernetes-node", package=_PACKAGES, suite="bookworm").root
+    """All programs, made or downloaded where the cache folder lacks them; `needs` says what a machine must have for that."""
+    clients, system = downloads()
     compiled_entry, dns_entry, pause_entry = compiled_entries()
     pause = cached(pause_entry, _make_pause_image)
     dns = cached(dns_entry, _compile_coredns)

@@ -4,6 +4,7 @@ Exit status 2 when something is missing; then all of it has been printed, with r
 """
 
 import argparse
+import contextlib
 import sys
 
 from needs.missing import announcement, missing, refusal
@@ -27,9 +28,11 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         for made in wanted.made:
-            if made.make is not None and not made.there():
-                with progress(f"{made.what}, some {made.minutes:g} minutes"):
-                    made.make()
+            if made.make is None or made.there():
+                continue
+            print(f"{given.target}: {made.what}; some {made.minutes:g} minutes", flush=True)
+            with progress(made.what) if made.is_silent else contextlib.nullcontext():
+                made.make()
     except StackError as error:
         print(error, file=sys.stderr)
         return 1

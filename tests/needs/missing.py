@@ -31,6 +31,8 @@ class Made:
     there: Callable[[], bool]
     make: Callable[[], object] | None = None
     """Makes it; None where `make setup` or the trial itself does."""
+    is_silent: bool = True
+    """It prints nothing while it is made, so somebody must say that it goes on."""
 
 
 @dataclass(frozen=True, slots=True)

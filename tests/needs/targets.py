@@ -11,7 +11,7 @@ from pathlib import Path
 from images.build import IMAGES, build
 from images.engine import ENGINES, RUNNING, install
 from kubernetes.node import another_node
-from kubernetes.programs import KUBERNETES, compiled_entries, programs
+from kubernetes.programs import KUBERNETES, compiled_entries, downloads, programs
 from needs import machine
 from needs.missing import Made, Need, Trial
 from stack.cache import cache_folder
@@ -22,6 +22,7 @@ from stack.spark import ADDED, s3a_jars
 
 _GO_CACHES = tuple(Path(os.environ.get(name) or Path.home() / default) for name, default in (("GOCACHE", ".cache"), ("GOMODCACHE", "go")))
 _ENGINES_STORE = Path("/var/lib")
+_PACKAGES_OF_NODE = "kubernetes-node-bookworm"
 _SETUP_MINUTES, _SETUP_GB = 4, 2.5
 _IMAGES_MINUTES, _IMAGES_GB = 6, 7.0
 _KUBERNETES_MINUTES, _KUBERNETES_GB = 8, 5.0
@@ -110,7 +111,7 @@ def _make_images(kinds: Sequence[str]) -> Made:
         install(kinds=kinds)
         build()
 
-    return Made("the images, later only what has changed of them", _IMAGES_MINUTES, lambda: False, make)
+    return Made("the images, of which a later run builds only what has changed", _IMAGES_MINUTES, lambda: False, make, is_silent=False)
 
 
 def alerts_test() -> Trial:
@@ -140,13 +141,16 @@ def kubernetes_test(*, only: str | None = None, images: str | None = None) -> Tr
     has_chart = not only or "chart_for_real" in only
     makes_images = has_chart and not images
     disk = _disk(here=6, cache=_SETUP_GB, go=0 if is_compiled else _KUBERNETES_GB, engine=_IMAGES_GB if makes_images else 0)
+    downloaded = Made(
+        "helm, kubectl, etcd and containerd", 1, lambda: all(map(machine.in_cache, (clients_entry(), _PACKAGES_OF_NODE))), downloads
+    )
     compiled = Made(f"Kubernetes {KUBERNETES} compiled, once per machine", _KUBERNETES_MINUTES, lambda: is_compiled, programs)
     of_images = (_engine(ENGINES),) if makes_images else (_archives(images),) if has_chart and images else ()
     of_chart = (*of_images, MARIADB) if has_chart else ()
     needs = (LINUX_X86, *_NODE, *_COMMON, _maven(_KAFKA, _SPARK), *of_chart, _memory(7 if has_chart else 4), disk)
-    return Trial(
-        "kubernetes-test", needs, (_SETUP, compiled, *([_make_images(ENGINES)] if makes_images else [])), minutes=15 if has_chart else 1
-    )
+    # The compiler comes last: what depends on registries and engines fails sooner.
+    made = (_SETUP, downloaded, *([_make_images(ENGINES)] if makes_images else []), compiled)
+    return Trial("kubernetes-test", needs, made, minutes=15 if has_chart else 1)
 
 
 def _archives(folder: str | None) -> Need:
@@ -172,7 +176,7 @@ _NODE = (
     NPM,
     Need(
         "packages of Debian, which etcd and containerd are",
-        lambda: machine.debian("kubernetes-node-bookworm"),
+        lambda: machine.debian(_PACKAGES_OF_NODE),
         "run it on Debian, or install apt and name an archive: DBLOG_DEBIAN_MIRROR=http://deb.debian.org/debian",
     ),
     _program("ip", "ip, which makes the node's network", "iproute2"),
