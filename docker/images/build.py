@@ -119,7 +119,7 @@ def base_image(using: Engine) -> str:
     if using.has(official) or using.pull(official):
         return official
     if not using.has(OWN_BASE):
-        print(f"images: {official} cannot be reached; making {OWN_BASE} by debootstrap", flush=True)
+        print(f"images: {official} cannot be reached; making {OWN_BASE} by debootstrap, which takes a minute or two", flush=True)
         make_base(using, OWN_BASE)
     return OWN_BASE
 

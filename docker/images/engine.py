@@ -108,7 +108,9 @@ class Engine:
             run([self.program, "rm", container], what=f"Closing {image}")
 
     def save(self, image: str, target: Path) -> None:
-        """Write the image as an archive that Docker, Podman and containerd load."""
+        """Write the image as an archive that Docker, Podman and containerd load. Raises Unavailable where it is not built yet."""
+        if not self.has(image):
+            raise Unavailable(f"{self.kind} has no image {image}. Build it: make images")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
         if self.kind == "docker":

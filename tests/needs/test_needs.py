@@ -144,6 +144,13 @@ def test_an_engine_that_is_named_is_not_replaced_by_another_one(programs, monkey
         engine.install()
 
 
+def test_an_image_that_is_not_built_is_not_saved_and_the_command_that_builds_it_is_named(programs, tmp_path):
+    write(programs, "podman", "exit 125")
+
+    with pytest.raises(engine.Unavailable, match=r"podman has no image dblog-sink:1\. Build it: make images"):
+        engine.Engine("podman").save("dblog-sink:1", tmp_path / "dblog-sink.tar")
+
+
 def in_user_namespace(*options):
     line = [UNSHARE or "unshare", "--user", *options]
     if UNSHARE is None or subprocess.run([*line, "/bin/true"], capture_output=True, check=False).returncode != 0:
