@@ -41,6 +41,8 @@ def main(arguments: list[str]) -> int:
             case _:
                 for image in IMAGES:
                     engine(os.environ.get("ENGINE")).save(image.tag, given.folder / f"{image.name}.tar")
+    except KeyboardInterrupt:
+        return 130
     except StackError as error:
         print(error, file=sys.stderr)
         return 1

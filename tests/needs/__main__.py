@@ -33,6 +33,8 @@ def main(arguments: list[str]) -> int:
             print(f"{given.target}: {made.what}; some {made.minutes:g} minutes", flush=True)
             with progress(made.what) if made.is_silent else contextlib.nullcontext():
                 made.make()
+    except KeyboardInterrupt:
+        return 130
     except StackError as error:
         print(error, file=sys.stderr)
         return 1
