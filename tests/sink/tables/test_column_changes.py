@@ -76,6 +76,25 @@ def test_two_topics_for_one_table_are_refused(sink: Sink, registry: RegistryServ
         sink.batch(change(here, "c", {"id": 1}, at=1), change(there, "c", {"id": 1}, at=1))
 
 
+def test_two_tables_whose_tombstones_would_be_in_one_place_are_refused_also_after_a_restart(sink: Sink, registry: RegistryServer) -> None:
+    """The path of the second begins with the characters of the lake's, and is not below it."""
+    one, other = (TableSchema(topic=f"p.{name}", columns=[("id", "long")], registry=registry) for name in ("shop.items", "gold.items"))
+    sink.settings |= {"table.gold.match": "gold[.]items", "table.gold.target.path": f"{sink.base}shop/items"}
+    sink.batch(change(one, "c", {"id": 1}, at=1), change(one, "c", {"id": 2}, at=2))
+    sink.batch(change(one, "d", {"id": 1}, at=3))
+    sink.restarted()
+
+    with pytest.raises(
+        DefiniteError,
+        match=r"gold.items: the tombstones of .*lakeshop/items would be in .*tombstones/shop/items, where those of .*lake/shop",
+    ):
+        sink.batch(change(other, "c", {"id": 1}, at=1))  # the deletes of the first table would take this row away
+
+    sink.restarted().settings["table.gold.target.path"] = f"{sink.base}-gold/items"
+    sink.batch(change(other, "c", {"id": 1}, at=1))
+    assert [row["id"] for row in sink.spark.read.format("delta").load(f"{sink.base}-gold/items").collect()] == [1]
+
+
 def test_the_second_topic_of_a_table_is_refused_also_after_a_restart(sink: Sink, registry: RegistryServer) -> None:
     one, other = (TableSchema(topic=f"{prefix}.shop.items", columns=[("id", "long")], registry=registry) for prefix in ("p", "q"))
     sink.batch(change(one, "c", {"id": 1}, at=1))

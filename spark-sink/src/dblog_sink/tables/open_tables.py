@@ -6,8 +6,9 @@ One table has one writer at a time: the caller sees to that.
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -67,6 +68,9 @@ class OpenTables:
         self._reading = reading
         self._open: dict[str, OpenTable] = {}
         self._topic_of_path: dict[str, str] = {}
+        self._claims = threading.Lock()
+        self._path_of_tombstones: dict[str, str] = {}
+        """Whose tombstones are at a path: that of the table. Empty before the first claim."""
         self._checked: dict[str, tuple[str, int]] = {}
         """By topic, the Delta table's id, and the version up to which its commits were checked."""
 
@@ -78,9 +82,30 @@ class OpenTables:
             self._open.pop(topic, None)
 
     def claim_path(self, spec: TableSpec) -> None:
-        """Refuse a second topic with the same path, before anything is made: both may be in one batch, each in its thread."""
+        """Refuse a second topic with the same path, before anything is made: both may be in one batch, each in its thread. Refuse two tables whose tombstones
+        would be in the same place, too: a path that is not below ``target.path`` may look like one that is, and a delete of one would hide rows of the other.
+        """
         if (other := self._topic_of_path.setdefault(spec.path, spec.topic)) != spec.topic:
             raise targets.two_topics(spec, other)
+        if spec.mode != targets.OPTION_OF[targets.APPEND]:
+            with self._claims:
+                if not self._path_of_tombstones:
+                    self._claim_tombstones(one for topic in list(self._state.table_ids) if (one := self._settings.table(topic)) is not None)
+                path = self._claim_tombstones([spec])
+            if path != spec.path:
+                msg = (
+                    f"{spec.name}: the tombstones of {spec.path} would be in {self.tombstones_path(spec.path)}, where those of {path} are; give the table "
+                    "another path with table.<rule>.target.path"
+                )
+                raise DefiniteError(msg)
+
+    def _claim_tombstones(self, specs: Iterable[TableSpec]) -> str:
+        """Claim the place of the tables' tombstones; return the path of the table that had the last one's first."""
+        path = ""
+        for spec in specs:
+            if spec.mode != targets.OPTION_OF[targets.APPEND]:
+                path = self._path_of_tombstones.setdefault(self.tombstones_path(spec.path), spec.path)
+        return path
 
     def found(self, spec: TableSpec, session: SparkSession) -> OpenTable | None:
         """The topic's table if it is there."""
