@@ -1,9 +1,9 @@
-"""Four guards, each enough alone: in every test here three of them are taken away, and the topic is sent again in part or whole.
+"""Four guards, each enough alone: three of them are taken away, and the topic is sent again in part or whole.
 
 Offsets in the checkpoint; the transaction ids in the Delta tables; the high-water marks; the positions of rows with the tombstones beside them.
 What is taken away: the checkpoint by another one, the high-water marks by deleting the control table, positions by
-setting them to 0 and deleting the tombstones. The test of the high-water marks ends without any guard: then the table
-is wrong.
+setting them to 0 and deleting the tombstones. The tests of the high-water marks end without any guard: then the table
+is wrong. Those marked long try one guard on a table of its own, landed too; the test of all but the checkpoint is their short form.
 """
 
 from __future__ import annotations
@@ -69,7 +69,41 @@ def written(sink: Sink, items: TableSchema, settings: dict[str, str]) -> list[li
 MERGED, LANDED = {"rewrite.rows.max": "0"}, {"trigger.interval.s": "0"}
 
 
-@pytest.mark.long
+def test_positions_transaction_ids_and_high_water_marks_suffice_each_alone(sink: Sink, items: TableSchema) -> None:
+    made = written(sink, items, MERGED)
+    others = [replace(change(items, "c", row(10 + n, "other"), at=300 + n, partition=1), offset=n) for n in (0, 1)]
+    late = [replace(change(items, "r", row(key, "dumped hours ago"), at=50), offset=100 + key) for key in (1, 2, 4)]
+    again = [*made[0], *late, replace(change(items, "d", row(3, "stays"), at=290), offset=105), others[0]]
+    right = [row(1, "new"), row(4, "dumped hours ago"), row(10, "other")]
+
+    # Positions, and tombstones also in a batch that deletes.
+    sink.restarted().lose("control")
+    sink.query_id = "second"
+    sink.repeat(0, again)
+    assert sink.rows(items) == right
+
+    # Transaction ids.
+    lose_positions(sink, items)
+    sink.lose("control")
+    sink.repeat(0, again)
+    assert sink.rows(items) == right
+
+    # High-water marks, each of its partition.
+    sink.restarted()
+    sink.query_id = "third"
+    new = replace(change(items, "c", row(5, "later"), at=310), offset=106)
+    sink.repeat(0, [*made[0], *made[1], *late, new, *others])
+    assert sink.rows(items) == [*right[:2], row(5, "later"), row(10, "other"), row(11, "other")]
+
+    # Without them no guard is left, and the table is wrong: or else this would show nothing.
+    lose_positions(sink, items)
+    sink.lose("control")
+    sink.query_id = "fourth"
+    sink.repeat(0, made[0])
+    assert sink.rows(items)[:3] == [row(1, "old"), row(2, "gone"), row(3, "stays")]
+
+
+@pytest.mark.long  # short form: test_positions_transaction_ids_and_high_water_marks_suffice_each_alone
 def test_positions_and_tombstones_alone_suffice(sink: Sink, items: TableSchema) -> None:
     made = written(sink, items, MERGED)
     sink.restarted().lose("control")
@@ -82,7 +116,7 @@ def test_positions_and_tombstones_alone_suffice(sink: Sink, items: TableSchema) 
     assert sink.rows(items) == [*RIGHT, row(4, "dumped hours ago")]
 
 
-@pytest.mark.long
+@pytest.mark.long  # short form: test_positions_transaction_ids_and_high_water_marks_suffice_each_alone
 def test_high_water_marks_alone_suffice(sink: Sink, items: TableSchema) -> None:
     made = written(sink, items, LANDED)
     lose_positions(sink, items)
@@ -102,6 +136,7 @@ def test_high_water_marks_alone_suffice(sink: Sink, items: TableSchema) -> None:
     assert sink.rows(items) == [row(1, "old"), row(2, "gone"), row(3, "stays"), row(4, "later")]
 
 
+# short form: test_positions_transaction_ids_and_high_water_marks_suffice_each_alone
 @pytest.mark.parametrize(
     "settings", [pytest.param(MERGED, marks=pytest.mark.long, id="merged"), pytest.param(LANDED, marks=pytest.mark.long, id="landed")]
 )

@@ -1,8 +1,8 @@
 """Random histories, delivered in the worst order, through the job and through a model: no difference, also after a second time (I2, I3, I8).
 
 Every mode; applied at once or landed first; with a truncate and a new column between; killed at every named step between two commits. A failure
-prints the seed and the difference. The same with a real SIGKILL: ``kills.py``. Those marked long are the trials without kills, and those of the other
-modes: a run of all tests has a mirror that is killed at every step, and a seed of ``chaos.py``.
+prints the seed and the difference. The same with a real SIGKILL: ``kills.py``. Those marked long have many more rows, land first, or are killed at
+every step; the others are their short forms, of each mode, and ``make test`` has a seed of ``chaos.py`` besides.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def write_again(sink: Sink, trial: Trial) -> None:
     ("seed", "settings"),
     [pytest.param(2, MERGE_ALWAYS, id="merged"), pytest.param(3, LAND_EVERYTHING, id="landed")],
 )
-@pytest.mark.long
+@pytest.mark.long  # short form: the kills between data and notes
 def test_a_mirror_of_any_order_of_arrival_is_the_source(
     sink: Sink, registry: RegistryServer, seed: int, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +83,7 @@ def test_a_mirror_of_any_order_of_arrival_is_the_source(
     assert sink.quarantined() == []
 
 
-@pytest.mark.long
+@pytest.mark.long  # short form: test_versions_and_changes_of_any_order_of_arrival_are_right
 def test_a_history_of_any_order_of_arrival_has_every_version(sink: Sink, registry: RegistryServer) -> None:
     trial = Trial("history", 4, Feed(registry), count=UNIVERSES, batches=BATCHES, truncated=True)
     sink.settings |= LAND_EVERYTHING | trial.settings
@@ -97,7 +97,7 @@ def test_a_history_of_any_order_of_arrival_has_every_version(sink: Sink, registr
     trial.check(sink)
 
 
-@pytest.mark.long
+@pytest.mark.long  # short form: test_versions_and_changes_of_any_order_of_arrival_are_right
 def test_append_mode_has_every_event_of_the_log_once(sink: Sink, registry: RegistryServer) -> None:
     trial = Trial("append", 6, Feed(registry, key=()), count=UNIVERSES, batches=BATCHES)
     sink.settings |= LAND_EVERYTHING | trial.settings
@@ -107,6 +107,22 @@ def test_append_mode_has_every_event_of_the_log_once(sink: Sink, registry: Regis
     trial.check(sink)
 
     write_again(sink, trial)
+    trial.check(sink)
+
+
+@pytest.mark.parametrize("mode", ["history", "append"])
+def test_versions_and_changes_of_any_order_of_arrival_are_right(sink: Sink, registry: RegistryServer, mode: str) -> None:
+    """The second part comes with all of the first again, from another checkpoint."""
+    trial = Trial(
+        mode, 4, Feed(registry, key=() if mode == "append" else ("universe", "id")), count=20, batches=2, truncated=mode != "append"
+    )
+    sink.settings |= trial.settings
+    sink.repeat(0, trial.batches[0])
+    if mode == "history":  # the high-water marks are all that a list of changes has against another checkpoint
+        sink.restarted().lose("control")
+
+    write_again(sink, trial)
+
     trial.check(sink)
 
 
@@ -142,6 +158,10 @@ def test_a_kill_at_every_step_between_two_commits_changes_nothing(sink: Sink, re
     trial.check(sink)
     assert len(sink.quarantined()) == 1
     assert left == set(), "steps that were not reached"
+    if few:  # the positions are the guard, as in the long trials of a mirror
+        sink.restarted().lose("control")
+        write_again(sink, trial)
+        trial.check(sink)
 
 
 def write_killed(sink: Sink, number: int, batch: list[Record], steps: set[str]) -> set[str]:
