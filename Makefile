@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long test-day alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink sink-month chaos bench bench-peer bench-before bench-tables bench-table bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer compare-way-back compare-signals kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -51,6 +51,7 @@ help:
 	@echo
 	@echo 'Longer trials, not part of the tests'
 	@echo '  make test-long                     trials that the tests have a shorter version of: other modes, the other server'
+	@echo '  make test-day [DAY=3]              a fourteenth of those, another one each day, in twenty minutes at the most'
 	@echo '  make images-test                   the images built and run as in Kubernetes, from the database to Delta'
 	@echo '  make kubernetes-test               a Kubernetes of one node from packages, as root, with the images and the chart on it'
 	@echo '  make alerts-test                   each alert on a real Prometheus, by real faults where they can be made; all panels of the boards with data'
@@ -117,6 +118,12 @@ test: setup
 # The trials that `make test` has a short version of.
 test-long: setup
 	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
+
+# A fourteenth of them, another one each day, so that two weeks of continuous integration have run all. A release runs `make test-long`.
+DAY ?= $(shell echo $$(( $$(date +%s) / 86400 )))
+test-day: setup
+	@echo 'the long trials of day $(DAY); make test-day DAY=$(DAY) repeats them'
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long --long-of-day $(DAY) --begin-within 840 $(TESTS)
 
 # On the store with S3's interface: kills and faults, and whole processes of the sink. With CI=true, here and below, what cannot be had is no reason to skip.
 lake-test:

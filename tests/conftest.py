@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from stack import BRIEF_JVM, Kafka, MariaDb, MySql, Postgres
 from stack.database import Database
-from support import either_server
+from support import either_server, long_of_day, skipped
 from support.file_order import LongFilesFirst
 from support.postgres import new_database
 from support.servers import started
@@ -42,6 +42,26 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of ``make test-day``."""
+    parser.addoption("--long-of-day", type=int, metavar="DAY", help="only the long trials of this day; days are counted from any beginning")
+    parser.addoption("--begin-within", type=float, metavar="SECONDS", help="skip the tests that have not begun by then")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the time that tests may begin in."""
+    if (limit_s := config.option.begin_within) is not None:
+        config.pluginmanager.register(long_of_day.BeginWithin(limit_s))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last how many tests were skipped: on a machine that lacks a server the other lines look like those of a whole run."""
+    if (reporter := config.pluginmanager.get_plugin("terminalreporter")) is not None and (
+        line := skipped.line_of(map(skipped.reason_of, reporter.stats.get("skipped", ())))
+    ):
+        reporter.write_line(line, yellow=True)
+
+
 def pytest_xdist_make_scheduler(config, log):
     """Files of tests in the order of ``support.file_order``."""
     return LongFilesFirst(config, log) if config.option.dist == "loadfile" else None
@@ -56,9 +76,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a trial for either server, one of the two is long."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a trial for either server, one of the two is long; of the long ones, a day has a part."""
     either_server.mark(items)
+    if (day := config.option.long_of_day) is not None:
+        long_of_day.choose(config, items, day)
 
 
 @pytest.fixture(autouse=True)
