@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from dblog.core.dumprequests import Wanted, changed, with_table_wanted, with_wanted
+from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mysql.task import server
+from dblog.dialects.mysql.wire import session
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.readers import chunk
@@ -62,6 +64,22 @@ def test_a_request_whose_table_somebody_locks_is_answered(shop: Any, source: Dat
             follower.ask(rf"{follower.database}\.orders")
 
     follower.until_state(follower.ask(rf"{follower.database}\.orders"), "DONE")
+
+
+def test_a_start_that_waits_for_a_locked_table_says_so_and_tries_again(
+    shop: Any, source: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (session, mariadb_session):
+        monkeypatch.setattr(module, "LOCK_WAIT_S", 1)
+    follower = shop()
+    follower.task.stop()
+
+    with connected(source, database=follower.database) as locker, locker.cursor() as cursor:
+        cursor.execute("LOCK TABLES orders WRITE")
+        with pytest.raises(TransientError, match=r"failed: somebody locks the table"):
+            follower.restart()
+
+    follower.restart()
 
 
 def test_tables_that_nothing_has_dumped_are_asked_for_under_writes_and_end_equal_to_the_source(shop: Any) -> None:

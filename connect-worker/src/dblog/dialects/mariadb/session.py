@@ -15,7 +15,7 @@ from dblog.dialects.mysql.binlog.identity import KnownLog
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.wire import protocol
 from dblog.dialects.mysql.wire.connect import ConnectSettings, Wire, open_wire, settings_of
-from dblog.dialects.mysql.wire.session import Lacking, ServerFacts, Session
+from dblog.dialects.mysql.wire.session import LOCK_WAIT_S, Lacking, ServerFacts, Session
 from dblog.errors import DefiniteError, TableChangedError, TransientError
 from dblog.model import Table, TableId
 
@@ -172,6 +172,7 @@ def connect(settings: ConnectSettings, *, again: bool = False) -> MariaDbSession
                 "use connector.class io.debezium.connector.mysql.MySqlConnector for it"
             )
             raise DefiniteError(message)
+        session.limit_lock_waits(LOCK_WAIT_S)
     except BaseException:
         wire.close()
         raise

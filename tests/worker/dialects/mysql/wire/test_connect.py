@@ -395,7 +395,7 @@ def test_preferred_leaves_it_to_the_server_disabled_does_without_and_others_are_
         (1226, "User 'reader' has exceeded the 'max_user_connections' resource (current value: 1)", NoConnectionsError, "MAX_USER_CONNECTIONS 0"),
         (1226, "User 'reader' has exceeded the 'max_connections_per_hour' resource", NoConnectionsError, "MAX_CONNECTIONS_PER_HOUR 0"),
         (1226, "User 'reader' has exceeded the 'max_questions' resource (current value: 1)", TransientError, "for now"),
-        (1205, "Lock wait timeout exceeded", TransientError, "for now"),
+        (1205, "Lock wait timeout exceeded", TransientError, "somebody locks the table"),
         (1213, "Deadlock found", TransientError, "for now"),
         (1412, "Table definition has changed", TableChangedError, "has changed"),
         (1146, "Table 'd.t' doesn't exist", TableChangedError, r"d\.t"),

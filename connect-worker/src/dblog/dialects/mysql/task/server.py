@@ -271,7 +271,7 @@ class BinlogServer:
         with self.connections.opening():
             session = self.dialect.connect(settings_of(self.settings), again=True)
         try:
-            session.query(f"SET SESSION lock_wait_timeout = {CHECK_LIMIT_S}", doing="limiting waits for locks")
+            session.limit_lock_waits(CHECK_LIMIT_S)
         except BaseException:
             session.close()
             raise

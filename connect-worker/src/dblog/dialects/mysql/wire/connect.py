@@ -462,7 +462,6 @@ BUSY = frozenset(
         1135,
         1180,
         1203,
-        1205,
         1206,
         1213,
         1226,
@@ -475,9 +474,12 @@ BUSY = frozenset(
         3572,
     }
 )
-"""Too many connections or statements, lock wait, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready. Those below 100
+"""Too many connections or statements, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready. Those below 100
 are of the server's file system (mysys_err.h): a file that it cannot read or find now, no memory or handle for it.
 """
+
+_LOCK_WAIT_TIMEOUT = 1205
+"""ER_LOCK_WAIT_TIMEOUT."""
 
 TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1267, 1412, 1615})
 """Unknown database, column or table, index gone, a key's bound that does not compare with its column (another character set by now), table definition
@@ -542,6 +544,11 @@ def _meaning(code: int, text: str | None, settings: ConnectSettings, doing: str)
     if (limit := _limit_of_connections(code, text, settings)) is not None:
         more = f"; {settings.needs}" if settings.needs else ""
         return NoConnectionsError(f"the server at {settings.address} is out of connections (error {code}){more}: {limit}")
+    if code == _LOCK_WAIT_TIMEOUT:
+        return TransientError(
+            f"{where}: somebody locks the table, or rows of it, and was waited for long enough (error {code}); SHOW FULL PROCESSLIST there shows who has been "
+            "at it for long"
+        )
     if code in BUSY:
         return TransientError(f"{where}: the server is short of something for now (error {code})")
     if code in TABLE_CHANGED:

@@ -150,6 +150,14 @@ class Session:
         rows = self.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="reading the server's variables")
         return read_facts({str(name).lower(): str(value) for name, value in rows})
 
+    def limit_lock_waits(self, limit_s: int) -> None:
+        """End a statement from now on that waits longer for a table that somebody locks (MySQL manual, "lock_wait_timeout", whose default is a year). At most
+        half of what a statement may take: else the end of a wait would look like a server that does not answer.
+        """
+        if self.settings.statement_timeout_s is not None:
+            limit_s = min(limit_s, int(self.settings.statement_timeout_s / 2))
+        self.query(f"SET SESSION lock_wait_timeout = {max(1, limit_s)}", doing="limiting waits for locks")
+
     def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
         """Rows of a statement on the session's connection."""
         return self._wire.query(statement, arguments, doing=doing)
@@ -587,6 +595,10 @@ def log_bin_off(address: str) -> str:
     return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
 
 
+LOCK_WAIT_S = 60
+"""A start waits no longer for whoever locks a table that it reads the definition of; it says so and tries again."""
+
+
 def connect(settings: ConnectSettings, *, again: bool = False) -> Session:
     """Connect to a MySQL server. ``again``: this configuration has worked before, so an unknown host name counts as passing."""
     wire = open_wire(settings, again=again)
@@ -601,6 +613,7 @@ def connect(settings: ConnectSettings, *, again: bool = False) -> Session:
         if session.facts.version >= (8, 0, 30):
             # Invisible primary keys that the server adds itself are in the row images, so the catalog must show them.
             session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON", doing="setting up the session")
+        session.limit_lock_waits(LOCK_WAIT_S)
     except BaseException:
         wire.close()
         raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
 
 from dblog.config.namespaces import Namespace
 from dblog.core.selection import KeyRule, Parts, message_key
@@ -12,7 +11,8 @@ from dblog.core.unmatched_tables import LOOKED_AT_MAX, describe_unmatched_tables
 from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.catalog.tables import is_deferrable
 from dblog.dialects.postgres.wire.connect import LockedError, PrivilegeError
-from dblog.dialects.postgres.wire.session import LOCKED_MS, WAITED_FOR_MAX, Session, locked_ms
+from dblog.dialects.postgres.wire.lock_waits import LockWaits
+from dblog.dialects.postgres.wire.session import Session
 from dblog.dialects.postgres.wire.slot import Publication, find_publication, find_slot, lacks_to_create, require_ours
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
 from dblog.model import Table, TableId
@@ -205,18 +205,17 @@ def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
 
 def require_readable(session: Session, tables: Iterable[Table]) -> None:
     """PrivilegeError with the GRANT where the account may not read what chunks read of one of the tables."""
-    locked = 0
-    for table in tables:
-        try:
-            with session.lock_limit(locked_ms(locked), doing=f"reading {table.id}"):
+    with LockWaits(session, doing="reading the tables") as waits:
+        for table in tables:
+            try:
                 session.query(sql.probe(table), doing=f"reading {table.id}")
-        except TableChangedError:
-            continue
-        except LockedError:
-            locked += 1
-        except DefiniteError as e:
-            message = f"{e}; run there: {grants_for(session, [table])}"
-            raise type(e)(message) from e
+            except TableChangedError:
+                continue
+            except LockedError:
+                waits.found_locked()
+            except DefiniteError as e:
+                message = f"{e}; run there: {grants_for(session, [table])}"
+                raise type(e)(message) from e
 
 
 def grants_for(session: Session, tables: Sequence[Table]) -> str:
@@ -231,19 +230,15 @@ def grants_for(session: Session, tables: Sequence[Table]) -> str:
 
 
 def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
-    refused, locked = [], 0
-    with ExitStack() as limits:
-        limits.enter_context(session.lock_limit(LOCKED_MS, doing="reading the tables"))
+    refused = []
+    with LockWaits(session, doing="reading the tables") as waits:
         for table in tables:
             try:
                 session.query(sql.probe(table), doing=f"reading {table.id}")
             except TableChangedError:
                 continue  # the chunks of its dump find out
             except LockedError:
-                locked += 1
-                if locked == WAITED_FOR_MAX:
-                    limits.enter_context(session.lock_limit(1, doing="reading the tables"))
-                continue
+                waits.found_locked()
             except PrivilegeError as e:
                 if "row-level security" in str(e):
                     user = session.settings.user

@@ -35,6 +35,7 @@ from dblog.dialects.postgres.wire.connect import (
     translate_server,
 )
 from dblog.dialects.postgres.wire.identity import moved_to, system_of
+from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL
 from dblog.dialects.postgres.wire.session import Session, settled_log_end
 from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError, chunk_would_write
 from dblog.model import Table, TableId
@@ -200,7 +201,7 @@ class DumpConnection:
 
     def limit_locks(self, limit_ms: int) -> None:
         """From now on a SELECT that waits longer for whoever locks its table ends with LockedError: for questions that no chunk waits for."""
-        self._snapshot.query(f"SET lock_timeout = {limit_ms}", doing="limiting SELECTs")
+        self._snapshot.query(LIMIT_LOCKS_SQL, (limit_ms, limit_ms), doing="limiting SELECTs")
 
     def limit_selects(self, limit_s: float) -> None:
         """From now on the server ends a SELECT that takes longer; a savepoint keeps the snapshot."""

@@ -16,14 +16,9 @@ from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.wire.connect import ConnectSettings, LockedError, Wire, open_wire
 from dblog.dialects.postgres.wire.identity import identity_of
+from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL, LOCKED_MS, LockWaits
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
-
-LOCKED_MS = 200
-"""The log and a start wait at most this long for a lock on a table that they ask something."""
-
-WAITED_FOR_MAX = 10
-"""After so many tables that somebody locks no further one is waited for: who alters a partitioned table locks each of its partitions."""
 
 OLDEST_VERSION = 140000
 """Watermarks are logical messages, which pgoutput sends from 14 on."""
@@ -49,13 +44,6 @@ _ENDS_SQL = (
     "(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_writer_delay')::int"
 )
 
-_LIMIT_LOCKS_SQL = (
-    "SELECT pg_catalog.current_setting('lock_timeout'), pg_catalog.set_config('lock_timeout', (CASE WHEN whole.ms > 0 "
-    "THEN greatest(1, least(%s, whole.ms / 2)) ELSE %s END)::text, false) "
-    "FROM (SELECT (extract(epoch FROM pg_catalog.current_setting('statement_timeout')::interval) * 1000)::int AS ms) AS whole"
-)
-"""How long a session has waited for locks, and a limit from now on: at most half of what a statement may take (PostgreSQL manual, "lock_timeout")."""
-
 _WRITERS_SQL = (
     "WITH RECURSIVE tree (top, number) AS (SELECT t, t FROM unnest(%s::oid[]) AS tables (t) UNION SELECT tree.top, i.inhrelid FROM tree "
     "JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number JOIN pg_catalog.pg_class c ON c.oid = i.inhparent AND c.relkind = 'p') "
@@ -64,11 +52,6 @@ _WRITERS_SQL = (
     "AND l.granted AND l.mode IN ('RowExclusiveLock', 'AccessExclusiveLock')"
 )
 """Catalogs only: pg_partition_tree() would wait for whoever has locked a partition, and the log with it."""
-
-
-def locked_ms(locked: int) -> int:
-    """Return how long to wait for a lock on a further table, where somebody locks so many already."""
-    return LOCKED_MS if locked < WAITED_FOR_MAX else 1
 
 
 def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
@@ -210,21 +193,19 @@ class Session:
             doing="estimating tables",
         )
         found = {TableId(schema, name): count for schema, name, count in rows}
-        locked = 0
-        for table in [table for table, count in found.items() if count < 0]:
-            del found[table]  # it stays out where the account may not read it, somebody locks it, or it is gone
-            try:
-                found[table] = self._planned_rows(table, locked_ms(locked))
-            except LockedError:
-                locked += 1
-            except (DefiniteError, TableChangedError):
-                continue
+        with LockWaits(self, doing="estimating tables") as waits:
+            for table in [table for table, count in found.items() if count < 0]:
+                del found[table]  # it stays out where the account may not read it, somebody locks it, or it is gone
+                try:
+                    found[table] = self._planned_rows(table)
+                except LockedError:
+                    waits.found_locked()
+                except (DefiniteError, TableChangedError):
+                    continue
         return found
 
-    def _planned_rows(self, table: TableId, limit_ms: int) -> int:
-        doing = f"estimating {table}"
-        with self.lock_limit(limit_ms, doing=doing):
-            plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=doing)
+    def _planned_rows(self, table: TableId) -> int:
+        plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=f"estimating {table}")
         return int(plan[0]["Plan"]["Plan Rows"])
 
     # ---- tables
@@ -259,7 +240,7 @@ class Session:
 
         Where statements may take no longer than that, a part of their time is the limit: else the end of a wait would look like a server that is busy.
         """
-        ((before, _),) = self.query(_LIMIT_LOCKS_SQL, (limit_ms, limit_ms), doing=doing)
+        ((before, _),) = self.query(LIMIT_LOCKS_SQL, (limit_ms, limit_ms), doing=doing)
         try:
             yield
         finally:

@@ -14,7 +14,7 @@ from dblog.dialects.postgres.catalog import publishing
 from dblog.dialects.postgres.catalog.sql import quote, quote_table, quote_text
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
-from dblog.dialects.postgres.wire.connect import ConnectSettings, PrivilegeError, PublicationMissingError, open_wire, translate
+from dblog.dialects.postgres.wire.connect import ConnectSettings, LockedError, PrivilegeError, PublicationMissingError, open_wire, translate
 from dblog.dialects.postgres.wire.session import Session
 from dblog.dialects.postgres.wire.successor import require_reached
 from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, TransientError, discreet
@@ -280,6 +280,8 @@ def create_publication(session: Session, name: str, tables: Sequence[TableId] | 
     except PrivilegeError as e:
         message = f"{e}; {_make_it_yourself(session, name, tables, by_root=by_root)}"
         raise PrivilegeError(message) from e
+    except LockedError as e:
+        raise _locked(session, e, tables or (), _publication_statement(name, tables, by_root=by_root)) from e
 
 
 def lacks_to_create(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> str | None:
@@ -329,6 +331,29 @@ def add_tables(session: Session, publication: str, tables: Sequence[TableId]) ->
     except PrivilegeError as e:
         message = f"{e}; run there as the owner of the publication and the tables: {statement}"
         raise PrivilegeError(message) from e
+    except LockedError as e:
+        raise _locked(session, e, tables, statement) from e
+
+
+_LOCKING_SQL = (
+    "SELECT n.nspname, c.relname, array_agg(DISTINCT l.pid) FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE l.granted AND l.pid <> pg_catalog.pg_backend_pid() "
+    "AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AND l.mode IN "
+    "('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') "
+    "AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::name[], %s::name[])) GROUP BY n.nspname, c.relname ORDER BY 1, 2 LIMIT 3"
+)
+"""Who holds a lock that a change of a publication waits for (PostgreSQL manual, 13.3.1 "Table-Level Locks"; it takes SHARE UPDATE EXCLUSIVE)."""
+
+
+def _locked(session: Session, error: LockedError, tables: Sequence[TableId], statement: str) -> LockedError:
+    found = session.query(
+        _LOCKING_SQL, ([table.database for table in tables], [table.name for table in tables]), doing="asking who locks the tables"
+    )
+    holders = [f"{TableId(schema, name)} is locked by process {', '.join(map(str, pids))}" for schema, name, pids in found]
+    told = "; ".join(holders) or "one of its tables was locked"
+    return LockedError(
+        f"{error}: {told} (pg_stat_activity shows what it does). It is tried again; or run there when the table rests: {statement}"
+    )
 
 
 def options_of(publication: str, *, streaming: bool = False, further: Mapping[str, str] = MappingProxyType({})) -> str:
