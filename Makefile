@@ -16,6 +16,8 @@ PROCESSES ?= 5
 SERVERS ?= kafka mariadb
 BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
+# What Python compiles is kept: the tests start some thousand processes, which would compile the worker once more each.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Asked before anything is downloaded or compiled: all that this machine lacks for a target is one answer. Then everything that can be made is made.
 HAS_PYTHON = if [ -z '$(PYTHON)' ]; then echo 'dblog needs Python 3.11 or later, and this machine has none. Install it, or name one: make PYTHON=/path/to/python3.11' >&2; exit 1; fi
@@ -108,9 +110,11 @@ servers-stop:
 	@$(PYTHON) -m stack stop
 
 # The lint runs beside the tests, on what they leave of the processors, and is seen behind them where it finds something. A file of tests stays in one process,
-# which has servers of its own; tests/support/file_order.py decides which process takes which file next.
+# which has servers of its own; tests/support/file_order.py decides which process takes which file next. One process compiles the tests first, which
+# takes longer than to collect them; errors in them are told by the run behind it.
 test: setup
 	@failed=; $(MAKE) --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest --collect-only -q $(TESTS) > /dev/null 2>&1 || true; \
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m 'not long' $(TESTS) || failed='tests '; \
 	wait $$lint || { cat build/lint.log; failed+='lint'; }; \
 	[ -z "$$failed" ] || { echo "failed: $$failed" >&2; exit 1; }
