@@ -487,7 +487,7 @@ def test_delete_takes_the_connector_at_once_and_its_status_when_it_has_stopped(w
     status = worker.status(name)
     assert status is not None
     assert status["type"] == "unknown"
-    until(lambda: worker.status(name) is None, limit_s=10)
+    until(lambda: worker.status(name) is None, limit_s=60)
 
 
 def test_a_name_can_be_used_again_after_delete(worker, name):

@@ -312,7 +312,7 @@ def test_checks_of_a_server_that_never_ends_its_answer_leave_nothing_behind(work
 
         assert {answer.status_code for answer in answers} <= {200, 503}
         assert all(int(answer.headers["retry-after"]) > 0 for answer in answers if answer.status_code == 503)
-        until(lambda: not connected(), limit_s=10, what=lambda: f"{connected()} sockets to be closed")
+        until(lambda: not connected(), limit_s=60, what=lambda: f"{connected()} sockets to be closed")
 
 
 def test_a_full_house_of_checks_is_503_and_opens_again(worker, name):  # number 11

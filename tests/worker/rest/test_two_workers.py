@@ -304,7 +304,7 @@ def test_a_worker_of_another_group_on_the_same_topics_runs_nothing_reports_so_an
         first.create("c", dummy_echo=str(echo))
         first.wait_for("c", "RUNNING", "RUNNING")
         with second:
-            until(lambda: "Set group.id=" in health(second)[2], limit_s=15, what=lambda: f"a refusal, not {health(second)}")
+            until(lambda: "Set group.id=" in health(second)[2], limit_s=60, what=lambda: f"a refusal, not {health(second)}")
             status, _, message = health(second)
             assert status == 503
             assert f"the worker {first.url} of the group {group} runs the connectors of the same config topic {group}-config" in message
@@ -328,7 +328,7 @@ SLOW_TO_HEAR = {**TIMES, "session.timeout.ms": "9000", "heartbeat.interval.ms": 
 
 def refuses(worker, other_group):
     """Wait until the worker reports that it runs nothing because of that group."""
-    until(lambda: f"group.id={other_group} to make" in health(worker)[2], limit_s=15, what=lambda: f"a refusal, not {health(worker)}")
+    until(lambda: f"group.id={other_group} to make" in health(worker)[2], limit_s=60, what=lambda: f"a refusal, not {health(worker)}")
     assert health(worker)[0] == 503
 
 
