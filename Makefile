@@ -125,9 +125,10 @@ test-long: setup
 
 # A fourteenth of them, another one each day, so that two weeks of continuous integration have run all. A release runs `make test-long`.
 DAY ?= $(shell echo $$(( $$(date +%s) / 86400 )))
+BEGIN_WITHIN_S ?= 840
 test-day: setup
 	@echo 'the long trials of day $(DAY); make test-day DAY=$(DAY) repeats them'
-	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long --long-of-day $(DAY) --begin-within 840 $(TESTS)
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long --long-of-day $(DAY) --begin-within $(BEGIN_WITHIN_S) $(TESTS)
 
 # On the store with S3's interface: kills and faults, and whole processes of the sink. With CI=true, here and below, what cannot be had is no reason to skip.
 lake-test:
