@@ -191,8 +191,10 @@ def test_tables_of_an_earlier_version_get_the_retention_at_a_start(sink: Sink, r
 
 
 @pytest.mark.long
-def test_a_month_of_a_commit_each_five_seconds_leaves_a_short_log(spark: SparkSession, tmp_path: Path) -> None:
-    month = Month(spark, tmp_path / "control", days=30.0, every_s=5.0)
+def test_a_week_of_a_commit_each_five_seconds_leaves_a_short_log(
+    spark: SparkSession, tmp_path: Path
+) -> None:  # `make sink-month` has 30 days
+    month = Month(spark, tmp_path / "control", days=7.0, every_s=5.0)
 
     month()
 
