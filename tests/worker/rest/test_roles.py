@@ -1,15 +1,18 @@
 """Roles on a worker that runs: who sees and does what, what secrets are shown, and what the audit has of it."""
 
+import json
 import re
 
 import httpx
 import pytest
+from confluent_kafka import Producer
 from dblog.config.passwords import hashed
 from dblog.config.roles import Role
 from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, signals, tasks, topics
 from dblog.rest.access import Need, need
+from stack.process import free_port
 from support.json_lines import json_lines
-from support.worker import Worker, connector_config
+from support.worker import Worker, connector_config, until
 
 USERS = {"root": "admin", "ann": "viewer", "oli": r"operator a\d?, reader b", "eve": "admin b", "tom": "reader"}
 SECRET = "sesame-open"
@@ -26,8 +29,10 @@ def worker(kafka, servers_folder):
         "dblog.rest.roles.file": f"{servers_folder}/roles",
         "dblog.log.format": "json",
         "dblog.rest.login.failures.per.minute": "0",
+        "dblog.rest.readonly.listener": f"http://127.0.0.1:{free_port()}",
     }
     with Worker(kafka, servers_folder, "roles", **settings) as started:
+        started.reading = settings["dblog.rest.readonly.listener"]
         started.client.auth = ("root", "root")
         for name, behaviour in (("a", "run"), ("b", "fail")):
             assert started.create(name, dummy_behaviour=behaviour, my_note="free text").status_code == 201
@@ -137,6 +142,36 @@ def test_a_dump_with_sql_of_its_own_takes_an_administrator_and_its_sql_and_keys_
     noted = next(line for line in audit if line.get("dump") == keys.json()["id"])
     assert (noted["user"], noted["mode"], noted["tables"]) == ("oli", "rows", ["shop.orders"])
     assert "471147114711" not in worker.log.read_text()
+
+
+# number 24
+def test_keys_of_rows_and_sql_in_offsets_are_shown_to_operators_alone(worker, kafka):
+    states = {
+        "dblog_dump": '{"tables":[{"after":[471147114711]}]}',
+        "dblog_dumps": '{"filter":"salary > 471147114711"}',
+        "incremental_snapshot_primary_key": "471147114711",
+        "incremental_snapshot_collections": '[{"incremental_snapshot_collections_additional_condition":"salary > 471147114711"}]',
+        "a field of later": 471147114711,
+    }
+    position = {"file": "bin.000003", "pos": 4, "snapshot": "INITIAL", "transaction_data_collection_order_shop.a": 2, "row": None}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    key = json.dumps(["a", {"server": "elsewhere"}], separators=(",", ":"))
+    producer.produce(f"{worker.group}-offset", key=key, value=json.dumps({**position, **states}))
+    producer.flush(30)
+
+    def offset(user):
+        entries = ask(worker, user, "GET", "/connectors/a/offsets").json()["offsets"]
+        return next((entry["offset"] for entry in entries if entry["partition"] == {"server": "elsewhere"}), None)
+
+    whole = until(lambda: offset("root"), what=lambda: "the offset that was written")
+    read_only = httpx.get(f"{worker.reading}/connectors/a/offsets", timeout=30)
+
+    assert whole == offset("oli") == {**position, **states}
+    assert offset("ann") == offset("tom") == {**position, **dict.fromkeys(states, "[hidden]")}
+    assert (read_only.status_code, "471147114711" in read_only.text, "bin.000003" in read_only.text) == (200, False, True)
+    hidden = {"offsets": [{"partition": {"server": "shop"}, "offset": offset("tom")}]}
+    answer = ask(worker, "root", "PATCH", "/connectors/a/offsets", hidden)
+    assert (answer.status_code, "dblog_dump stands for one that is not shown" in answer.json()["message"]) == (400, True)
 
 
 def test_lists_leave_out_what_is_not_for_who_asks(worker):

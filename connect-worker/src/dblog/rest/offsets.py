@@ -10,10 +10,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dblog.cluster.requests import AlterOffsets, ResetOffsets, bad_request, not_found
+from dblog.config.options import HIDDEN
 from dblog.config.plugins import find_connector
+from dblog.config.roles import Role
 from dblog.errors import ConfigError, DefiniteError
 from dblog.model import OffsetMap
+from dblog.readers.shown_offset import hidden_field, without_rows
 from dblog.rest.api import Answer, Services, ask, check, parsed, ready, segment
+from dblog.rest.identity import may
 
 _DONE = (
     "The Connect framework-managed offsets for this connector have been {} successfully. However, if this connector manages offsets "
@@ -22,12 +26,17 @@ _DONE = (
 
 
 async def get(request: HttpRequest) -> Response:
-    """All offsets, from the view that the writes of this worker have reached."""
+    """All offsets, from the view that the writes of this worker have reached; without keys of rows and SQL for whoever is no operator."""
     found = await ready(request)
     name = segment(request, "connector")
     if found.herder.configs.view(name) is None:
         raise not_found(f"Connector {name} not found")
-    return Answer({"offsets": [{"partition": partition, "offset": offset} for partition, offset in found.herder.offsets.of(name)]})
+    # What a dump stores of its progress has keys of rows, and signals' SQL.
+    whole = may(request, Role.OPERATOR, name)
+    stored = found.herder.offsets.of(name)
+    return Answer(
+        {"offsets": [{"partition": partition, "offset": offset if whole else without_rows(offset)} for partition, offset in stored]}
+    )
 
 
 async def alter(request: HttpRequest) -> Response:
@@ -77,6 +86,11 @@ def _changes(body: object) -> list[tuple[dict[str, Any], OffsetMap | None]]:
         offset = entry.get("offset")
         if offset is not None and not isinstance(offset, dict):
             raise bad_request("The offset of a partition must be a JSON object, or null to remove it")
+        if (field := hidden_field(offset or {})) is not None:
+            raise bad_request(
+                f"The value {HIDDEN} of the offset's field {field} stands for one that is not shown; read the offsets as an operator of the connector, and "
+                "change what they are then"
+            )
         for what in (partition, offset or {}):
             for field, value in what.items():
                 if isinstance(value, dict | list):

@@ -22,6 +22,7 @@ from dblog.readers.offset import UNREPORTED, WINDOWS
 _COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch", WINDOWS)
 _TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "dblog_dumps", "transaction_id")
 _OTHERS = ("pos", "snapshot", "snapshot_completed", UNREPORTED)
+FIELDS = frozenset({*_TEXTS, *_COUNTS, *_OTHERS})
 _FAMILIES = (TABLE_COUNT, PREFIX)
 """Debezium's fields, one for each table or part of a snapshot."""
 _POS_MAX = 1 << (63 - POSITION_BITS)
@@ -73,7 +74,7 @@ def _check(progress: type[LogProgress], offset: OffsetMap) -> None:
 
 def _require_known(offset: OffsetMap) -> None:
     """A misspelt field would be stored, and its value ignored: the connector would start from another position than was meant."""
-    known = sorted({*_TEXTS, *_COUNTS, *_OTHERS})
+    known = sorted(FIELDS)
     for name in offset:
         if name in known or name.startswith(_FAMILIES):
             continue

@@ -20,6 +20,7 @@ _NUMBERS = (
 )  # fmt: skip
 _TEXTS = ("messageType", "dblog_server", "dblog_dump", "dblog_dumps", TRANSACTION_ID)
 _OTHERS = ("snapshot", "snapshot_completed", "last_snapshot_record", UNREPORTED)
+FIELDS = frozenset({*_TEXTS, *_NUMBERS, *_OTHERS})
 _FAMILIES = (TABLE_COUNT, PREFIX)
 _MAX = 1 << 63
 _NAME_CHARS_SHOWN = 100
@@ -39,7 +40,7 @@ def check_altered(server: str, changes: Sequence[tuple[Mapping[str, Any], Offset
 
 
 def _check(offset: OffsetMap) -> None:
-    known = sorted({*_TEXTS, *_NUMBERS, *_OTHERS})
+    known = sorted(FIELDS)
     for name in offset:
         if name in known or name.startswith(_FAMILIES):
             continue
