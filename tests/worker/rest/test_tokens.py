@@ -1,21 +1,28 @@
 """Tokens of an issuer: what is taken, and each of the ways to make one that must not be."""
 
+import asyncio
 import base64
+import contextlib
 import http.server
 import json
+import socket
 import ssl
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from dblog.config.login import Refusal
+from dblog.config.login import Logins, Refusal
+from dblog.config.passwords import hashed
 from dblog.errors import ConfigError
+from dblog.rest.identity import Identity
 from dblog.rest.tokens import Bearer, Tokens, read_tokens
 from support.authority import Authority
-from worker.rest.test_identity import Clock, settings
+from support.worker import until as wait_until
+from worker.rest.test_identity import Clock, header, settings
 
 ISSUER, AUDIENCE = "https://login.example", "dblog"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -193,9 +200,12 @@ class Issuer(http.server.BaseHTTPRequestHandler):
     keys = ""
     asked = 0
     redirect = ""
+    goes_on = threading.Event()
+    goes_on.set()
 
     def do_GET(self):
         type(self).asked += 1
+        self.goes_on.wait(30)
         self.send_response(302 if self.redirect else 200)
         if self.redirect:
             self.send_header("Location", self.redirect)
@@ -248,3 +258,80 @@ def test_an_issuer_whose_certificate_is_not_trusted_or_that_leads_elsewhere_has_
     assert Tokens(trusting).bearer_of(signed()) is Refusal.TOKEN_KEY
     assert handler.asked == 1
     assert ssl.OPENSSL_VERSION
+
+
+@pytest.fixture(params=["body", "head"])
+def dripping(request, tmp_path):
+    """An issuer that sends its keys byte by byte, and never all of them."""
+    authority = Authority(tmp_path)
+    listener = authority.server().wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True)
+    ended = threading.Event()
+
+    def drip(peer):
+        with peer, contextlib.suppress(OSError):
+            peer.recv(65536)
+            peer.sendall(b"HTTP/1.1 200 OK\r\n" + (b"Content-Length: 900000\r\n\r\n" if request.param == "body" else b"X: "))
+            while not ended.wait(0.1):
+                peer.sendall(b" ")
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                threading.Thread(target=drip, args=(peer,), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"https://127.0.0.1:{listener.getsockname()[1]}/keys", authority
+    ended.set()
+    listener.close()
+
+
+def test_an_issuer_that_drips_its_keys_holds_up_no_password_and_tokens_until_a_deadline(dripping, monkeypatch):  # number 20
+    url, authority = dripping
+    monkeypatch.setattr("dblog.rest.tokens._FETCH_S", 3.0)
+    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url, dblog_rest_oidc_ssl_ca_location=str(authority.path)))
+    identity = Identity(settings(), logins=Logins({"root": hashed("right")}), tokens=tokens)
+    waiting = 20
+
+    def fetching():
+        return any(thread.name == "keys of tokens" for thread in threading.enumerate())
+
+    async def asked(given):
+        began_s = time.monotonic()
+        async with identity.turn(given):
+            return await identity.compared(given), time.monotonic() - began_s
+
+    async def all_asked():
+        dripped = [asyncio.create_task(asked(f"Bearer {signed(kid=f'k{number}')}")) for number in range(waiting)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(wait_until, fetching)
+        password, _ = await asked(header("root", "right"))
+        under_way = [not task.done() for task in dripped]
+        return password, under_way, await asyncio.gather(*dripped)
+
+    principal, under_way, answers = asyncio.run(asyncio.wait_for(all_asked(), 60))
+
+    assert (principal.name, any(under_way)) == ("root", True)
+    assert {refusal for refusal, _ in answers} == {Refusal.TOKEN_KEY}
+    assert max(waited_s for _, waited_s in answers) < 30
+    wait_until(lambda: not fetching())
+
+
+def test_tokens_of_known_keys_go_on_while_the_keys_are_fetched_for_another(issuer, tmp_path):
+    handler, url, authority = issuer
+    handler.keys = key_set(k1=KEY)
+    clock = Clock()
+    tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url, dblog_rest_oidc_ssl_ca_location=str(authority.path)), clock_s=clock)
+    assert isinstance(tokens.bearer_of(signed()), Bearer)
+    clock.now_s += 31
+    handler.goes_on.clear()
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(tokens.bearer_of, signed(OTHER, kid="k2"))
+        wait_until(lambda: handler.asked == 2)
+        assert isinstance(tokens.bearer_of(signed()), Bearer)
+        assert not other.done()
+        handler.keys = key_set(k1=KEY, k2=OTHER)
+        handler.goes_on.set()
+
+        assert isinstance(other.result(), Bearer)

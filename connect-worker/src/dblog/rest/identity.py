@@ -44,6 +44,9 @@ _KNOWN_S = 60.0
 _KNOWN_MAX = 1000
 _AT_A_TIME = 2
 """Slow comparisons; each takes a core."""
+_BUSY = "Too many logins are compared at one time; try again"
+_TOKENS_AT_A_TIME = 8
+"""Tokens have places of their own: they may wait for their issuer's keys, and passwords must not wait with them."""
 
 
 class Way(StrEnum):
@@ -119,7 +122,9 @@ class Identity:
         self._known: dict[bytes, tuple[str, float]] = {}
         self._salt = secrets.token_bytes(32)
         self._places = asyncio.Semaphore(_AT_A_TIME)
-        self._threads = Threads("login", limit=_AT_A_TIME, busy="Too many logins are compared at one time; try again")
+        self._threads = Threads("login", limit=_AT_A_TIME, busy=_BUSY)
+        self._token_places = asyncio.Semaphore(_TOKENS_AT_A_TIME)
+        self._token_threads = Threads("token", limit=_TOKENS_AT_A_TIME, busy=_BUSY)
         file = settings.text_or_none(ROLES_FILE)
         self._roles = Followed("the file of roles", lambda: (file,), lambda: _read_roles(file)) if file else None
 
@@ -160,16 +165,19 @@ class Identity:
         return Principal(name, Way.PASSWORD, self._grants(name)) if name and self._clock_s() < until_s else None
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for a place among the few that are compared at one time."""
-        async with self._places:
+    async def turn(self, given: str) -> AsyncIterator[None]:
+        """Wait for a place among the few of its kind, tokens or passwords, that are compared at one time."""
+        async with self._token_places if self._is_token(given) else self._places:
             yield
+
+    def _is_token(self, given: str) -> bool:
+        return self._tokens is not None and given[:7].lower() == "bearer "
 
     async def compared(self, given: str) -> Principal | Refusal:
         """Return whose login or token the header is. Call it within ``turn``."""
         tokens, logins = self._tokens, self._logins
-        if tokens is not None and given[:7].lower() == "bearer ":
-            bearer = await self._threads.call(lambda: tokens.bearer_of(given[7:].strip()))
+        if tokens is not None and self._is_token(given):
+            bearer = await self._token_threads.call(lambda: tokens.bearer_of(given[7:].strip()))
             return bearer if isinstance(bearer, Refusal) else Principal(bearer.user, Way.TOKEN, self._grants(bearer.user, bearer.groups))
         if logins is None:
             return Refusal.UNREADABLE

@@ -73,7 +73,7 @@ class Login:
         # A login that was right goes on where somebody else at the same address, behind one proxy, guesses.
         if (known := self._identity.known(given)) is not None:
             return known
-        async with self._identity.turn():
+        async with self._identity.turn(given):
             return self._identity.known(given) or await self._compared(self._identity, given, client_of(_host(scope)))
 
     async def _compared(self, identity: Identity, given: str, client: str) -> Principal | Refusal | int:

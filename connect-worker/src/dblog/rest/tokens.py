@@ -7,6 +7,7 @@ an https address of the worker's own file; nothing that a token says is ever fet
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 import threading
@@ -40,6 +41,7 @@ _KEYS_OLD_S = 600.0
 _ASK_AGAIN_S = 30.0
 """A token of an unknown key has the keys fetched again, but not by each such token."""
 _FETCH_S = 5.0
+"""For the whole answer of the issuer, from the name's look-up to the last byte."""
 _KEYS_END_S = 86_400.0
 """For how long keys are taken while the issuer does not answer: one that it has withdrawn ends then."""
 
@@ -89,6 +91,8 @@ class Tokens:
         self._keys: dict[str | None, Any] = {}
         self._asked_s: float | None = None
         self._read_s = clock_s()
+        self._fetch: _Fetch | None = None
+        """The one that is under way."""
 
     def bearer_of(self, token: str) -> Bearer | Refusal:
         """Whose token it is, or why it is refused, without any part of it."""
@@ -131,25 +135,67 @@ class Tokens:
         return Bearer(user, named, end_s)
 
     def _key(self, key_id: str | None) -> Any:
+        """Return the key; wait for the issuer where it has to be asked first, until the deadline of that."""
         with self._lock:
             now_s = self._clock_s()
-            old = self._asked_s is None or now_s - self._asked_s >= _KEYS_OLD_S
-            if old or (key_id not in self._keys and self._asked_s is not None and now_s - self._asked_s >= _ASK_AGAIN_S):
+            asked, fetch = self._asked_s, self._fetch
+            is_old = now_s - self._read_s >= _KEYS_OLD_S
+            if fetch is None and (
+                asked is None or now_s - asked >= _KEYS_OLD_S or (key_id not in self._keys and now_s - asked >= _ASK_AGAIN_S)
+            ):
                 self._asked_s = now_s
-                try:
-                    self._keys, self._read_s = self._source.read(), now_s
-                except Exception as e:  # noqa: BLE001  whatever it is, the keys from before go on
-                    _log.error("the keys of the tokens' issuer cannot be read", source=self._source.where, reason=type(e).__name__)
-            if self._keys and now_s - self._read_s >= _KEYS_END_S:
-                _log.error(
-                    "the keys of the tokens' issuer are too old to be taken",
-                    source=self._source.where,
-                    read_before_s=int(now_s - self._read_s),
-                )
-                self._keys = {}
-            if key_id in self._keys:
-                return self._keys[key_id]
-            raise self._jwt.InvalidKeyError("no such key")
+                fetch = self._fetch = _Fetch(self._source, self._take)
+            if fetch is None or (key_id in self._keys and not is_old):
+                return self._known_key(key_id)
+        fetch.wait()
+        with self._lock:
+            return self._known_key(key_id)
+
+    def _take(self, keys: dict[str | None, Any] | None) -> None:
+        """Take the issuer's keys; None where they could not be read, and those from before go on."""
+        with self._lock:
+            self._fetch = None
+            if keys is not None:
+                self._keys, self._read_s = keys, self._clock_s()
+
+    def _known_key(self, key_id: str | None) -> Any:
+        now_s = self._clock_s()
+        if self._keys and now_s - self._read_s >= _KEYS_END_S:
+            _log.error(
+                "the keys of the tokens' issuer are too old to be taken", source=self._source.where, read_before_s=int(now_s - self._read_s)
+            )
+            self._keys = {}
+        if key_id in self._keys:
+            return self._keys[key_id]
+        raise self._jwt.InvalidKeyError("no such key")
+
+
+class _Fetch:
+    """One reading of the keys, in a thread of its own: an issuer that never ends its answer must hold up nobody for longer than the deadline.
+
+    The next one begins when the thread has ended, so at most one is left behind where a name service hangs.
+    """
+
+    def __init__(self, source: _Keys, take: Callable[[dict[str | None, Any] | None], None]) -> None:
+        self._source = source
+        self._take = take
+        self._ended = threading.Event()
+        self._until_s = time.monotonic() + _FETCH_S
+        threading.Thread(target=self._run, name="keys of tokens", daemon=True).start()
+
+    def wait(self) -> None:
+        """Return when the keys have been read, when they cannot be, or at the deadline."""
+        self._ended.wait(max(0.0, self._until_s - time.monotonic()))
+
+    def _run(self) -> None:
+        keys = None
+        try:
+            keys = self._source.read()
+        except Exception as e:  # noqa: BLE001  whatever it is, the keys from before go on
+            _log.error("the keys of the tokens' issuer cannot be read", source=self._source.where, reason=type(e).__name__)
+        finally:
+            self._take(keys)
+            self._ended.set()
 
 
 class _Keys:
@@ -184,20 +230,24 @@ class _Keys:
         return {key.key_id: key for key in found.keys if key.key_type != "oct"}
 
     def _fetched(self, url: str) -> bytes:
+        return asyncio.run(asyncio.wait_for(self._answer(url), _FETCH_S))
+
+    async def _answer(self, url: str) -> bytes:
+        """Return the body. The client is an asynchronous one because it can be cut at any place; another's limits begin anew with each byte."""
         import httpx  # noqa: PLC0415  a client for one address now and then
 
         assert self._tls is not None
-        with (
-            httpx.Client(verify=self._tls, trust_env=False, timeout=_FETCH_S, follow_redirects=False) as client,
+        async with (
+            httpx.AsyncClient(verify=self._tls, trust_env=False, timeout=_FETCH_S, follow_redirects=False) as client,
             client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
         ):
             answer.raise_for_status()
-            data = b""
-            for piece in answer.iter_raw():
+            data = bytearray()
+            async for piece in answer.aiter_raw():
                 data += piece
                 if len(data) > KEYS_BYTES_MAX:
                     raise ValueError("too large")
-        return data
+        return bytes(data)
 
 
 def _signs(key: object) -> bool:
