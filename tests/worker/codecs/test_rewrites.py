@@ -1,5 +1,7 @@
 """Masks, hashes and cuts: what Debezium 3.6.1 itself made of the same columns and values, and what its manual's keys mean."""
 
+import tracemalloc
+
 import pytest
 from dblog.codecs.rewrites import Hash, Mask, Truncate
 from dblog.codecs.schema import Kind
@@ -148,6 +150,44 @@ def test_a_key_that_only_looks_like_one_is_refused(key: str) -> None:
     assert not [rule for rule in rules if rule.kind != "hash"]
     with pytest.raises(ConfigError):
         column_rewrite({key: "a.b.c"})
+
+
+@pytest.mark.parametrize("length", ["65536", "500000001", "9" * 5000])
+def test_a_mask_longer_than_any_column_is_refused_with_the_bound(length: str) -> None:
+    key = f"column.mask.with.{length}.chars"
+
+    rules, errors = column_rules({key: "a.b.c"})
+
+    assert not rules
+    assert errors[key][0].endswith("is no length; use a number from 0 to 65535")
+    assert len(errors[key][0]) < 200
+
+
+def test_a_length_of_thousands_of_digits_is_refused() -> None:
+    key = f"column.truncate.to.{'9' * 5000}.chars"
+
+    assert "is no length" in column_rules({key: "a.b.c"})[1][key][0]
+
+
+def test_many_masks_are_refused_from_where_they_are_too_long_together() -> None:
+    keys = [f"column.mask.with.{'0' * number}60000.chars" for number in range(20)]
+
+    rules, errors = column_rules(dict.fromkeys(keys, "a.b.c"))
+
+    assert list(errors) == keys[17:]
+    assert len(rules) == 17
+
+
+def test_no_mask_is_made_before_a_column_is_found_for_it() -> None:
+    tracemalloc.start()
+    try:
+        rewrite = column_rewrite({f"column.mask.with.{number}.chars": "a.b.c" for number in range(65_520, 65_535)})
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
+
+    assert rewrite is not None
+    assert rewrite("a.b.c") == Mask("*" * 65_520)
 
 
 def test_text_stays_text_in_the_schema() -> None:

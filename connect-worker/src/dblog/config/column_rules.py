@@ -18,6 +18,11 @@ _MASK = re.compile(r"column\.mask\.with\.(\d+)\.chars")
 _HASH = re.compile(r"column\.mask\.hash(\.v2)?\.([^.]+)\.with\.salt\.(.+)", re.DOTALL)
 ALGORITHMS = ("MD5", "SHA-1", "SHA-224", "SHA-256", "SHA-384", "SHA-512", "SHA3-224", "SHA3-256", "SHA3-384", "SHA3-512", "SHA", "SHA1")
 _LENGTH_MAX = 2**31 - 1
+_DIGITS_MAX = 40
+MASK_LENGTH_MAX = 65_535
+"""Debezium takes any integer. The mask stands in each record, and no VARCHAR is longer."""
+MASKS_LENGTH_MAX = 1 << 20
+"""All masks of a connector together; a request to validate may name as many as its body has room for."""
 _KEYS = (
     "column.truncate.to.<N>.chars",
     "column.mask.with.<N>.chars",
@@ -58,7 +63,17 @@ def column_rules(properties: Mapping[str, str | None]) -> tuple[tuple[ColumnRule
             found.append(((1 + version, 0, name), rule))
         else:
             errors[name] = [f"no such key; use one of {', '.join(_KEYS)}"]
-    return tuple(rule for _, rule in sorted(found, key=lambda pair: pair[0])), errors
+    _refuse_masks_beyond(MASKS_LENGTH_MAX, [rule for _, rule in found if rule.kind == "mask"], errors)
+    return tuple(rule for _, rule in sorted(found, key=lambda pair: pair[0]) if rule.option not in errors), errors
+
+
+def _refuse_masks_beyond(length_max: int, masks: list[ColumnRule], errors: dict[str, list[str]]) -> None:
+    """Add an error for each mask that makes all of them longer than ``length_max``."""
+    total = 0
+    for mask in masks:
+        total += mask.length
+        if total > length_max:
+            errors[mask.option] = [f"the masks of the connector have more than {length_max} characters together; use shorter ones"]
 
 
 def _numbered(
@@ -70,8 +85,10 @@ def _numbered(
     found: list[tuple[tuple[int, int, str], ColumnRule]],
     errors: dict[str, list[str]],
 ) -> None:
-    length = int(digits)
-    if length > _LENGTH_MAX or (kind == "truncate" and length == 0):
-        errors[name] = [f"{digits} is no length; use a number from {1 if kind == 'truncate' else 0} to {_LENGTH_MAX}"]
+    least, most = (1, _LENGTH_MAX) if kind == "truncate" else (0, MASK_LENGTH_MAX)
+    shown = digits if len(digits) <= _DIGITS_MAX else f"{digits[:_DIGITS_MAX]}..."
+    length = int(digits) if len(digits) <= _DIGITS_MAX else _LENGTH_MAX + 1  # Python refuses to read thousands of digits
+    if not least <= length <= most:
+        errors[name] = [f"{shown} is no length; use a number from {least} to {most}"]
         return
     found.append(((family, length, name), ColumnRule(option=name, columns=columns, kind=kind, length=length)))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from dblog.codecs.rewrites import Hash, Mask, Rewrite, Truncate
-from dblog.config.column_rules import column_rules
+from dblog.config.column_rules import ColumnRule, column_rules
 from dblog.config.namespaces import Namespace
 from dblog.config.regex import Pattern, PatternError, any_of, as_written
 from dblog.errors import ConfigError
@@ -158,21 +158,22 @@ def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | N
     rules, errors = column_rules(properties)
     if errors:
         raise ConfigError(errors)
-    known: list[tuple[Callable[[str], bool], Rewrite]] = []
-    for rule in rules:
-        matches = name_matcher(rule.columns, option=rule.option)
-        if matches is None:
-            continue
-        match rule.kind:
-            case "truncate":
-                known.append((matches, Truncate(rule.length)))
-            case "mask":
-                known.append((matches, Mask("*" * rule.length)))
-            case _:
-                known.append((matches, Hash(rule.algorithm, rule.salt, rule.version)))
+    known = [(matches, rule) for rule in rules if (matches := name_matcher(rule.columns, option=rule.option)) is not None]
     if not known:
         return None
-    return lambda name: next((rewrite for matches, rewrite in known if matches(name)), None)
+    return lambda name: next((_rewrite(rule) for matches, rule in known if matches(name)), None)
+
+
+@lru_cache(maxsize=64)
+def _rewrite(rule: ColumnRule) -> Rewrite:
+    """Make what a rule asks for: when a column is found for it, not for every rule of a configuration that is validated."""
+    match rule.kind:
+        case "truncate":
+            return Truncate(rule.length)
+        case "mask":
+            return Mask("*" * rule.length)
+        case _:
+            return Hash(rule.algorithm, rule.salt, rule.version)
 
 
 @dataclass(frozen=True, slots=True)
