@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from dblog.dialects.mysql.ddl.lexer import Cursor, Kind, LexerMode, NotUnderstood, tokenize
 from hypothesis import given
@@ -76,3 +78,30 @@ def test_a_cursor_ends_at_the_end_without_going_beyond_it() -> None:
     assert cursor.ended
     assert cursor.next.kind is Kind.OP
     assert cursor.location == "the end"
+
+
+def test_comments_and_strings_of_megabytes_are_passed_in_a_moment() -> None:
+    began = time.process_time()
+
+    text = (
+        "a /*"
+        + "x" * 2_000_000
+        + "*/ '"
+        + "y" * 2_000_000
+        + "' `"
+        + "z" * 2_000_000
+        + "` /*M!999999 "
+        + "/*" * 200_000
+        + "*/" * 200_001
+        + " b"
+    )
+    found = cut(text)
+
+    assert [(kind, len(value)) for kind, value in found] == [("WORD", 1), ("STRING", 2_000_000), ("QUOTED", 2_000_000), ("WORD", 1)]
+    assert time.process_time() - began < 1
+
+
+def test_no_more_tokens_are_cut_than_are_asked_for() -> None:
+    tokens = tokenize("a, " * 1_000_000, LexerMode(), tokens_max=3)
+
+    assert [token.text for token in tokens] == ["a", ",", "a"]

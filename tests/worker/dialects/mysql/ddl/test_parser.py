@@ -433,3 +433,41 @@ def test_or_replace_of_a_table_is_known_as_that() -> None:
     found = [parsed(statement, "CREATE TABLE u (id INT)", flavor=mariadb_flavor()) for statement in statements]
 
     assert [change.replaces for (change,) in found if isinstance(change, CreateTable)] == [True, True, False]
+
+
+def test_a_statement_of_many_clauses_is_read_as_far_as_a_bound() -> None:
+    many = ",".join(["COMMENT='a'"] * 300_000)
+    began = time.process_time()
+
+    changes = parsed(f"ALTER TABLE t {many}", "CREATE TABLE t (id INT PRIMARY KEY)")
+
+    assert [type(change) for change in changes] == [Unknown]
+    assert changes[0].ids == (T,), "the table is read from the server"
+    assert time.process_time() - began < 15, "the log stands still meanwhile"
+
+
+def test_the_largest_table_of_a_server_is_within_the_bound() -> None:
+    members = ",".join(f"'m{number}'" for number in range(65_535))
+
+    (change,) = parsed(f"CREATE TABLE t (id INT PRIMARY KEY, e ENUM({members}))")
+
+    assert isinstance(change, CreateTable)
+    assert len(change.table.columns[1].members) == 65_535
+
+
+def test_a_cut_statement_names_each_table_that_was_read(monkeypatch) -> None:
+    monkeypatch.setattr(parser, "TOKENS_MAX", 1000)
+
+    (change,) = parsed(f"DROP TABLE {', '.join(f't{number}' for number in range(2000))}")
+
+    assert isinstance(change, Unknown)
+    assert change.ids[:2] == (TableId("shop", "t0"), TableId("shop", "t1"))
+    assert len(change.ids) > 490
+
+
+def test_a_long_statement_that_changes_no_table_stays_ignored_when_it_is_cut(monkeypatch) -> None:
+    monkeypatch.setattr(parser, "TOKENS_MAX", 1000)
+
+    (change,) = parsed("CREATE VIEW v AS SELECT 1" + "+1" * 2000)
+
+    assert isinstance(change, Ignored)

@@ -9,8 +9,10 @@ find what it looks for.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import islice
 
 
 class Kind(Enum):
@@ -52,6 +54,10 @@ class LexerMode:
     """As in version comments: 80034, 101105."""
 
 
+TOKENS_MAX = 200_000
+"""As much of a statement is read; the largest that servers take for a table (an ENUM of 65 535 members, 8192 partitions) stay below. A client may send one of
+a GiB, and while it is read nothing else of the task runs."""
+
 ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 _SPACE = re.compile(r"[\s\x00]+")
@@ -61,11 +67,19 @@ _DIGITS = "0123456789"
 _PREFIXED_LITERAL = re.compile(r"0x([0-9A-Fa-f]+)|0b([01]+)")
 _VERSION_COMMENT = re.compile(r"/\*(M)?!(\d{5,6})?")
 _VARIABLE = re.compile(r"@@?[0-9A-Za-z_.$\u0080-\U0010ffff]*")
+_COMMENT_MARK = re.compile(r"\*/|/\*")
+_PLAIN = {(quote, escapes): re.compile("[^" + quote + (r"\\" if escapes else "") + "]+") for quote in "'\"`" for escapes in (False, True)}
+"""The characters of a text in quotes that mean themselves."""
 _OPERATOR = re.compile(r"<=>|:=|->>|->|<<|>>|<=|>=|<>|!=|\|\||&&|.", re.DOTALL)
 
 
-def tokenize(text: str, mode: LexerMode) -> list[Token]:
-    """Split a statement into tokens. Comments are left out; what stands in version comments that apply is kept."""
+def tokenize(text: str, mode: LexerMode, *, tokens_max: int | None = None) -> list[Token]:
+    """Split a statement into tokens, or into its first ``tokens_max``. Comments are left out; what stands in version comments that apply is kept."""
+    return list(islice(each_token(text, mode), tokens_max))
+
+
+def each_token(text: str, mode: LexerMode) -> Iterator[Token]:
+    """Cut one token after the other, as far as they are asked for."""
     return _Lexer(text, mode).run()
 
 
@@ -75,17 +89,16 @@ class _Lexer:
         self.mode = mode
         self.at = 0
         self.open_version_comments = 0
-        self.tokens: list[Token] = []
+        self.last: Token | None = None
 
-    def run(self) -> list[Token]:
+    def run(self) -> Iterator[Token]:
         text, length = self.text, len(self.text)
         while self.at < length:
             space = _SPACE.match(text, self.at)
             if space:
                 self.at = space.end()
             elif not self._comment():
-                self._token()
-        return self.tokens
+                yield self._token()
 
     def _comment(self) -> bool:
         text, at = self.text, self.at
@@ -118,94 +131,97 @@ class _Lexer:
         return number <= self.mode.version
 
     def _comment_end(self, at: int, *, nested: bool) -> int:
-        depth = 1
-        while depth:
+        if not nested:
             close = self.text.find("*/", at)
-            if close < 0:
-                return len(self.text)
-            inner = self.text.find("/*", at, close) if nested else -1
-            if inner >= 0:
-                depth, at = depth + 1, inner + 2
-            else:
-                depth, at = depth - 1, close + 2
-        return at
+            return len(self.text) if close < 0 else close + 2
+        depth = 1
+        for mark in _COMMENT_MARK.finditer(self.text, at):
+            depth += 1 if mark[0] == "/*" else -1
+            if not depth:
+                return mark.end()
+        return len(self.text)
 
-    def _token(self) -> None:
+    def _token(self) -> Token:
         text, at = self.text, self.at
         char = text[at]
         following = text[at + 1] if at + 1 < len(text) else ""
         if char == "`" or (char == '"' and self.mode.ansi_quotes):
-            self._quoted(Kind.QUOTED, char, at + 1)
-        elif char in "'\"":
-            self._quoted(Kind.STRING, char, at + 1)
-        elif following == "'" and char in "xXbB":
+            return self._quoted(Kind.QUOTED, char, at + 1)
+        if char in "'\"":
+            return self._quoted(Kind.STRING, char, at + 1)
+        if following == "'" and char in "xXbB":
             end = text.find("'", at + 2)
             end = len(text) if end < 0 else end
-            self._add(Kind.HEX if char in "xX" else Kind.BITS, text[at + 2 : end], end + 1)
-        elif following == "'" and char in "nN":
-            self._quoted(Kind.STRING, "'", at + 2)
-        elif char == "@":
-            self._variable()
-        elif (char in _DIGITS or (char == "." and following and following in _DIGITS and not self._after_name())) and self._number():
-            pass
-        elif word := _WORD.match(text, at):
-            self._add(Kind.WORD, word[0], word.end())
-        else:
-            operator = _OPERATOR.match(text, at)
-            assert operator is not None
-            self._add(Kind.OP, operator[0], operator.end())
+            return self._token_of(Kind.HEX if char in "xX" else Kind.BITS, text[at + 2 : end], end + 1)
+        if following == "'" and char in "nN":
+            return self._quoted(Kind.STRING, "'", at + 2)
+        if char == "@":
+            return self._variable()
+        if (char in _DIGITS or (char == "." and following and following in _DIGITS and not self._after_name())) and (
+            number := self._number()
+        ):
+            return number
+        if word := _WORD.match(text, at):
+            return self._token_of(Kind.WORD, word[0], word.end())
+        operator = _OPERATOR.match(text, at)
+        assert operator is not None
+        return self._token_of(Kind.OP, operator[0], operator.end())
 
-    def _number(self) -> bool:
+    def _number(self) -> Token | None:
         """A number, unless letters go on behind it: ``1st`` is a name, and so is anything after the dot of ``db.1``."""
         text, at = self.text, self.at
         literal = _PREFIXED_LITERAL.match(text, at)
         word = _WORD.match(text, at)
         if literal and word and word.end() == literal.end():
-            self._add(Kind.HEX if literal[1] else Kind.BITS, literal[1] or literal[2], literal.end())
-            return True
-        if self.tokens and self.tokens[-1].text == "." and self.tokens[-1].kind is Kind.OP and self.tokens[-1].end == at:
-            return False
+            return self._token_of(Kind.HEX if literal[1] else Kind.BITS, literal[1] or literal[2], literal.end())
+        last = self.last
+        if last is not None and last.text == "." and last.kind is Kind.OP and last.end == at:
+            return None
         number = _NUMBER.match(text, at)
         if number is None or (word and word.end() > number.end()):
-            return False
-        self._add(Kind.NUMBER, number[0], number.end())
-        return True
+            return None
+        return self._token_of(Kind.NUMBER, number[0], number.end())
 
     def _after_name(self) -> bool:
         """Whether a dot here joins two names (``t.5`` after a name) rather than begins a fraction."""
-        return bool(self.tokens) and self.tokens[-1].kind in (Kind.WORD, Kind.QUOTED) and self.tokens[-1].end == self.at
+        return self.last is not None and self.last.kind in (Kind.WORD, Kind.QUOTED) and self.last.end == self.at
 
-    def _variable(self) -> None:
+    def _variable(self) -> Token:
         text, at = self.text, self.at
         if text[at + 1 : at + 2] in ("'", '"', "`"):
-            self._quoted(Kind.VARIABLE, text[at + 1], at + 2)
-            return
+            return self._quoted(Kind.VARIABLE, text[at + 1], at + 2)
         variable = _VARIABLE.match(text, at)
         assert variable is not None
-        self._add(Kind.VARIABLE, variable[0], variable.end())
+        return self._token_of(Kind.VARIABLE, variable[0], variable.end())
 
-    def _quoted(self, kind: Kind, quote: str, at: int) -> None:
+    def _quoted(self, kind: Kind, quote: str, at: int) -> Token:
         text, parts = self.text, []
         escapes = self.mode.backslash_escapes and kind is not Kind.QUOTED
+        plain = _PLAIN[quote, escapes]
         while at < len(text):
+            if (run := plain.match(text, at)) is not None:
+                parts.append(run[0])
+                at = run.end()
+                continue
             char = text[at]
             if char == quote:
                 if text[at + 1 : at + 2] != quote:
                     break
                 parts.append(quote)
                 at += 2
-            elif char == "\\" and escapes and at + 1 < len(text):
+            elif at + 1 < len(text):
                 escaped = text[at + 1]
                 parts.append("\\" + escaped if escaped in "%_" else ESCAPES.get(escaped, escaped))
                 at += 2
             else:
                 parts.append(char)
                 at += 1
-        self._add(kind, "".join(parts), min(at + 1, len(text)))
+        return self._token_of(kind, "".join(parts), min(at + 1, len(text)))
 
-    def _add(self, kind: Kind, value: str, end: int) -> None:
-        self.tokens.append(Token(kind, value, value.upper() if kind is Kind.WORD else "", self.at, end))
+    def _token_of(self, kind: Kind, value: str, end: int) -> Token:
+        token = self.last = Token(kind, value, value.upper() if kind is Kind.WORD else "", self.at, end)
         self.at = end
+        return token
 
 
 class NotUnderstood(Exception):  # noqa: N818 - an answer of the parser to itself, never seen outside
@@ -247,7 +263,7 @@ class Cursor:
 
     def take(self, *words: str) -> bool:
         """Pass these keywords if they come next."""
-        if not self.is_word(*words):
+        if self.next.upper != words[0] or not self.is_word(*words):
             return False
         self.at += len(words)
         return True

@@ -22,11 +22,12 @@ from dblog.core.changes import (
     RenameTable,
     TruncateTable,
     Unknown,
+    tables_of,
 )
 from dblog.dialects.mysql.catalog.keys import PRIMARY
 from dblog.dialects.mysql.ddl.alter_table import Alteration, TableNames, carry_out, parse_alteration, skip_option
 from dblog.dialects.mysql.ddl.context import Context
-from dblog.dialects.mysql.ddl.lexer import Cursor, NotUnderstood, tokenize
+from dblog.dialects.mysql.ddl.lexer import TOKENS_MAX, Cursor, NotUnderstood, tokenize
 from dblog.dialects.mysql.ddl.table_definitions import (
     Definition,
     Options,
@@ -63,7 +64,9 @@ NOT_TABLES = frozenset(
 
 def parse(text: str, context: Context) -> tuple[Change, ...]:
     """The changes of one statement (or of several, with semicolons between), in order; never empty, never raises."""
-    cursor = Cursor(tokenize(text, context.lexer_mode), text)
+    tokens = tokenize(text, context.lexer_mode, tokens_max=TOKENS_MAX + 1)
+    is_cut = len(tokens) > TOKENS_MAX
+    cursor = Cursor(tokens[:TOKENS_MAX], text)
     made: dict[TableId, Table | None] = {}
 
     def lookup(id_: TableId) -> Table | None:
@@ -77,7 +80,17 @@ def parse(text: str, context: Context) -> tuple[Change, ...]:
         for change in _Statement(cursor, inner).parse():
             changes.append(change)
             _overlay(change, made, lookup)
+    if is_cut:
+        return _of_cut(changes)
     return tuple(changes) or (Ignored("nothing but comments"),)
+
+
+def _of_cut(changes: list[Change]) -> tuple[Change, ...]:
+    """Have the tables that the statement is about read from the server: the end of its text has not been read."""
+    if all(isinstance(change, Ignored) for change in changes):
+        return tuple(changes)
+    tables = dict.fromkeys(id_ for change in changes for id_ in tables_of(change))
+    return (Unknown(tuple(tables), f"the statement has more than {TOKENS_MAX} words and signs"),)
 
 
 def _overlay(change: Change, made: dict[TableId, Table | None], lookup: object) -> None:

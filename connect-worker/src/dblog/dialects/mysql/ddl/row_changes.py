@@ -7,8 +7,9 @@ or asked for, and outside parentheses; a name too many does no harm, a column or
 from __future__ import annotations
 
 import re
+from itertools import islice
 
-from dblog.dialects.mysql.ddl.lexer import Kind, LexerMode, Token, tokenize
+from dblog.dialects.mysql.ddl.lexer import TOKENS_MAX, Kind, LexerMode, Token, each_token
 from dblog.model import TableId
 
 _ROW_CHANGE = re.compile(
@@ -29,7 +30,22 @@ def row_change(text: str, *, database: str, mode: LexerMode) -> tuple[str, froze
     if found is None:
         return None
     kind = " ".join(found[1].upper().split())
-    return kind, frozenset(_tables([t for t in tokenize(text, mode) if t.start >= found.end(1)], database.lower()))
+    return kind, frozenset(_tables(_before_values(text, mode, found.end(1)), database.lower()))
+
+
+def _before_values(text: str, mode: LexerMode, start: int) -> list[Token]:
+    """Cut the part of the statement that names the changed tables; the rest can be as long as a packet."""
+    out: list[Token] = []
+    depth = 0
+    for token in islice(each_token(text, mode), TOKENS_MAX):
+        if token.start < start:
+            continue
+        out.append(token)
+        if token.kind is Kind.OP:
+            depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.upper in _BEHIND_TABLES:
+            break
+    return out
 
 
 def _tables(tokens: list[Token], database: str) -> set[TableId]:
