@@ -219,6 +219,24 @@ def test_a_table_created_later_is_followed_and_a_dropped_one_ends(shop: Any) -> 
     follower.until_equal("customers")
 
 
+def test_a_statement_of_megabytes_about_a_foreign_table_is_cut_in_its_record(source: Database, shop: Any) -> None:
+    foreign = new_database(source, "sandbox")
+    follower = shop()
+    follower.start()
+    follower.until_dumped()
+
+    execute(source, f"CREATE TABLE {foreign}.t (id INT) /* {'x' * 2_000_000} */")
+    execute(source, f"CREATE TABLE {foreign}.u (id INT)")
+    follower.until(lambda: any(f"{foreign}.u" in str(record["ddl"]) for record in follower.reported))
+
+    (cut,) = (record for record in follower.reported if f"{foreign}.t" in str(record["ddl"]))
+    assert len(cut["ddl"]) < 70_000
+    assert cut["ddl"].startswith(f"CREATE TABLE {foreign}.t (id INT) /* xxx")
+    assert cut["ddl"].endswith(" characters are left out */")
+    assert [change["type"] for change in cut["tableChanges"]] == ["CREATE"]
+    assert max(len(str(version)) for version in follower.history.records) < 20_000
+
+
 @pytest.fixture
 def customers_alone(shop: Any) -> Follower:
     """A follower that has dumped one of the two tables, and is configured with the other for its next run."""

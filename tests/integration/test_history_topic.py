@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import string
 
@@ -12,6 +13,7 @@ from contracts.history_log import HistoryLogContract
 from dblog.core.timeline import START, Timeline
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Column, Table, TableId
+from dblog.readers.debezium_history import LoggedStatement
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
 from dblog.readers.standing_warnings import StandingWarnings
@@ -20,6 +22,13 @@ from stack import Kafka
 NUMBERS = itertools.count(1)
 T = TableId("d", "t")
 TABLE = Table(id=T, columns=(Column(name="id", type="int", type_text="int", nullable=False),), key=("id",))
+
+
+class At:
+    """A position."""
+
+    def to_map(self) -> dict[str, object]:
+        return {"file": "f.1", "pos": 4}
 
 
 @pytest.fixture
@@ -109,6 +118,27 @@ def test_a_table_of_as_many_columns_as_there_can_be_fits_a_topic_with_kafkas_own
     again = Timeline()
     SchemaHistory(history_log, server="shop").recover(again)
     assert again.current_table(T) == wide
+
+
+def test_a_statement_that_debeziums_topic_does_not_take_is_left_out_and_the_tables_are_kept(kafka: Kafka) -> None:
+    name = f"history-{next(NUMBERS)}"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    history_log = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, name)
+    history_log.write([(None, b'{"source":{"server":"shop"},"ddl":"DROP TABLE t"}')])  # type: ignore[list-item]  # as Debezium writes
+    history, timeline = SchemaHistory(history_log, server="shop"), Timeline()
+    history.recover(timeline)
+    timeline.put(TABLE, START)
+    noise = "".join(random.Random(1).choices(string.printable, k=2_000_000))
+
+    for text in (f"CREATE TABLE t (id INT) /* {noise} */", "CREATE TABLE u (id INT)"):
+        history.save(timeline, [T], statement=LoggedStatement(text=text, database="d", after=At(), ts_ms=5))
+
+    again = Timeline()
+    assert SchemaHistory(history_log, server="shop").recover(again) == 1
+    assert again.current_table(T) == TABLE
+    statements = [json.loads(value)["ddl"] for _, value in history_log.read() if value is not None and b'"ddl"' in value]
+    assert statements == ["DROP TABLE t", "CREATE TABLE u (id INT)"]
 
 
 def test_a_broker_that_is_away_is_a_transient_error() -> None:

@@ -60,6 +60,10 @@ class DefiniteError(DblogError):
     """Trying again cannot help: the message states what is wrong, where, and what to do."""
 
 
+class RecordTooLargeError(DefiniteError):
+    """Kafka does not take a record of this size."""
+
+
 class TableDeniedError(DefiniteError):
     """The account may not read this table: its dump ends with the GRANT that helps, and everything else goes on."""
 

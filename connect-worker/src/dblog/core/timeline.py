@@ -48,6 +48,9 @@ AFTER_ALL: Position = (1 << 62, 0)
 GONE_TABLES_MAX = 50_000
 """Names of captured tables that are gone; those that left first are forgotten first. # I6"""
 
+DDL_CHARS_MAX = 4096
+"""Characters of a statement that a version keeps, for people who look: a client may send megabytes, and the topic of the history has a limit."""
+
 FOREIGN_TABLES_MAX = 1000
 """How many tables that are not captured are remembered; the longest untouched goes first. # I6"""
 
@@ -111,6 +114,7 @@ class Version:
     position: Position
     state: State
     ddl: str | None = None
+    """The beginning of the statement that made it; None where no statement did."""
     note: Mapping[str, object] = field(default_factory=dict)
     used: bool = False
     former: frozenset[str] = frozenset()
@@ -339,6 +343,7 @@ class Timeline:
 
         ``note`` goes into the history record beside the position (file, pos, gtids: for people, and for taking over).
         """
+        kept_ddl = None if ddl is None else ddl[:DDL_CHARS_MAX]
         after: dict[TableId, State] = {}
         had: dict[TableId, frozenset[str]] = {}
         """Every name that a column of the table has had, now and before."""
@@ -396,7 +401,7 @@ class Timeline:
             if _is_same(new_state, versions[-1].state if versions else Absent()):
                 continue
             former = frozenset() if isinstance(new_state, Absent) else _bounded(names(id_) - _names(new_state))
-            if self._append(id_, Version(position, new_state, ddl, note or {}, former=former)):
+            if self._append(id_, Version(position, new_state, kept_ddl, note or {}, former=former)):
                 changed.append(id_)
         return tuple(changed)
 

@@ -10,12 +10,13 @@ import structlog
 
 from dblog.abort import Abort
 from dblog.clock import Clock, SystemClock
+from dblog.config.clients import connector_client
 from dblog.config.connector import parse_connector
 from dblog.config.options import Option, Settings
 from dblog.config.other_defaults import other_defaults
 from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
-from dblog.config.worker import own_topics, read_worker_config
+from dblog.config.worker import WorkerConfig, own_topics, read_worker_config
 from dblog.core.dumprequests import DumpRequest
 from dblog.dialects.registry import FLAVORS, kind_of
 from dblog.errors import ConfigError, DefiniteError
@@ -110,6 +111,7 @@ def parts_of(
         value_converter=value_converter,
         clock=clock,
         task=task,
+        record_bytes_max=_producer_bytes_max(worker, config),
     )
     client = history_client(settings, worker)
     history_topic = history_topic_of(settings)
@@ -131,6 +133,13 @@ def parts_of(
         clock=clock,
         tables_max=worker.settings.integer(TABLES_MAX),
     )
+
+
+def _producer_bytes_max(worker: WorkerConfig, config: Mapping[str, str]) -> int | None:
+    """Return the largest record that the connector's producer takes; None where nobody has set it."""
+    name = "message.max.bytes"
+    text = connector_client(config, "producer.override.").get(name) or worker.client_settings("producer").get(name)
+    return None if text is None else int(str(text))
 
 
 def source_task(order: Order) -> ReaderTask:

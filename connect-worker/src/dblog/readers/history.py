@@ -22,12 +22,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
+import structlog
+
 from dblog.core.timeline import Database, Position, Timeline
-from dblog.errors import DefiniteError
+from dblog.errors import DefiniteError, RecordTooLargeError
 from dblog.model import TableId
 from dblog.readers.debezium_history import DebeziumHistory, LoggedStatement
 
+log = structlog.get_logger(__name__)
+
 FORMAT = 1
+
+_LARGE_BYTES = 256 * 1024
+"""Topics take at least so much, but for those that are configured to take next to nothing."""
 
 
 class KeptPosition(Enum):
@@ -123,10 +130,27 @@ class SchemaHistory:
             records = [*records, peer]
         if records:
             self._is_uncertain = peer is not None
-            self._log.write(records)
+            try:
+                self._log.write(records)
+            except RecordTooLargeError as e:
+                if peer is None or len(peer[1]) < _LARGE_BYTES:
+                    raise
+                self._write_without(peer, records, e)
+                peer = None
         if peer is not None:
             self._debezium.observe(*peer)
         self._is_uncertain = False
+
+    def _write_without(self, peer: tuple[bytes, bytes], records: Sequence[tuple[bytes, bytes | None]], error: RecordTooLargeError) -> None:
+        """Write dblog's own records alone. They are small, and all that dblog needs; a client may send a statement of megabytes about any table."""
+        if own := [record for record in records if record is not peer]:
+            self._log.write(own)
+        log.warning(
+            "a statement is left out of Debezium's schema history: it is larger than the topic takes; should Debezium go on from here, rebuild its history "
+            "(snapshot.mode=recovery)",
+            statement_bytes=len(peer[1]),
+            reason=str(error),
+        )
 
     def _read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
         for key, value in self._log.read():

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from dblog.abort import Abort
 from dblog.config.named_files import files_in_memory
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DefiniteError, RecordTooLargeError, TransientError
 from dblog.kafka.clientlog import ClientLog
 from dblog.kafka.writer import Handed, NotWrittenError, TopicWriter, WhileAnswered, Write
 from dblog.readers.standing_warnings import StandingWarnings
@@ -247,7 +247,10 @@ class KafkaHistoryLog:
             KafkaError.POLICY_VIOLATION: "create the topic by hand (one partition, compacted)",
         }
         remedy = definite.get(error.code())
-        return TransientError(text) if remedy is None else DefiniteError(f"{text}; {remedy}")
+        if remedy is None:
+            return TransientError(text)
+        kind = RecordTooLargeError if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else DefiniteError
+        return kind(f"{text}; {remedy}")
 
 
 def _forgets(name: str, value: str | None) -> bool:

@@ -16,6 +16,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from zlib import crc32
 
+import structlog
+
 from dblog import __version__
 from dblog.clock import Clock
 from dblog.codecs import envelope, marker
@@ -40,10 +42,13 @@ from dblog.model import Headers, Segment, Table, TableId
 from dblog.readers.contract import Progress, RowPlans
 from dblog.readers.interleaved import ChunkMarker
 from dblog.readers.items import OtherRecord
+from dblog.readers.schema_change_size import smaller_forms, value_bytes_max
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.topics import SharedTopicWarnings, naming_of
 
 Made = TypeVar("Made")
+
+log = structlog.get_logger(__name__)
 
 
 class Records:
@@ -58,6 +63,7 @@ class Records:
         value_converter: Converter,
         clock: Clock,
         task: int,
+        record_bytes_max: int | None = None,
     ) -> None:
         self._settings = settings
         self._plans = plans
@@ -79,6 +85,7 @@ class Records:
             skip_unchanged=settings.boolean("skip.messages.without.change"),
             unavailable=settings.text("unavailable.value.placeholder"),
         )
+        self._schema_change_bytes_max = value_bytes_max(record_bytes_max)
         self._schema_change_value = envelope.schema_change_value(plans.name, plans.source)
         self.context_headers: Headers = (
             [
@@ -288,6 +295,26 @@ class Records:
 
     def _schema_change(self, at: RowContext, report: Any, *, snapshot: bool) -> Segment:
         key, value = self._plans.schema_change(report, at, prefix=self._naming.prefix, snapshot=snapshot)
+        segment = self._schema_change_of(key, value)
+        bytes_total = _value_bytes(segment)
+        if bytes_total <= self._schema_change_bytes_max:
+            return segment
+        for smaller in smaller_forms(value):
+            segment = self._schema_change_of(key, smaller)
+            if _value_bytes(segment) <= self._schema_change_bytes_max:
+                break
+        log.warning(
+            "a statement is cut in the schema-change topic: its record would be larger than Kafka takes",
+            topic=self._naming.schema_changes,
+            database=value["databaseName"],
+            statement_characters=len(value["ddl"]),
+            record_bytes=bytes_total,
+            bytes_max=self._schema_change_bytes_max,
+            at=str(at),
+        )
+        return segment
+
+    def _schema_change_of(self, key: Any, value: Any) -> Segment:
         return self._segment(
             self._naming.schema_changes,
             envelope.schema_change_key(self._plans.name),
@@ -330,6 +357,10 @@ def _run_id(now_ms: int) -> str:
     """A number for one run of a task, as Debezium 3.6 gives itself one: UUID version 7, so that runs sort by their start (RFC 9562)."""
     random = int.from_bytes(os.urandom(10))
     return str(uuid.UUID(int=now_ms << 80 | 7 << 76 | (random >> 62 & 0xFFF) << 64 | 2 << 62 | random & (1 << 62) - 1))
+
+
+def _value_bytes(segment: Segment) -> int:
+    return sum(len(value or b"") for value in segment.values)
 
 
 def _border_value(border: TransactionBorder) -> dict[str, Any]:

@@ -204,3 +204,12 @@ def test_a_name_that_a_rename_takes_and_ends_again_has_no_change() -> None:
 
     assert [record.ddl for record in reported] == ["RENAME TABLE t TO x", "RENAME TABLE u TO t", "RENAME TABLE x TO u"]
     assert [[change["id"] for change in record.table_changes] for record in reported] == [[], ['"shop"."t"'], ['"shop"."u"']]
+
+
+def test_a_statement_about_very_many_tables_has_one_record() -> None:
+    ids = tuple(TableId("shop", f"t{number}") for number in range(5000))
+    pairs = tuple((id_, TableId("shop", f"n{id_.name}")) for id_ in ids)
+
+    for change in (DropTable(ids), RenameTable(pairs)):
+        (record,) = schema_changes([change], "a long statement", default_database="shop", after=lambda _: None, captured=lambda _: True)
+        assert (record.database, record.tables, record.ddl, record.table_changes) == ("shop", (), "a long statement", ())

@@ -69,6 +69,10 @@ class SchemaChange:
     """Debezium's parser saw no change in it (CREATE INDEX, IF NOT EXISTS where a table is): ``source.table`` is empty instead of null."""
 
 
+RECORDS_MAX = 1000
+"""A statement that drops or renames more reported tables has one record instead of one for each: every record names all of them in ``source.table``, and a
+statement has room for a hundred thousand names, of tables that need not be there."""
+
 INDEX_STATEMENT = re.compile(r"\s*(CREATE\s+(FULLTEXT\s+|SPATIAL\s+|VECTOR\s+)?INDEX|DROP\s+INDEX)\b", re.IGNORECASE)
 IF_EXISTS = re.compile(r"\s*DROP\s+TABLES?\s+IF\s+EXISTS\b", re.IGNORECASE)
 
@@ -98,6 +102,10 @@ def schema_changes(
                 records.append(SchemaChange(database=id_.database, tables=(), ddl=ddl, table_changes=(), of_nothing=True))
             case AlterTable(id_, table) if captured(id_) or captured(table.id):
                 records.append(_record(ddl, ("ALTER", table.id, table), comments=comments))
+            case DropTable(ids) if sum(map(captured, ids)) > RECORDS_MAX:
+                records.append(_of_many(ddl))
+            case RenameTable(pairs) if sum(captured(old) or captured(new) for old, new in pairs) > RECORDS_MAX:
+                records.append(_of_many(ddl))
             case DropTable(ids):
                 dropped = [id_ for id_ in ids if captured(id_)]
                 verb = "DROP TABLE IF EXISTS" if IF_EXISTS.match(ddl) else "DROP TABLE"
@@ -156,6 +164,11 @@ def _bare(id_: TableId, default_database: str) -> str:
     """A name as a client writes it: without the default database and, where it needs none, without quotes."""
     parts = (id_.name,) if id_.database == default_database else (id_.database, id_.name)
     return ".".join(part if re.fullmatch(r"[0-9A-Za-z_$]*[A-Za-z_$][0-9A-Za-z_$]*", part) else quote(part) for part in parts)
+
+
+def _of_many(ddl: str) -> SchemaChange:
+    """Make the only record of a statement about more tables than get records of their own."""
+    return SchemaChange(database="", tables=(), ddl=ddl, table_changes=())
 
 
 def _in_database(record: SchemaChange, database: str) -> SchemaChange:
