@@ -39,8 +39,8 @@ def test_a_node_runs_restricted_pods_refuses_others_and_leaves_nothing(parts: Pr
     with Node(folder, parts) as node:
         assert node.get("nodes")["items"][0]["status"]["nodeInfo"]["kubeletVersion"] == f"v{KUBERNETES}"
 
-        label = {"pod-security.kubernetes.io/enforce": "restricted"}
-        node.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": label}})
+        node.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        node.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")  # as the chart's page has it
         node.apply(pod("good", RESTRICTED))
         node.kubectl("wait", "--for=condition=Ready", "pod/good", f"--namespace={NAMESPACE}", "--timeout=60s")
         with pytest.raises(StackError, match="violates PodSecurity"):
