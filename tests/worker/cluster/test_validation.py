@@ -76,7 +76,7 @@ def test_the_line_about_a_file_that_cannot_be_used_names_the_connector(kafka):
 
     with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as lines:
         outside = validator.validate(connector_config(name="shop-orders") | of_brokers | of_database).errors
-        placeholder = validator.validate(connector_config(name="shop-orders") | {"topic.prefix": "${file:/nowhere/3:a}"}).errors
+        placeholder = validator.validate(connector_config(name="shop-orders") | {"database.user": "${file:/nowhere/3:a}"}).errors
 
     assert (len(outside), len(placeholder)) == (2, 1)
     files = {(line["path"], line.get("connector")) for line in lines if "cannot be used" in line["event"]}

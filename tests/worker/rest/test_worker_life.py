@@ -208,6 +208,10 @@ def test_secrets_of_a_provider_stay_placeholders_everywhere_but_in_the_task(kafk
         wrong = worker.create("d", database_port=f"${{file:{secrets}:port}}")
         missing = worker.create("e", database_password=f"${{file:{secrets}:nothing}}")
         unknown = worker.create("f", database_password="${vault:a:b}")
+        named = [
+            worker.create("g", **{key: f"shop-{placeholder}"})  # number 28 of the worker's safety
+            for key in ("topic_prefix", "database_include_list", "schema_history_internal_kafka_topic", "producer_override_client_id")
+        ]
 
         assert starts(echo)[0]["config"]["database.password"] == "very-hidden-word"
         assert failed["tasks"][0]["trace"] == f"no luck with {placeholder}"
@@ -215,6 +219,9 @@ def test_secrets_of_a_provider_stay_placeholders_everywhere_but_in_the_task(kafk
         assert "The 'database.port' value is invalid: An integer is expected" in wrong.json()["message"]
         assert "with the key nothing" in missing.json()["message"]
         assert "no config provider 'vault'" in unknown.json()["message"]
+        assert {answer.status_code for answer in named} == {400}
+        assert all("it takes no placeholder, because what it becomes is shown" in answer.json()["message"] for answer in named)
+        assert not any("very-hidden-word" in answer.text for answer in named)
         answers = [worker.client.get(path).text for path in ("/connectors/a/config", "/connectors/a/tasks", "/connectors?expand=info")]
         answers.append(
             worker.client.put("/connector-plugins/MySql/config/validate", json=connector_config(database_password=placeholder)).text

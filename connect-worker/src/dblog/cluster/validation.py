@@ -26,6 +26,7 @@ from dblog.config.infos import config_infos
 from dblog.config.named_files import hidden_from_log
 from dblog.config.options import Checked, Properties, Settings
 from dblog.config.overrides import OverridePolicy
+from dblog.config.placeholders import refused_placeholders
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
 from dblog.config.secret_values import shown_name
@@ -106,9 +107,10 @@ class Validator:
     def _validated(self, properties: Properties) -> Validation:
         plugin = connector_of(properties)
         read = plugin.read_keys(properties)
-        resolution = resolve(read, self._providers)
+        shown = refused_placeholders(plugin.options, read)
+        resolution = resolve({name: text for name, text in read.items() if name not in shown}, self._providers)
         with self._computing:
-            checked, errors, unknown = self._checked_here(plugin, read, resolution)
+            checked, errors, unknown = self._checked_here(plugin, read, resolution, shown)
             hide_own = hide = hider(resolution, properties, plugin)
             usual = [hide_own(text) for text in ordinary(plugin, properties)]
             found = [text for text in map(hide_own, doubts(plugin, properties)) if text not in usual]
@@ -132,15 +134,16 @@ class Validator:
         return Validation(infos, errors, Remarks(doubts=tuple(found), ordinary=tuple(usual)))
 
     def _checked_here(
-        self, plugin: Plugin, properties: Properties, resolution: Resolution
+        self, plugin: Plugin, properties: Properties, resolution: Resolution, shown: Mapping[str, list[str]]
     ) -> tuple[Checked, dict[str, list[str]], dict[str, str | None]]:
-        """What is known without asking anybody: values, messages, and names that are no keys."""
+        """What is known without asking anybody: values, messages, and names that are no keys. ``shown``: the messages of placeholders that stay as they are."""
         # Nulls are kept for the checks to complain about.
-        resolved: dict[str, str | None] = {name: resolution.values.get(name) for name in properties}
+        resolved: dict[str, str | None] = {name: properties[name] if name in shown else resolution.values.get(name) for name in properties}
         checked = check_connector(plugin.options, resolved, shown=resolution.placeholders)
         errors = {name: list(texts) for name, texts in checked.errors.items() if name not in resolution.errors}
         for name, texts in resolution.errors.items():
             errors.setdefault(name, []).extend(texts)
+        errors |= shown
         for refused in (
             check_connector_clients(resolution.values, self._override_policy),
             check_hosts(resolution.values, self._allowed_hosts),

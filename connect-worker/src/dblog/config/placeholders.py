@@ -1,0 +1,77 @@
+"""Where a connector's configuration may have placeholders of config providers: in secrets, addresses, files, accounts and statements.
+
+Whoever may change one connector may name any value that the worker's providers give. What the value becomes must not be shown then: a topic's name is, to every
+reader, and so is the size of a queue among the metrics. So the list has what is allowed, and an option that comes later takes no placeholder until somebody has
+thought of it. Choices are allowed: a value that is none of them is refused, with the placeholder in the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dblog.config.clients import CONNECTOR_CLIENTS
+from dblog.config.converter_options import CONVERTER_OPTIONS
+from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.options import Kind, Option
+from dblog.config.providers import placeholders_in
+from dblog.config.secret_values import is_secret
+
+ALLOWED = frozenset(
+    {
+        # Addresses.
+        *("database.hostname", "database.port", "dblog.dump.hostname", "dblog.dump.port"),
+        *("signal.kafka.bootstrap.servers", "schema.history.internal.kafka.bootstrap.servers"),
+        "openlineage.integration.dataset.kafka.bootstrap.servers",
+        # Files.
+        *("database.ssl.keystore", "database.ssl.truststore", "database.sslrootcert", "database.sslcert", "database.sslkey", "signal.file"),
+        "openlineage.integration.config.file.path",
+        # Accounts, and the numbers by which a server tells its replicas apart.
+        *("database.user", "database.dbname", "database.server.id", "database.server.id.offset"),
+        # Statements, in which a password may stand.
+        *("database.initial.statements", "heartbeat.action.query"),
+    }
+)
+ALLOWED_IN_CONVERTERS = frozenset(
+    {
+        *("schema.registry.url", "proxy.host", "proxy.port", "bearer.auth.issuer.endpoint.url"),
+        *("schema.registry.ssl.truststore.location", "schema.registry.ssl.keystore.location"),
+        *("schema.registry.ssl.truststore.certificates", "schema.registry.ssl.keystore.certificate.chain"),
+        *("bearer.auth.client.id", "bearer.auth.scope", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"),
+    }
+)
+NAMES_OF_CLIENTS = frozenset({"client.id", "client.rack", "group.id", "group.instance.id", "transactional.id"})
+_CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
+_SHOWN_FAMILIES = ("column.", "topic.creation.")
+_REASON = (
+    "it takes no placeholder, because what it becomes is shown to whoever may read, and a placeholder's value is not to be shown; write the value itself. "
+    "Placeholders are for secrets, addresses, files, accounts and statements"
+)
+_OF_CONVERTERS = {option.name: option for option in CONVERTER_OPTIONS}
+
+
+def may_hold_placeholder(options: Mapping[str, Option], name: str) -> bool:
+    """Tell whether the key takes placeholders. ``options``: the declared ones by all their names; what nobody reads takes any text."""
+    if (option := options.get(name)) is not None:
+        return option.name in ALLOWED or _is_of_a_few(option)
+    if prefix := next((prefix for prefix in _CONVERTERS if name.startswith(prefix)), None):
+        of_converter = _OF_CONVERTERS.get(name.removeprefix(prefix))
+        return (
+            of_converter is None or of_converter.name in ALLOWED_IN_CONVERTERS or is_secret(of_converter.name) or _is_of_a_few(of_converter)
+        )
+    if prefix := next((prefix for prefix in CONNECTOR_CLIENTS if name.startswith(prefix)), None):
+        return name.removeprefix(prefix) not in NAMES_OF_CLIENTS
+    return not name.startswith(_SHOWN_FAMILIES)
+
+
+def refused_placeholders(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """Return the reasons by key for each placeholder that stands where its value would be shown."""
+    declared = {name: option for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
+    return {
+        name: [f"The '{name}' value is invalid: {_REASON}"]
+        for name, text in properties.items()
+        if text and any(True for _ in placeholders_in(text)) and not may_hold_placeholder(declared, name)
+    }
+
+
+def _is_of_a_few(option: Option) -> bool:
+    return option.kind in (Kind.PASSWORD, Kind.BOOLEAN, Kind.CLASS) or bool(option.choices)
