@@ -79,7 +79,8 @@ def obliging(payload: bytes) -> Iterable[bytes | None]:
 class FalseServer:
     """Listens on loopback; every connection has a thread. ``heard`` is what all of them were sent, ``sent_bytes`` how much they took.
 
-    ``answer`` is asked for every command. ``login`` is what follows the login (an OK by default). ``tls`` is the certificate's context, None for a server
+    ``answer`` is asked for every command. ``asks`` is sent one by one in the login, each before the client's next packet; ``login`` is what follows it (an OK by
+    default). ``tls`` is the certificate's context, None for a server
     without TLS. ``raw`` is sent instead of everything.
     """
 
@@ -88,11 +89,13 @@ class FalseServer:
         answer: Answer = obliging,
         *,
         greeting: bytes | None = None,
+        asks: Iterable[bytes] = (),
         login: Iterable[bytes] = (OK,),
         tls: ssl.SSLContext | None = None,
         raw: Iterable[bytes] | None = None,
     ) -> None:
         self._answer, self._greeting, self._login, self._tls, self._raw = answer, greeting, login, tls, raw
+        self._asks = list(asks)
         self.heard: list[bytes] = []
         self.sent_bytes = 0
         self._threads: list[threading.Thread] = []
@@ -142,6 +145,9 @@ class FalseServer:
             if self._tls is not None and len(packet) == TLS_REQUEST_BYTES:
                 peer = self._tls.wrap_socket(peer, server_side=True)
                 self._peers.append(peer)
+                packet, number = self._read(peer)
+            for ask in self._asks:
+                self._send(peer, number + 1, [ask])
                 packet, number = self._read(peer)
             self._send(peer, number + 1, self._login)
             while True:

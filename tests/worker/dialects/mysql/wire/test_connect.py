@@ -34,6 +34,7 @@ from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.dialects.mysql.wire.session import read_facts
 from dblog.errors import ConfigError, DefiniteError, NoConnectionsError, PositionLostError, TableChangedError, TransientError, discreet
 from dblog.runtime.policy import trace_of
+from support.authority import Authority
 from support.false_server import OK, SALT, FalseServer, greeting
 
 SETTINGS = ConnectSettings(host="db.example", user="reader", password="open sesame")
@@ -180,6 +181,39 @@ def test_the_password_is_not_sent_in_clear_text_without_tls(method, prompt, mode
     assert method.decode() in str(failure)
     assert "database.ssl.mode" in str(failure)
     assert not any(b"pass-canary" in packet for packet in heard)
+
+
+LOGINS = {
+    "clear": (b"mysql_native_password", b"\xfemysql_clear_password\0"),
+    "dialog": (b"mysql_native_password", b"\xfedialog\0\x04Password: "),
+    "sha2": (b"caching_sha2_password", b"\x01\x04"),
+    "switch to sha2": (b"mysql_native_password", b"\xfecaching_sha2_password\0" + b"".join(SALT) + b"\0", b"\x01\x04"),
+    "sha256": (b"sha256_password", b"\xfesha256_password\0" + b"".join(SALT) + b"\0", b"\x01" + PEM),
+}
+"""By the methods of a liar's greeting, and what it answers to get the password."""
+
+
+@pytest.mark.parametrize("login", LOGINS)
+@pytest.mark.parametrize("mode", ["preferred", "required", "trust", "verify_ca"])
+def test_in_tls_the_password_goes_to_no_server_that_is_not_verified_but_by_mysqls_full_login(login, mode, tmp_path):  # number 2
+    authority = Authority(tmp_path)
+    plugin, *asks = LOGINS[login]
+    failure: Exception | None = None
+
+    with FalseServer(tls=authority.server(), greeting=greeting(plugin, tls=True), asks=asks) as server:
+        where = ConnectSettings(host="127.0.0.1", port=server.port, user="u", password="pass-canary", ssl_mode=mode, connect_timeout_s=5.0)
+        try:
+            connect.open_wire(replace(where, truststore=str(authority.path) if mode == "verify_ca" else None)).close()
+        except Exception as e:  # noqa: BLE001  what it is, is the question
+            failure = e
+
+    sent = any(b"pass-canary" in packet for packet in server.heard)
+    is_full_login = "sha" in login
+    assert sent is (mode == "verify_ca" or (is_full_login and mode != "trust"))
+    if not sent:
+        assert isinstance(failure, DefiniteError)
+        assert "TLS whose certificate is not verified" in str(failure)
+        assert "verify_identity" in str(failure)
 
 
 @pytest.mark.parametrize(

@@ -258,13 +258,17 @@ def check_identity(wire: Wire, wanted: str | None) -> None:
         raise ServerChangedError(message)
 
 
+_MARIADB_UNVERIFIED = "trust"
+"""MariaDB's name of TLS without a look at the certificate."""
+
+
 def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
     """Connect, authenticate and prepare the session (UTC, utf8mb4, our sql_mode).
 
     ``again``: we have been there before, so an unknown host may come back.
     """
     connection = GuardedConnection(
-        takes_public_key=settings.takes_public_key, budget=settings.budget,
+        takes_public_key=settings.takes_public_key, trusts_tls=settings.ssl_mode != _MARIADB_UNVERIFIED, budget=settings.budget,
         host=settings.host, port=settings.port, user=settings.user, password=settings.password.encode(), charset="utf8mb4",
         connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
         program_name="dblog", defer_connect=True, **tls_arguments(settings),

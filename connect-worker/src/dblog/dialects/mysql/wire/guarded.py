@@ -1,8 +1,11 @@
 """PyMySQL's connection, with refusals that it lacks: of who asks for the password, and of how much it sends.
 
-Without TLS, whoever answers at the address could ask for the password in clear text (``mysql_clear_password``, MariaDB's ``dialog``), or hand out a key of
-its own to encrypt it with (``caching_sha2_password`` and ``sha256_password``, MySQL manual 8.4.1.2). Connector/J, which Debezium uses, refuses the second
-unless ``allowPublicKeyRetrieval`` is set; so does this.
+Whoever answers at the address could ask for the password in clear text (``mysql_clear_password``, MariaDB's ``dialog``): only a server whose certificate TLS
+has verified gets it. Without TLS it could also hand out a key of its own to encrypt it with (``caching_sha2_password`` and ``sha256_password``, MySQL manual
+8.4.1.2). Connector/J, which Debezium uses, refuses that unless ``allowPublicKeyRetrieval`` is set; so does this.
+
+In TLS that is not verified, the full login of these two sends the password to whoever has answered. MySQL's servers ask for it after each of their restarts,
+and verify nothing by default, so it is allowed there; MariaDB's accounts log in by methods that never send the password, so there it is refused.
 
 Whoever answers could also send without end, and PyMySQL would keep it all: packets joined to one, rows, column definitions. So everything is weighed before
 it is read, by the memory that it will take, and the connection is cut where an answer weighs more than what was asked for can.
@@ -10,6 +13,7 @@ it is read, by the memory that it will take, and the connection is cut where an 
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 from pymysql.connections import Connection
@@ -35,6 +39,8 @@ _COLUMNS_MAX = 2 * COLUMNS_MAX
 """A table's columns and its star (sql.readable)."""
 
 _CLEAR = (b"mysql_clear_password", b"dialog")
+_SHA256 = "sha256_password"
+_VERIFIED = "set database.ssl.mode to a mode that verifies the certificate (verify_ca, verify_identity; MariaDB: verify-ca, verify-full)"
 
 
 def no_server(address: str) -> DefiniteError:
@@ -45,9 +51,14 @@ def no_server(address: str) -> DefiniteError:
 class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no types
     """A connection that sends its password to nobody who could read it without being the server, and keeps no more than was asked for."""
 
-    def __init__(self, *, takes_public_key: bool, budget: AnswerBudget | None = None, **arguments: Any) -> None:
-        """``takes_public_key``: whether a key that came over the open connection may encrypt the password. ``budget``: what others read, too."""
+    def __init__(self, *, takes_public_key: bool, trusts_tls: bool = True, budget: AnswerBudget | None = None, **arguments: Any) -> None:
+        """``takes_public_key``: whether a key that came over the open connection may encrypt the password. ``trusts_tls``: whether the full login of
+        ``caching_sha2_password`` and ``sha256_password`` goes through TLS whose certificate nobody has verified. ``budget``: what others read, too.
+        """
         self._takes_public_key = takes_public_key
+        self._trusts_tls = trusts_tls
+        self._encrypted = False
+        self._auth_plugin_name: Any = ""
         self._public_key: bytes | None = None
         self._budget = budget
         self._budget_taken = self._budget_used = 0
@@ -64,13 +75,39 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
 
     def _process_auth(self, plugin_name: bytes | str, auth_packet: Any, *more: Any) -> Any:
         name = plugin_name if isinstance(plugin_name, bytes) else plugin_name.encode()
-        if name in _CLEAR and not self._secure:
+        if name in _CLEAR and not self._is_verified:
             message = (
-                f"the server at {self.host}:{self.port} asks for the password in clear text ({name.decode()}) over a connection without TLS; set "
-                "database.ssl.mode to required or stricter, or give the account another login method"
+                f"the server at {self.host}:{self.port} asks for the password in clear text ({name.decode()}) over {self._how_open}; {_VERIFIED}, or give the "
+                "account another login method"
             )
             raise DefiniteError(message)
         return super()._process_auth(plugin_name, auth_packet, *more)
+
+    def _get_server_information(self) -> None:
+        super()._get_server_information()
+        if self._auth_plugin_name == _SHA256 and not self._trusts_tls:
+            # By its greeting alone the server would get the password in the first packet; now it has to ask.
+            self._auth_plugin_name = ""
+
+    @property
+    def _is_verified(self) -> bool:
+        return self._encrypted and self.ctx.verify_mode == ssl.CERT_REQUIRED
+
+    @property
+    def _how_open(self) -> str:
+        return "TLS whose certificate is not verified, so anybody may have answered" if self._encrypted else "a connection without TLS"
+
+    @property
+    def _secure(self) -> bool:
+        """Whether a full login may send the password through the connection: PyMySQL asks in such a login alone, and sets it when TLS has begun."""
+        if self._encrypted and not self._is_verified and not self._trusts_tls:
+            message = f"the server at {self.host}:{self.port} asks for the password itself over {self._how_open}; {_VERIFIED}, or give the account another"
+            raise DefiniteError(f"{message} login method")
+        return self._encrypted
+
+    @_secure.setter
+    def _secure(self, encrypted: bool) -> None:
+        self._encrypted = encrypted
 
     @property
     def server_public_key(self) -> bytes | None:
