@@ -33,7 +33,7 @@ def test_a_group_of_a_token_has_its_roles_and_a_user_of_its_name_has_not():
 
     assert roles.of("tom", ("dba", "other")).may(Role.OPERATOR)
     assert not roles.of("dba").may(Role.OPERATOR)
-    assert roles.of("@dba").may(Role.OPERATOR) is True, "a user cannot be called so: see test_identity.py"
+    assert roles.of("@dba").may(Role.OPERATOR) is False
 
 
 def test_without_a_file_everybody_who_is_let_in_may_everything_and_with_one_only_what_it_grants():
@@ -55,3 +55,13 @@ def test_a_file_that_does_not_state_who_may_what_is_refused(lines, reason):
     with pytest.raises(ConfigError, match="dblog.rest.roles.file") as caught:
         parse_roles(lines, file="roles")
     assert reason in str(caught.value)
+
+
+def test_a_user_whose_name_is_written_like_a_group_is_not_that_group():  # number 18
+    roles = parse_roles({"@dba": "admin", "*": "reader"}, file="roles")
+
+    assert roles.of("ann", ["dba"]).may(Role.ADMIN)
+    for name in ("@dba", "@", "@@dba"):
+        assert not roles.of(name).may_somewhere(Role.VIEWER)
+        assert roles.of(name).may(Role.READER)
+    assert not roles.of("ann", ["@dba"]).may_somewhere(Role.VIEWER)

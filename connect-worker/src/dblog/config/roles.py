@@ -16,6 +16,7 @@ from dblog.errors import ConfigError
 
 ROLES_FILE = "dblog.rest.roles.file"
 _EVERYBODY = "*"
+_GROUP = "@"
 
 
 class Role(IntEnum):
@@ -74,7 +75,9 @@ class Roles:
         """All that the user has by name, by groups and as somebody who was let in."""
         if self._by_name is None:
             return EVERYTHING
-        names = (user, *(f"@{group}" for group in groups), _EVERYBODY)
+        # A provider or a certificate may name anybody: a user called @dba is not the group dba.
+        own = () if user.startswith(_GROUP) else (user,)
+        names = (*own, *(f"{_GROUP}{group}" for group in groups), _EVERYBODY)
         return Grants(tuple(grant for name in names for grant in self._by_name.get(name, ())))
 
 
