@@ -71,6 +71,19 @@ def test_the_login_of_a_url_is_not_shown(text, shown):
         ),
         ("ALTER USER a IDENTIFIED WITH p AS 'no end", "ALTER USER a IDENTIFIED WITH p AS '[hidden]"),
         ("SET SESSION wait_timeout=2000, sql_mode='x'", "SET SESSION wait_timeout=2000, sql_mode='x'"),
+        ("SELECT dblink_connect('host=h password=word'); SELECT 'x'", "SELECT dblink_connect('host=h password=[hidden]'); SELECT 'x'"),
+        ("SELECT dblink_connect('password = ''my word'' user=u')", "SELECT dblink_connect('password = ''[hidden]'' user=u')"),
+        ("SELECT dblink_connect($$user=u password=word port=1$$)", "SELECT dblink_connect($$user=u password=[hidden] port=1$$)"),
+        (
+            "SELECT dblink_connect('PASSWORD=w'); SET PASSWORD = 'word'",
+            "SELECT dblink_connect('PASSWORD=[hidden]'); SET PASSWORD = '[hidden]'",
+        ),
+        ("SELECT dblink('postgresql://u:word@h/d', 'SELECT 1')", "SELECT dblink('postgresql://[hidden]@h/d', 'SELECT 1')"),
+        ("SET PASSWORD = PASSWORD('word')", "SET PASSWORD = PASSWORD('[hidden]')"),
+        ("CHANGE MASTER TO MASTER_PASSWORD='word', MASTER_PORT=1", "CHANGE MASTER TO MASTER_PASSWORD='[hidden]', MASTER_PORT=1"),
+        ("OPTIONS (user 'u', password 'wo''rd')", "OPTIONS (user 'u', password '[hidden]')"),
+        ("SET my.secret = 'a''b'; SELECT 1", "SET my.secret = '[hidden]'; SELECT 1"),
+        ("-- don't\nSET PASSWORD = 'word'", "-- don't\nSET PASSWORD = '[hidden]'"),
     ],
 )
 def test_what_a_statement_quotes_behind_identified_or_password_is_not_shown(statements, shown):

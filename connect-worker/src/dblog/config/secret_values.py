@@ -1,8 +1,8 @@
 """Which parts of a configuration are secret: values by the name of their key, and parts of values and names by what stands around them.
 
 A declared option shows it by its kind. The keys of clients and converters are declared by others, and a misspelt key by nobody, so their names are looked at
-too. Inside a value that is shown otherwise, these are secret: the login of a URL, what a JAAS text assigns to a password, quoted texts of a statement behind
-IDENTIFIED or PASSWORD, and a private key. Inside a name: the salt of a column's hash.
+too. Inside a value that is shown otherwise, these are secret: the login of a URL, what a JAAS text or a statement assigns to a password, quoted texts of a
+statement behind IDENTIFIED or PASSWORD, and a private key. Inside a name: the salt of a column's hash.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ _QUOTED = re.compile(r"""'((?:[^'\\]|\\.|'')*)'?|"((?:[^"\\]|\\.|"")*)"?""", re.
 _LOGIN_STATEMENT = re.compile(r"\b(?:IDENTIFIED|PASSWORD)\b", re.IGNORECASE)
 _ASSIGNED = re.compile(r"""(?<![\w.])([\w.]{1,100})\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|'((?:[^'\\]|\\.)*)'?|([^\s;"']+))""", re.DOTALL)
 
+_ASSIGNED_IN_SQL = re.compile(
+    r"""(?<![\w.])([\w.]{1,100})\s*=\s*(?:''([^']+)''|"((?:[^"\\]|\\.)*)"?|'((?:[^'\\]|\\.|'')*)'?|([^\s;"']+))""", re.DOTALL
+)
+_INSIDE = (2, 5)
+"""Its groups for values that stand in a text which is quoted itself: in doubled quotes, or in none."""
+
 
 def is_secret(name: str) -> bool:
     """Whether the value of a key that nobody declares, or a variable's, is secret by its name."""
@@ -51,7 +57,7 @@ def shown_value(name: str, text: str) -> str:
     for start, behind in sorted(secret_spans(name, text)):
         if start >= end:
             pieces += [text[end:start], HIDDEN]
-            end = behind
+        end = max(end, behind)
     return "".join([*pieces, text[end:]])
 
 
@@ -102,7 +108,13 @@ def secret_spans(name: str, text: str) -> Iterator[tuple[int, int]]:
         for match in _ASSIGNED.finditer(text):
             if is_secret(match[1]):
                 yield match.span(match.lastindex or 0)
-    elif statement := _LOGIN_STATEMENT.search(text):
+        return
+    assigned = [match for match in _ASSIGNED_IN_SQL.finditer(text) if is_secret(match[1]) and not text[: match.end()].endswith("(")]
+    yield from (match.span(match.lastindex or 0) for match in assigned)
+    # What is assigned without quotes stands inside of some, as in dblink_connect('password=...'): quotes are not to be counted from there.
+    inside = {match.start(1) for match in assigned if match.lastindex in _INSIDE}
+    statement = next((match for match in _LOGIN_STATEMENT.finditer(text) if match.start() not in inside), None)
+    if statement is not None:
         for match in _QUOTED.finditer(text, statement.end()):
             # An account, 'name'@'host', is none.
             if text[match.start() - 1] != "@" and text[match.end() : match.end() + 1] != "@":
