@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from dblog.dialects.mysql.ddl.conditions import fault_of
 from dblog.dialects.mysql.ddl.lexer import Cursor, Kind, LexerMode, NotUnderstood, tokenize
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +28,9 @@ def cut(text: str, **mode) -> list[tuple[str, str]]:
         ("a:=b<=>c", [("WORD", "a"), ("OP", ":="), ("WORD", "b"), ("OP", "<=>"), ("WORD", "c")]),
         ("$a _b üñ", [("WORD", "$a"), ("WORD", "_b"), ("WORD", "üñ")]),
         ("'not closed", [("STRING", "not closed")]),
+        ("a --\x7fb\nc --\xa0d", [("WORD", "a"), ("WORD", "c"), ("OP", "-"), ("OP", "-"), ("WORD", "\xa0d")]),
+        ("@`\\` 'a' x'4 b'1", [("VARIABLE", "\\"), ("STRING", "a"), ("WORD", "x"), ("STRING", "4 b"), ("NUMBER", "1")]),
+        (r"t.x'\'", [("WORD", "t"), ("OP", "."), ("WORD", "x"), ("STRING", "'")]),
         ("/* not closed", []),
     ],
 )  # fmt: skip
@@ -105,3 +109,15 @@ def test_no_more_tokens_are_cut_than_are_asked_for() -> None:
     tokens = tokenize("a, " * 1_000_000, LexerMode(), tokens_max=3)
 
     assert [token.text for token in tokens] == ["a", ",", "a"]
+
+
+@pytest.mark.parametrize("where", ["/*", "a = 'x", "a = `x", "@`x", "# a", "a = 1 --\x7f", "a = '\\'", "a = '\0'", "t.x'\\' = 1"])
+def test_a_condition_that_does_not_end_where_its_text_does_is_refused(where: str) -> None:
+    assert fault_of(where) is not None
+
+
+@pytest.mark.parametrize(
+    "where", ["a = 'x\\'' AND b = \"'\"", "`a\\` = 1 AND @`v\\` = 2", "a = X'4a' OR b = n'x' -b'1'", "a = 1 --1", "é\xa0 = ' -- '"]
+)
+def test_a_condition_is_taken(where: str) -> None:
+    assert fault_of(where) is None

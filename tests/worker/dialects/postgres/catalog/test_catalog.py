@@ -134,7 +134,13 @@ def test_a_bound_with_more_values_than_the_key_has_columns_is_refused():
         sql.chunk_select(TABLE, (1, "a\0"), None, 10)
 
 
-@pytest.mark.parametrize("where", ["id = 1", "a = ';' AND (b = 1)", "name = '(' OR $$;--$$ = name", '"--" = 1', r"E'\'' = name"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id = 1", "a = ';' AND (b = 1)", "name = '(' OR ';--' = name", '"--" = 1', r"name LIKE'\'", r"name LIKE '\_%' AND e.name = 'é'", "a$b = 1",
+        "n'x' = name", "b'01' = x'1'::bit(2)", "v > 1.5e-3 OR v = .5 OR v = 1_000 OR v = 0x1F", "note ~ 'a$' AND date'2024-01-01' < day", "é$1 = 'it''s'",
+    ],
+)  # fmt: skip
 def test_a_condition_is_taken(where):
     assert conditions.fault_of(where) is None
 
@@ -151,6 +157,16 @@ def test_a_condition_is_taken(where):
         ('a = "x', "quotes"),
         ("(a = 1", "opens"),
         ("x" * 10_001, "characters"),
+        (r"E'\'' = name", "an escape string"),
+        (r"pg_catalog.e'\'' = name", "an escape string"),
+        (r"a = 1E'\''", "a number before quotes"),
+        ("name = $$x$$", "a dollar"),
+        ("a = $1", "a dollar"),
+        ("a = 1$a$", "a dollar"),
+        ("U&'x' = name", "a text by the numbers of its characters"),
+        ('u&"x" = name', "a text by the numbers of its characters"),
+        ("(SELECT true AS a$b$)) LIMIT 0) TO STDOUT; SELECT 1; COPY (SELECT 1 FROM t WHERE ((SELECT true AS a$b$)", "bracket"),
+        ("a = '\0'", "zero byte"),
     ],
 )
 def test_a_text_that_is_more_or_less_than_one_condition_is_refused(where, why):

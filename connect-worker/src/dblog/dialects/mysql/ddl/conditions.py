@@ -19,9 +19,14 @@ def fault_of(where: str) -> str | None:
         return "it is empty; leave it out, or name a condition such as status = 'open'"
     if len(where) > CHARACTERS_MAX:
         return f"it has {len(where)} characters; {CHARACTERS_MAX} are the most"
+    if "\0" in where:
+        return "it has a zero byte; write it as CHAR(0)"
     depth = 0
     end = 0
-    for token in tokenize(where, LexerMode()):
+    tokens = tokenize(f"{where}\n)", LexerMode())
+    if not tokens or tokens[-1].start != len(where) + 1:
+        return "it has a comment, or a text whose quotes are not closed"
+    for token in tokens[:-1]:
         if where[end : token.start].strip():
             return "it has a comment; leave that out"
         end = token.end
@@ -35,7 +40,7 @@ def fault_of(where: str) -> str | None:
         if depth < 0:
             return "it closes a bracket that it has not opened"
     if where[end:].strip():
-        return "it has a comment, or a text whose quotes are not closed"
+        return "it has a comment; leave that out"
     return None if depth == 0 else "it opens a bracket that it does not close"
 
 

@@ -60,7 +60,11 @@ a GiB, and while it is read nothing else of the task runs."""
 
 ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
-_SPACE = re.compile(r"[\s\x00]+")
+_SPACE = re.compile(r"[ \t\n\v\f\r\x00]+")
+_ENDS_DASHES = re.compile(r"[\x00-\x20\x7f]|\Z")
+"""What has to follow two dashes that begin a comment: my_isspace() and my_iscntrl() of the servers, in the character set of the session."""
+_HEX = re.compile(r"[xX]'([0-9A-Fa-f]*)'")
+_BITS = re.compile(r"[bB]'([01]*)'")
 _WORD = re.compile(r"[0-9A-Za-z_$\u0080-\U0010ffff]+")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _DIGITS = "0123456789"
@@ -102,7 +106,7 @@ class _Lexer:
 
     def _comment(self) -> bool:
         text, at = self.text, self.at
-        if text[at] == "#" or (text.startswith("--", at) and (at + 2 == len(text) or text[at + 2].isspace() or text[at + 2] < " ")):
+        if text[at] == "#" or (text.startswith("--", at) and _ENDS_DASHES.match(text, at + 2)):
             end = text.find("\n", at)
             self.at = len(text) if end < 0 else end + 1
             return True
@@ -149,10 +153,10 @@ class _Lexer:
             return self._quoted(Kind.QUOTED, char, at + 1)
         if char in "'\"":
             return self._quoted(Kind.STRING, char, at + 1)
-        if following == "'" and char in "xXbB":
-            end = text.find("'", at + 2)
-            end = len(text) if end < 0 else end
-            return self._token_of(Kind.HEX if char in "xX" else Kind.BITS, text[at + 2 : end], end + 1)
+        if literal := _HEX.match(text, at):
+            return self._token_of(Kind.HEX, literal[1], literal.end())
+        if literal := _BITS.match(text, at):
+            return self._token_of(Kind.BITS, literal[1], literal.end())
         if following == "'" and char in "nN":
             return self._quoted(Kind.STRING, "'", at + 2)
         if char == "@":
@@ -196,7 +200,7 @@ class _Lexer:
 
     def _quoted(self, kind: Kind, quote: str, at: int) -> Token:
         text, parts = self.text, []
-        escapes = self.mode.backslash_escapes and kind is not Kind.QUOTED
+        escapes = self.mode.backslash_escapes and kind is not Kind.QUOTED and quote != "`"
         plain = _PLAIN[quote, escapes]
         while at < len(text):
             if (run := plain.match(text, at)) is not None:

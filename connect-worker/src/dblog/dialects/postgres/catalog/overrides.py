@@ -16,14 +16,13 @@ from dblog.errors import ConfigError, DefiniteError
 from dblog.model import TableId
 
 _FORM = "write it as SELECT * FROM schema.table WHERE condition"
-_IDENTIFIER = r'(?:"(?:[^"]|"")*"|[A-Za-z_\x80-\uffff][\w$\x80-\uffff]*)'
+_IDENTIFIER = r'(?:"(?:[^"]|"")*"|[A-Za-z_\x80-\U0010ffff][0-9A-Za-z_$\x80-\U0010ffff]*)'
 _STATEMENT = re.compile(
     rf"\s*SELECT\s+\*\s+FROM\s+(?:ONLY\s+)?({_IDENTIFIER})\s*\.\s*({_IDENTIFIER})\s*(?:;\s*)?(?P<rest>.*)", re.IGNORECASE | re.DOTALL
 )
 _WHERE = re.compile(r"WHERE\b", re.IGNORECASE)
-_ENDS = re.compile(r"(GROUP|HAVING|LIMIT|OFFSET|FETCH|UNION|EXCEPT|INTERSECT|FOR|WINDOW)\b", re.IGNORECASE)
+_ENDS = re.compile(r"(GROUP|HAVING|LIMIT|OFFSET|FETCH|UNION|EXCEPT|INTERSECT|FOR|WINDOW)(?![\w$])", re.IGNORECASE)
 _ORDER = re.compile(r"ORDER\s+BY\b", re.IGNORECASE)
-_TOKEN = re.compile(rf"{conditions.QUOTED}|\w+|.", re.DOTALL | re.VERBOSE)
 
 
 class Overrides:
@@ -71,7 +70,7 @@ def condition_of(statement: str, table: TableId) -> str | None:
 def _up_to_order(text: str) -> str:
     """The condition alone; DefiniteError where something follows that a range of keys cannot have."""
     depth = 0
-    for token in _TOKEN.finditer(text):
+    for token in conditions.TOKEN.finditer(text):
         if token[0] in "()" and token[0]:
             depth += 1 if token[0] == "(" else -1
         if depth == 0 and _ORDER.match(text, token.start()):
