@@ -10,6 +10,7 @@ from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.wire.connect import ConnectSettings, ReadOnlyError, Wire
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.session import Session, connect
+from dblog.errors import DefiniteError
 from dblog.model import TableId
 from stack import Postgres
 from support.postgres import connected, execute
@@ -63,3 +64,25 @@ class TestDumpConnection(DumpConnectionContract):
             connection.select(text, parameters, table=given.table.id)
 
         assert self.chunk(given, connection, None, None, 10).row_count == 1, "the snapshot goes on"
+        connection.end_snapshot()
+        with pytest.raises(ReadOnlyError):
+            connection.select(text, parameters, table=given.table.id)
+
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_a_text_with_more_than_one_statement_runs_none(self, postgres, postgres_database, given, connection, inside):
+        if inside:
+            connection.begin_snapshot()
+
+        for more in ("COMMIT; CREATE TABLE made (a int)", "SELECT 1"):
+            with pytest.raises(DefiniteError, match="42601|multiple commands"):
+                connection.select(f"SELECT 1) TO STDOUT; {more}; COPY (SELECT 2", (), table=given.table.id)
+
+        assert execute(postgres, "SELECT pg_catalog.to_regclass('made')", database=postgres_database) == [(None,)]
+        if inside:
+            connection.end_snapshot()
+        else:
+            session = connect(settings_of(postgres, postgres_database), by_root=False)
+            with pytest.raises(DefiniteError, match="42601|multiple commands"):
+                session.try_condition("SELECT 1) TO STDOUT; COMMIT; CREATE TABLE made (a int); COPY (SELECT 2", doing="trying")
+            session.close()
+            assert execute(postgres, "SELECT pg_catalog.to_regclass('made')", database=postgres_database) == [(None,)]

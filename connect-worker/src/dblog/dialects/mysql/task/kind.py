@@ -119,11 +119,17 @@ class BinlogKind:
 
 def _require_taken(session: Session, overrides: Overrides, tables: Iterable[TableId]) -> None:
     """ConfigError for the first condition of a SELECT of the user's own that the server does not take. No row is read."""
-    for table, probe in probes(overrides, tables):
+    doing = "trying the conditions of SELECTs"
+    tried = probes(overrides, tables)
+    if not tried:
+        return
+    session.query("START TRANSACTION READ ONLY", doing=doing)
+    for table, probe in tried:
         try:
             session.query(probe, doing=f"trying the condition of the SELECT for {table}")
         except (DefiniteError, TableChangedError) as e:
             raise not_taken(table, e) from e
+    session.query("ROLLBACK", doing=doing)
 
 
 def _measures(session: Session, limits: Mapping[Limit, float], *, replica: bool) -> list[str]:

@@ -325,13 +325,14 @@ class BinlogServer:
                 raise DefiniteError(message)
 
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
-        """The texts are looked at first, then the server is asked, about all of them on one connection."""
+        """Look at the texts first, then ask the server about all of them, on one connection and in a transaction that is READ ONLY."""
         for table, where in conditions:
             if (fault := fault_of(where)) is not None:
                 message = f"the predicate of {table.id} cannot be used: {fault}"
                 raise DefiniteError(message)
         connection = self.open_chunks()
         try:
+            connection.begin_snapshot()
             for table, where in conditions:
                 try:
                     connection.select(probe(table.id, where), (), table=table.id)

@@ -90,6 +90,6 @@ def _require_taken(session: Session, overrides: Overrides, tables: Iterable[Tabl
     """ConfigError for the first condition of a SELECT of the user's own that the server does not take. No row is read."""
     for table, probe in probes(overrides, tables):
         try:
-            session.query(probe, doing=f"trying the condition of the SELECT for {table}")
+            session.try_condition(probe, doing=f"trying the condition of the SELECT for {table}")
         except (DefiniteError, TableChangedError) as e:
             raise not_taken(table, e) from e

@@ -303,7 +303,7 @@ class PostgresServer:
                 raise DefiniteError(message)
 
     def check_conditions(self, conditions_of: Sequence[tuple[Table, str]]) -> None:
-        """The texts are looked at first, then the server is asked, about all of them on one connection."""
+        """Look at the texts first, then ask the server about all of them, on one connection and in a transaction that is READ ONLY."""
         for table, where in conditions_of:
             if (fault := conditions.fault_of(where)) is not None:
                 message = f"the predicate of {table.id} cannot be used: {fault}"
@@ -311,6 +311,7 @@ class PostgresServer:
         connection = self.open_chunks()
         try:
             connection.limit_locks(CHECK_LIMIT_MS)
+            connection.begin_snapshot()
             for table, where in conditions_of:
                 try:
                     connection.select(conditions.probe(table.id, where), (), table=table.id)
@@ -333,6 +334,7 @@ class PostgresServer:
         connection = self.open_chunks()
         try:
             connection.limit_locks(CHECK_LIMIT_MS)
+            connection.begin_snapshot()
             for numbers, (text, parameters) in given_keys.probes(table, keys):
                 try:
                     connection.select(text, parameters, table=table.id)

@@ -23,7 +23,7 @@ ctypedef int (*put_copy_data_f)(void*, const char*, int) noexcept nogil
 ctypedef int (*of_connection_f)(void*) noexcept nogil
 ctypedef void (*free_f)(void*) noexcept nogil
 ctypedef const char* (*text_f)(void*) noexcept nogil
-ctypedef void* (*exec_f)(void*, const char*) noexcept nogil
+ctypedef void* (*exec_f)(void*, const char*, int, const void*, const void*, const void*, const void*, int) noexcept nogil
 ctypedef void* (*get_result_f)(void*) noexcept nogil
 ctypedef char* (*field_f)(void*, int) noexcept nogil
 ctypedef void (*noticed_f)(void*, void*) noexcept nogil
@@ -69,7 +69,7 @@ cdef int _load() except -1:
     free_memory = <free_f>_symbol(library, b"PQfreemem")
     clear_result = <free_f>_symbol(library, b"PQclear")
     error_message = <text_f>_symbol(library, b"PQerrorMessage")
-    execute = <exec_f>_symbol(library, b"PQexec")
+    execute = <exec_f>_symbol(library, b"PQexecParams")
     get_result = <get_result_f>_symbol(library, b"PQgetResult")
     result_status = <of_connection_f>_symbol(library, b"PQresultStatus")
     error_field = <field_f>_symbol(library, b"PQresultErrorField")
@@ -225,7 +225,8 @@ def copied(uintptr_t connection, bytes statement not None, Py_ssize_t bytes_max)
     out.n = 0
     out.room = 0
     with nogil:
-        result = execute(conn, sql)
+        # The extended protocol takes one statement only, whatever stands in its text.
+        result = execute(conn, sql, 0, NULL, NULL, NULL, NULL, 0)
         status = result_status(result)
     if status != COPY_OUT:
         _raise(result, conn)

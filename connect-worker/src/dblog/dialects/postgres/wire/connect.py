@@ -60,6 +60,9 @@ that a role may have for its sessions (ALTER ROLE ... SET) are not meant for a c
 the server says that it decodes without the publication.
 """
 
+CUTS_TEXT_ALIKE_SQL = "SET standard_conforming_strings = on"
+"""Conditions are checked as the server cuts them with this setting. A pooler may drop what a connection begins with, so set it again where they run."""
+
 _MORE_LIMITS = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
 """Limits that servers know from a version on; an older one refuses a connection that names them."""
 

@@ -26,6 +26,7 @@ from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.wire import _libpq
 from dblog.dialects.postgres.wire.check import grants_for
 from dblog.dialects.postgres.wire.connect import (
+    CUTS_TEXT_ALIKE_SQL,
     ConnectSettings,
     PrivilegeError,
     ReadOnlyError,
@@ -137,6 +138,8 @@ class DumpConnection:
                     message = f"{moved_to(wire.settings.address, server, found)}; the connector starts again"
                     raise ServerChangedError(message)
             snapshot.query(_FIND_OPERATORS, doing="preparing the dump")
+            # What a condition calls writes no table, outside of a snapshot either.
+            snapshot.query(f"{CUTS_TEXT_ALIKE_SQL}; SET default_transaction_read_only = on", doing="preparing the dump")
             snapshot.query(f"SET idle_in_transaction_session_timeout = '{SILENCE_S}s'", doing="preparing the dump")
         except BaseException:
             snapshot.close()

@@ -11,10 +11,10 @@ from typing import Any
 
 from dblog.dialects.postgres.catalog import index_orders, publishing
 from dblog.dialects.postgres.catalog import tables as catalog
-from dblog.dialects.postgres.catalog.sql import quote_table, written_by
+from dblog.dialects.postgres.catalog.sql import copy_out, quote_table, written_by
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
 from dblog.dialects.postgres.pgoutput.position import lsn_of
-from dblog.dialects.postgres.wire.connect import ConnectSettings, LockedError, Wire, open_wire
+from dblog.dialects.postgres.wire.connect import CUTS_TEXT_ALIKE_SQL, ConnectSettings, LockedError, Wire, open_wire
 from dblog.dialects.postgres.wire.identity import identity_of
 from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL, LOCKED_MS, LockWaits
 from dblog.errors import DefiniteError, TableChangedError
@@ -229,6 +229,14 @@ class Session:
             return catalog.tables_of(wanted, columns, indexes, types, attached, entries, dict(written), dict(partitions))
         finally:
             self.query("ROLLBACK", doing="reading the catalog")
+
+    def try_condition(self, probe: str, *, doing: str) -> None:
+        """Run a SELECT that has text of a user, in a transaction that is READ ONLY and by a message that takes one statement only."""
+        self.query(f"{CUTS_TEXT_ALIKE_SQL}; BEGIN READ ONLY", doing=doing)
+        try:
+            self.wire.copied(copy_out(probe), doing=doing)
+        finally:
+            self.query("ROLLBACK", doing=doing)
 
     def table_numbers(self) -> dict[int, TableId]:
         """The names of all tables whose rows are logged, by their numbers."""
