@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from contracts.dump_connection import DumpConnectionContract, Given
-from dblog.dialects.postgres.catalog import sql
+from dblog.dialects.postgres.catalog import chunk_sql, sql
+from dblog.dialects.postgres.catalog.places import by_place
 from dblog.dialects.postgres.wire.connect import ConnectSettings, ReadOnlyError, Wire
 from dblog.dialects.postgres.wire.dump import DumpConnection
 from dblog.dialects.postgres.wire.session import Session, connect
@@ -67,6 +68,43 @@ class TestDumpConnection(DumpConnectionContract):
         connection.end_snapshot()
         with pytest.raises(ReadOnlyError):
             connection.select(text, parameters, table=given.table.id)
+
+    @pytest.mark.parametrize("extension", [False, True])
+    def test_no_operator_or_function_that_somebody_else_puts_into_a_schema_runs(self, postgres, postgres_database, given, extension):
+        signatures = [
+            *((operator, "varchar", "varchar") for operator in (">", "<=", "=")),
+            ("=", "oid", "regclass"), ("/", "float8", "int4"), ("/", "int4", "float8"), ("*", "numeric", "int4"), ("=", "numeric", "int4"),
+            ("=", "float8", "int4"),
+        ]  # fmt: skip
+        execute(
+            postgres,
+            "GRANT CREATE ON SCHEMA public TO PUBLIC",
+            *(["CREATE EXTENSION citext"] if extension else []),
+            "CREATE FUNCTION mod(numeric, int4) RETURNS numeric LANGUAGE plpgsql AS $$ BEGIN RAISE 'another mod'; END $$",
+            *(
+                f"CREATE FUNCTION f{number}({left}, {right}) RETURNS {left if operator in '*/' else 'boolean'} LANGUAGE plpgsql AS $$ BEGIN RAISE 'another'; "
+                f"END $$; CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = f{number})"
+                for number, (operator, left, right) in enumerate(signatures)
+            ),
+            database=postgres_database,
+        )
+        given.insert([(1, "a", "x"), (2, "b", "x"), (3, "c", "y")])
+        where = "v = 'x'" if not extension else "v::text = 'x'"
+        connection = given.connect()
+        try:
+            connection.limit_locks(1000)
+            assert connection.log_end() > 0
+            connection.begin_snapshot()
+
+            text, parameters = chunk_sql.chunk_select(given.table, (1, "a"), (3, "c"), 10, where=where)
+            assert connection.select(text, parameters).row_count == 1
+            assert connection.select(*chunk_sql.rows_by_key(given.table, [(1, "a"), (3, "c")])).row_count == 2
+            assert connection.select(*chunk_sql.key_lookup(given.table, (2, "b"), (1, "a"))).row_count == 1
+            placed = by_place(given.table)
+            assert connection.select(*chunk_sql.max_key(placed)).row_count == 1
+            assert connection.select(*chunk_sql.last_key(placed, None, (1, 0), 2)).row_count == 1
+        finally:
+            connection.close()
 
     @pytest.mark.parametrize("inside", [False, True])
     def test_a_text_with_more_than_one_statement_runs_none(self, postgres, postgres_database, given, connection, inside):

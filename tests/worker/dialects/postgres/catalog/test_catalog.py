@@ -121,7 +121,8 @@ def test_a_chunk_is_the_range_behind_a_key_up_to_another_whatever_their_values_a
     text, whole = sql.chunk_select(TABLE, (1, "it's"), (2, "\\"), 10, where="id > 5 -- yes")
 
     assert text == (
-        'SELECT "id", "Name" FROM ONLY "public"."a ""t""" WHERE ("id", "Name") > (\'1\'::pg_catalog."int4", \'it\'\'s\'::pg_catalog."varchar") AND ("id", "Name") <= '
+        'SELECT "id", "Name" FROM ONLY "public"."a ""t""" WHERE ("id", "Name") OPERATOR(pg_catalog.>) '
+        '(\'1\'::pg_catalog."int4", \'it\'\'s\'::pg_catalog."varchar") AND ("id", "Name") OPERATOR(pg_catalog.<=) '
         '(\'2\'::pg_catalog."int4", \'\\\'::pg_catalog."varchar") AND (\nid > 5 -- yes\n) ORDER BY "id", "Name" LIMIT 10'
     )
     assert whole == (True, False)

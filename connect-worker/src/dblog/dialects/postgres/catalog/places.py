@@ -51,7 +51,7 @@ def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any], row
     """The page that about so many rows end with, by the statistics."""
     begin = -1 if after is None else int(after[1])
     return (
-        f"SELECT files, least({int(upto[1])}, {begin} + greatest(1, ({int(row_count)} / rows_of_page)::bigint)) FROM ({_places(table)}) AS p",
+        f"SELECT files, least({int(upto[1])}, {begin} + greatest(1, ({int(row_count)}::float8 / rows_of_page)::bigint)) FROM ({_places(table)}) AS p",
         (True, True),
     )
 
@@ -68,6 +68,7 @@ def _places(table: Table) -> str:
     return (
         "SELECT pg_catalog.hashtextextended(pg_catalog.string_agg(c.relfilenode::text, ',' ORDER BY c.oid), 0) AS files, "
         "max(pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::bigint) AS pages, "
-        f"coalesce(nullif(sum(greatest(c.reltuples, 0))::float8 / nullif(max(c.relpages), 0), 0), {_ROWS_OF_PAGE}) AS rows_of_page "
-        f"FROM pg_catalog.pg_class c WHERE c.relkind = 'r' AND (c.oid = {name} OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree({name})))"
+        f"coalesce(nullif(sum(greatest(c.reltuples, 0))::float8 / nullif(max(c.relpages), 0)::float8, 0::float8), {_ROWS_OF_PAGE}) AS rows_of_page "
+        f"FROM pg_catalog.pg_class c WHERE c.relkind = 'r' AND (c.oid = {name}::pg_catalog.oid "
+        f"OR c.oid IN (SELECT relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree({name})))"
     )

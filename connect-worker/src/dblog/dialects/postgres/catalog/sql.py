@@ -6,6 +6,7 @@ Rule source: PostgreSQL manual, 4.1 "Lexical Structure", 9.24.5 "Row Constructor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +17,9 @@ from dblog.model import Column, Table, TableId
 
 Statement = tuple[str, tuple[bool, ...]]
 """The text, and of each key column whether it has whole numbers."""
+
+_NAMED_TYPE = re.compile(r'("(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)\.([a-z0-9_]+)(?:\(.*\))?', re.DOTALL)
+"""A type of an extension as format_type() shows it where the search path is empty."""
 
 _WHOLE = frozenset({"int2", "int4", "int8", "oid"})
 
@@ -201,7 +205,26 @@ def _compared(table: Table, operator: str, bound: Sequence[Any]) -> str:
         message = f"a key of {table.id} has {len(columns)} values ({', '.join(table.key)}), not {len(bound)}"
         raise UnknownKeyError(message)
     values = ", ".join(literal(column, value) for column, value in zip(columns, bound, strict=True))
-    return f"({_key_list(table)}) {operator} ({values})"
+    return f"({_key_list(table)}) {_qualified(operator, columns)} ({values})"
+
+
+def _qualified(operator: str, columns: Sequence[Column]) -> str:
+    """Return the operator with the schema of the columns' own ones, so that one of its name in another schema has no part in the comparison. Columns of several
+    schemas, and types whose schema of operators is not known, leave it to the session's search path (``wire.search_path``).
+    """
+    schemas = {_operator_schema(column) for column in columns}
+    (schema,) = schemas if len(schemas) == 1 else (None,)
+    return operator if schema is None else f"OPERATOR({schema}.{operator})"
+
+
+def _operator_schema(column: Column) -> str | None:
+    """Return the quoted schema with the operators of the column's type: an extension's own, or the server's, which serve arrays, enums and composites too."""
+    if column.type in EXTENSIONS:
+        found = _NAMED_TYPE.fullmatch(column.type_text)
+        return found[1] if found is not None and found[2] == column.type else None  # a domain does not tell where its type lies
+    if not column.type.startswith("_") and ("." in column.type or " " in column.type):
+        return None
+    return "pg_catalog"
 
 
 def literal(column: Column, value: Any) -> str:

@@ -37,6 +37,7 @@ from dblog.dialects.postgres.wire.connect import (
 )
 from dblog.dialects.postgres.wire.identity import moved_to, system_of
 from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL
+from dblog.dialects.postgres.wire.search_path import look_in_no_schema, look_in_safe_schemas
 from dblog.dialects.postgres.wire.session import Session, settled_log_end
 from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError, chunk_would_write
 from dblog.model import Table, TableId
@@ -44,14 +45,6 @@ from dblog.ports import ChunkRows
 
 WATERMARK_PREFIX = "dblog"
 """Of the messages that are watermarks."""
-
-_FIND_OPERATORS = (
-    "SELECT pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', nullif(pg_catalog.current_setting('search_path'), ''), "
-    "pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(n.nspname), ', ')), false) "
-    "FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
-)
-"""A key's type may have operators of its own (citext), in the schema of its extension. Where that is not looked into, a bound is compared in another order than
-the rows come in, and rows between the two orders would be missed."""
 
 _DEFINITION_SQL = (
     "SELECT ARRAY(SELECT a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod) || ' ' || a.attnum FROM pg_catalog.pg_attribute a "
@@ -137,7 +130,8 @@ class DumpConnection:
                 if found != (server if whole else server.partition("/")[0]):
                     message = f"{moved_to(wire.settings.address, server, found)}; the connector starts again"
                     raise ServerChangedError(message)
-            snapshot.query(_FIND_OPERATORS, doing="preparing the dump")
+            look_in_safe_schemas(snapshot)
+            look_in_no_schema(log_server)
             # What a condition calls writes no table, outside of a snapshot either.
             snapshot.query(f"{CUTS_TEXT_ALIKE_SQL}; SET default_transaction_read_only = on", doing="preparing the dump")
             snapshot.query(f"SET idle_in_transaction_session_timeout = '{SILENCE_S}s'", doing="preparing the dump")

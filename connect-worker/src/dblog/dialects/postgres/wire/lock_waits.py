@@ -14,7 +14,7 @@ WAITED_FOR_MAX = 10
 LIMIT_LOCKS_SQL = (
     "SELECT pg_catalog.current_setting('lock_timeout'), pg_catalog.set_config('lock_timeout', (CASE WHEN whole.ms > 0 "
     "THEN greatest(1, least(%s, whole.ms / 2)) ELSE %s END)::text, false) "
-    "FROM (SELECT (extract(epoch FROM pg_catalog.current_setting('statement_timeout')::interval) * 1000)::int AS ms) AS whole"
+    "FROM (SELECT (extract(epoch FROM pg_catalog.current_setting('statement_timeout')::interval) OPERATOR(pg_catalog.*) 1000)::int AS ms) AS whole"
 )
 """How long a session has waited for locks, and a limit from now on: at most half of what a statement may take (PostgreSQL manual, "lock_timeout")."""
 

@@ -17,6 +17,7 @@ from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.wire.connect import CUTS_TEXT_ALIKE_SQL, ConnectSettings, LockedError, Wire, open_wire
 from dblog.dialects.postgres.wire.identity import identity_of
 from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL, LOCKED_MS, LockWaits
+from dblog.dialects.postgres.wire.search_path import look_in_no_schema
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
 
@@ -28,7 +29,7 @@ PAGE_HEADER_BYTES_MAX = 40
 """Of a file's first page."""
 
 LOG_END_SQL = (
-    "SELECT CASE WHEN mod(lsn - '0/0', 8192) IN (24, 40) THEN lsn - mod(lsn - '0/0', 8192) ELSE lsn END FROM (SELECT CASE WHEN "
+    "SELECT CASE WHEN pg_catalog.mod(lsn - '0/0', 8192) IN (24, 40) THEN lsn - pg_catalog.mod(lsn - '0/0', 8192) ELSE lsn END FROM (SELECT CASE WHEN "
     "pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END AS lsn) AS at"
 )
 """Where the log ends now, also of a standby. A page that has nothing yet begins behind its header (24 bytes, 40 in a file's first; xlog_internal.h), where no
@@ -383,8 +384,7 @@ def connect(settings: ConnectSettings, *, by_root: bool, publication: str | None
                 "logical messages; upgrade the server"
             )
             raise DefiniteError(message)
-        # Names of types in the catalog's texts are to say where they lie.
-        wire.query("SELECT pg_catalog.set_config('search_path', '', false)", doing="setting up the session")
+        look_in_no_schema(wire)  # names of types in the catalog's texts are to say where they lie
         return Session(wire, by_root=by_root, publication=publication)
     except BaseException:
         wire.close()

@@ -1,0 +1,44 @@
+"""Where a session looks for functions and operators that a statement names without their schema.
+
+Whoever may create in such a schema can put an operator there that fits better than the server's own, and every account that compares with it runs it
+(PostgreSQL manual, 5.9.6 "Usage Patterns"). So sessions of the connector look into the server's own schema alone. Chunks also hold conditions of
+users, so their sessions look into the schemas that the account's search path names, and into those of extensions, but for those in which others than
+the owner may create.
+"""
+
+from __future__ import annotations
+
+from dblog.dialects.postgres.wire.connect import Wire
+
+_SAFE_SCHEMAS_SQL = """
+SELECT n.nspname::text FROM pg_catalog.pg_namespace n LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named (name, place) ON named.name = n.nspname
+WHERE n.nspname <> 'pg_catalog' AND (named.name IS NOT NULL OR n.oid IN (SELECT extnamespace FROM pg_extension))
+AND (NOT EXISTS (
+    SELECT FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+    WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE AND r.rolname IS DISTINCT FROM current_user
+) OR EXISTS (
+    SELECT FROM pg_operator o JOIN pg_depend d ON d.classid = 'pg_operator'::regclass AND d.objid = o.oid AND d.deptype = 'e' WHERE o.oprnamespace = n.oid
+))
+ORDER BY named.place, n.nspname
+"""
+"""A schema with operators of an extension stays: a key or a condition with citext would be compared in another order without them, and nobody would see it."""
+
+_DOING = "choosing where to look for operators"
+
+
+def look_in_no_schema(wire: Wire) -> None:
+    """Find only what is the server's own, or is named with its schema."""
+    wire.query("SELECT pg_catalog.set_config('search_path', '', false)", doing=_DOING)
+
+
+def look_in_safe_schemas(wire: Wire) -> None:
+    """Find what the account finds, and what extensions have, as far as nobody else can put anything there."""
+    named = wire.one("SELECT pg_catalog.current_schemas(false)::pg_catalog.text[]", doing=_DOING)
+    look_in_no_schema(wire)
+    schemas = [row[0] for row in wire.query(_SAFE_SCHEMAS_SQL, (named,), doing=_DOING)]
+    wire.query(
+        "SELECT set_config('search_path', coalesce(string_agg(quote_ident(name), ', ' ORDER BY place), ''), false) "
+        "FROM unnest(%s::text[]) WITH ORDINALITY AS schemas (name, place)",
+        (schemas,),
+        doing=_DOING,
+    )
