@@ -52,6 +52,7 @@ def leaks(taken: Iterator[str], fault_of: Callable[[str], str | None], run: Call
     return [where for where in sent if (LEAK,) in run(f"SELECT 1 FROM t WHERE (\n{where}\n)")]
 
 
+# number 33 of the worker's safety
 def test_no_comment_and_no_quote_leads_out_of_a_condition_of_mysql_and_mariadb(source: Database) -> None:
     database = new_database(source, "brackets")
     heads = ["", "t.", "t .", "1", "1 ", "1.", "1e", "@", "@a", "@@", "@@a.", "_utf8mb4", "\\", "\\N", "`a`", "`a`.", "t.a ", "0", "0x", "$", "a$"]  # fmt: skip
