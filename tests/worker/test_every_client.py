@@ -89,19 +89,19 @@ class Compacted:
     def __init__(self, kafka: Kafka, topic: str) -> None:
         client = {"bootstrap.servers": kafka.bootstrap}
         self._log = CompactedLog(
-            topic=topic, consumer_settings=client, producer_settings={**client, "delivery.timeout.ms": "1000"}, admin_settings=client
+            topic=topic, consumer_settings=client, producer_settings={**client, "delivery.timeout.ms": "3000"}, admin_settings=client
         )
         self._log.start(limit_s=LIMIT_S)
 
     def write(self, value: str) -> None:
-        self._log.put(b"k", value.encode(), limit_s=3)
+        self._log.put(b"k", value.encode(), limit_s=6)
 
     def heal(self) -> None:
         """Wait until it has replaced its producer, which it does once the brokers have answered for a while."""
 
         def works() -> bool:
             try:
-                self._log.put(b"k", b"healed", limit_s=3)
+                self._log.put(b"k", b"healed", limit_s=6)
             except TransientError:
                 return False
             return True
