@@ -36,7 +36,7 @@ bearer.auth.issuer.endpoint.url proxy.host schema.registry.url
 """,
     "worker": """
 access.control.allow.origin admin.listeners bootstrap.servers dblog.connector.allowed.hosts dblog.rest.allowed.hosts dblog.rest.oidc.issuer
-dblog.rest.oidc.jwks.url dblog.rest.proxies dblog.rest.readonly.listener listeners rest.advertised.host.name rest.advertised.listener
+dblog.rest.oidc.jwks.url dblog.rest.proxies dblog.rest.readonly.listener dblog.rest.workers.allowed.hosts listeners rest.advertised.host.name rest.advertised.listener
 """,
 }
 

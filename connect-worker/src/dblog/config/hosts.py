@@ -44,6 +44,11 @@ def check_hosts(config: Mapping[str, str], allowed: Sequence[str]) -> dict[str, 
     }
 
 
+def is_listed(host: str, port: str, entries: Sequence[str]) -> bool:
+    """Tell whether a host is one of those that the entries mean, which are written as for ``check_hosts``."""
+    return any(_matches(entry.strip().lower(), host_of(host), port) for entry in entries)
+
+
 def _is_allowed(host: Address | str, port: str, entries: Sequence[str]) -> bool:
     if _is_metadata(host):
         # A suffix or a wide network does not mean it.

@@ -296,6 +296,15 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         importance=Importance.LOW,
     ),
     Option(
+        name="dblog.rest.workers.allowed.hosts",
+        doc="Hosts of the group's workers: host, host:port, *.suffix or a network such as 10.1.0.0/16. A standby hands requests on to a leader on one of them "
+        "alone, with the logins in them; empty: to whichever the group names, so to any that a broker names which lies. Requests for another leader are "
+        "answered 409, with its address.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+    ),
+    Option(
         name=PROXIES,
         doc="Addresses and networks of proxies whose X-Forwarded-For tells whom a request is from, for limits and the audit; empty: nobody's is believed. Name "
         "only proxies that set the header themselves.",

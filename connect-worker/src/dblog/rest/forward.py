@@ -1,9 +1,9 @@
 """Hands on to the leader what only the leader can answer, as Kafka Connect's workers do: one address in front of all workers takes every request.
 
 Who asks is found out, and what it may do, on the worker that got the request and again on the leader: the Authorization header goes along, and never from TLS
-to plain HTTP. Only callers that the leader takes for the same ones are handed on. A client certificate cannot go along, and neither can a place on this
-machine: these callers get this worker's own answer, which is 409 with the leader's URL. A request is handed on once, which a header shows: where two workers
-each take the other for the leader, the second one answers 409.
+to plain HTTP; ``rest/leaders.py`` has which address gets it. Only callers that the leader takes for the same ones are handed on. A client certificate cannot go
+along, and neither can a place on this machine: these callers get this worker's own answer, which is 409 with the leader's URL. A request is handed on once,
+which a header shows: where two workers each take the other for the leader, the second one answers 409.
 
 The status of connectors is asked of the leader too, for only the leader knows what its tasks report; where it does not answer in time, this worker's own view
 is the answer.
@@ -29,6 +29,7 @@ from dblog.errors import DblogError
 from dblog.rest.api import LIVE_PATH, REQUEST_LIMIT_S, Services, error
 from dblog.rest.audit import HANDED_ON_FOR, note_handed_on
 from dblog.rest.identity import FORWARDED, PRINCIPAL, is_same_at_the_leader
+from dblog.rest.leaders import WORKERS, fault_of
 from dblog.trust import kind_of, trusting
 
 _log = structlog.get_logger("dblog.rest")
@@ -36,6 +37,8 @@ _log = structlog.get_logger("dblog.rest")
 _REACHED_S = 5.0
 _ANSWERED_S = REQUEST_LIMIT_S + 5.0
 _VIEW_S = 3.0
+_WHOLE_S = _REACHED_S + _ANSWERED_S
+"""For all of an answer: the limits of a client begin anew with each byte."""
 _RETRY_S = 5
 
 _READING = frozenset({"GET", "HEAD"})
@@ -54,6 +57,9 @@ class Forward:
         self._app = app
         self._services = services
         self._own_url = services.worker.advertised_url
+        self._listed = services.worker.settings.items_of(WORKERS)
+        self._refused = ""
+        """The leader's address of which the log has a line."""
         self._wants_certificates = ListenerTls.of(services.worker.settings.originals).requires_certificates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,7 +92,20 @@ class Forward:
             return None  # the leader, which has the same settings, wants one too, and this worker has none as a client
         if FORWARDED in Headers(scope=scope) or (scope["scheme"] == "https" and not leader.startswith("https://")):
             return None
-        return leader
+        return leader if self._takes(leader) else None
+
+    def _takes(self, leader: str) -> bool:
+        """Tell whether the leader's address may get logins; one that may not is logged once."""
+        fault = fault_of(leader, own_url=self._own_url, listed=self._listed)
+        if fault is not None and leader != self._refused:
+            _log.warning(
+                "requests are not handed on to the leader that the group names",
+                leader=leader,
+                reason=fault,
+                remedy=f"see whether a worker of this group is there; if so, let its listener have TLS as this one's, and list it in {WORKERS}",
+            )
+        self._refused = leader if fault is not None else ""
+        return fault is None
 
     async def _answer_of(self, leader: str, scope: Scope, body: bytes) -> Response | None:
         """The leader's answer; None where this worker's own has to do."""
@@ -96,7 +115,10 @@ class Forward:
         try:
             limits = httpx.Timeout(_VIEW_S if view else _ANSWERED_S, connect=_VIEW_S if view else _REACHED_S)
             trusts = await asyncio.to_thread(self._trusted) if leader.startswith("https://") else False
-            async with httpx.AsyncClient(verify=trusts, timeout=limits, trust_env=False, follow_redirects=False) as client:
+            async with (
+                asyncio.timeout(_VIEW_S if view else _WHOLE_S),
+                httpx.AsyncClient(verify=trusts, timeout=limits, trust_env=False, follow_redirects=False) as client,
+            ):
                 if trusts and not view and not await _lets_in(client, leader):
                     _log.warning("a request is not handed on: the leader ends the TLS connections of this standby", leader=leader)
                     return None
