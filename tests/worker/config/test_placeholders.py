@@ -13,34 +13,29 @@ PLACEHOLDER = "${file:/secrets/db.properties:other}"
 DECLARED = {option.name: option for plugin in CONNECTORS for option in (*FRAMEWORK_OPTIONS, *plugin.options)}
 OF_CONVERTERS = {option.name: option for option in CONVERTER_OPTIONS}
 SHOWN = """
-binlog.buffer.size binlog.net.read.timeout binlog.net.write.timeout column.exclude.list column.include.list column.propagate.source.type
+binlog.net.read.timeout binlog.net.write.timeout column.exclude.list column.include.list column.propagate.source.type
 connect.keep.alive.interval.ms connect.timeout.ms connection.validation.timeout.ms connector.class connector.plugin.version converters
-custom.metric.tags custom.sanitize.pattern database.exclude.list database.include.list database.query.timeout.ms database.sslfactory
+custom.metric.tags database.exclude.list database.include.list database.query.timeout.ms database.sslfactory
 datatype.propagate.source.type dblog.chunk.bytes.max dblog.chunk.marker.topic dblog.chunk.rows dblog.dump.limit.history.list.length
 dblog.dump.limit.log.lag.ms dblog.dump.limit.replica.lag.ms dblog.dump.limit.statement.p95.ms dblog.dump.limit.threads.running
 dblog.dump.limit.transaction.age.s dblog.dump.threads dblog.history.topic dblog.metrics.server.interval.ms dblog.owner
-dblog.retry.timeout.ms dblog.watermark.table dblog.window.keys.max driver.requireAuth errors.max.retries errors.retry.delay.max.ms
-errors.retry.timeout executor.shutdown.timeout.ms gtid.source.excludes gtid.source.includes guardrail.collections.max
-header.converter.plugin.version heartbeat.interval.ms incremental.snapshot.chunk.size key.converter.plugin.version lsn.flush.timeout.ms
-max.batch.size max.queue.size max.queue.size.in.bytes memory.management.schemas.class memory.management.tables.class message.key.columns
-message.prefix.exclude.list message.prefix.include.list min.row.count.to.stream.results money.fraction.digits name
-notification.enabled.channels notification.sink.topic.name offsets.storage.topic openlineage.integration.job.description
-openlineage.integration.job.namespace openlineage.integration.job.owners openlineage.integration.job.tags plugin.name poll.interval.ms
-post.processors predicates publication.name query.fetch.size queue.provider.type replica.identity.autoset.values
-retriable.restart.connector.wait.ms schema.exclude.list schema.history.internal.ddl.filter
-schema.history.internal.kafka.buffer.batch.size schema.history.internal.kafka.create.timeout.ms
-schema.history.internal.kafka.query.timeout.ms schema.history.internal.kafka.recovery.attempts
-schema.history.internal.kafka.recovery.poll.interval.ms schema.history.internal.kafka.topic schema.history.internal.memory.optimization
-schema.include.list signal.data.collection signal.emit.failure.backoff.ms signal.emit.failure.max.retries signal.enabled.channels
-signal.kafka.groupId signal.kafka.poll.timeout.ms signal.kafka.topic signal.poll.interval.ms skipped.operations slot.max.retries slot.name
-slot.retry.delay.ms slot.stream.params snapshot.delay.ms snapshot.fetch.size snapshot.include.collection.list snapshot.lock.timeout.ms
-snapshot.locking.mode.custom.name snapshot.max.threads snapshot.max.threads.multiplier snapshot.mode.custom.name
-snapshot.query.mode.custom.name snapshot.select.statement.overrides sourceinfo.struct.maker status.update.interval.ms streaming.delay.ms
-table.exclude.list table.include.list tasks.max topic.cache.size topic.creation.groups topic.delimiter topic.heartbeat.name
-topic.heartbeat.prefix topic.key.field.name topic.key.field.regex topic.key.field.replacement topic.naming.strategy topic.prefix topic.regex
-topic.replacement topic.transaction transaction.boundary.interval.ms transaction.metadata.factory transforms unavailable.value.placeholder
-value.converter.plugin.version xmin.fetch.interval.ms
+dblog.retry.timeout.ms dblog.watermark.table dblog.window.keys.max driver.requireAuth errors.max.retries gtid.source.excludes
+gtid.source.includes guardrail.collections.max header.converter.plugin.version heartbeat.interval.ms incremental.snapshot.chunk.size
+key.converter.plugin.version max.batch.size max.queue.size max.queue.size.in.bytes message.key.columns message.prefix.exclude.list
+message.prefix.include.list money.fraction.digits name notification.enabled.channels notification.sink.topic.name offsets.storage.topic
+plugin.name poll.interval.ms post.processors predicates publication.name replica.identity.autoset.values
+retriable.restart.connector.wait.ms schema.exclude.list schema.history.internal.ddl.filter schema.history.internal.kafka.topic
+schema.include.list signal.data.collection signal.enabled.channels signal.kafka.groupId signal.kafka.topic signal.poll.interval.ms
+skipped.operations slot.name slot.stream.params snapshot.delay.ms snapshot.include.collection.list snapshot.locking.mode.custom.name
+snapshot.max.threads snapshot.mode.custom.name snapshot.query.mode.custom.name snapshot.select.statement.overrides sourceinfo.struct.maker
+status.update.interval.ms streaming.delay.ms table.exclude.list table.include.list topic.creation.groups topic.delimiter
+topic.heartbeat.name topic.heartbeat.prefix topic.naming.strategy topic.prefix topic.regex topic.replacement topic.transaction
+transaction.metadata.factory transforms unavailable.value.placeholder value.converter.plugin.version xmin.fetch.interval.ms
 """
+
+
+def _is_choice(option):
+    return option.kind in (Kind.PASSWORD, Kind.BOOLEAN, Kind.CLASS) or option.choices
 
 
 def refused(name, text=PLACEHOLDER):
@@ -48,11 +43,15 @@ def refused(name, text=PLACEHOLDER):
 
 
 def test_every_option_takes_placeholders_or_shows_what_it_becomes():  # number 28 of the worker's safety
-    of_a_few = {name for name, option in DECLARED.items() if option.kind in (Kind.PASSWORD, Kind.BOOLEAN, Kind.CLASS) or option.choices}
+    show_nothing = {
+        name
+        for name, option in DECLARED.items()
+        if option.kind in (Kind.PASSWORD, Kind.BOOLEAN, Kind.CLASS) or option.choices or option.no_effect is not None
+    }
 
     assert {name for name in DECLARED if refused(name)} == set(SHOWN.split())
-    assert set(DECLARED) == set(SHOWN.split()) | ALLOWED | of_a_few
-    assert not set(SHOWN.split()) & (ALLOWED | of_a_few)
+    assert set(DECLARED) == set(SHOWN.split()) | ALLOWED | show_nothing
+    assert not set(SHOWN.split()) & ALLOWED
 
 
 def test_secrets_addresses_and_files_take_placeholders_and_topics_take_none():  # number 28
@@ -63,7 +62,7 @@ def test_secrets_addresses_and_files_take_placeholders_and_topics_take_none():  
     ]
 
     assert [name for name in takes if refused(name)] == []
-    assert [name for name in TOPICS["connector"].split() if not refused(name)] == []
+    assert [name for name in TOPICS["connector"].split() if not refused(name) and DECLARED[name].no_effect is None] == []
     assert [alias for option in DECLARED.values() for alias in option.aliases if refused(alias) != refused(option.name)] == []
 
 
@@ -73,7 +72,11 @@ def test_a_converters_secrets_addresses_and_files_take_placeholders(prefix):
     leads = {*HOSTS["converter"].split(), *FILES["converter"].split(), *filter(is_secret, OF_CONVERTERS)}
 
     assert leads | ALLOWED_IN_CONVERTERS <= takes
-    assert {"key.subject.name.strategy", "schemas.cache.size", "use.schema.id"} & takes == set()
+    assert all(
+        option.no_effect is not None
+        for name, option in OF_CONVERTERS.items()
+        if name in takes - leads - ALLOWED_IN_CONVERTERS and not _is_choice(option)
+    )
     assert not refused(f"{prefix}request.header.X-Api")
 
 

@@ -21,10 +21,8 @@ ALLOWED = frozenset(
         # Addresses.
         *("database.hostname", "database.port", "dblog.dump.hostname", "dblog.dump.port"),
         *("signal.kafka.bootstrap.servers", "schema.history.internal.kafka.bootstrap.servers"),
-        "openlineage.integration.dataset.kafka.bootstrap.servers",
         # Files.
         *("database.ssl.keystore", "database.ssl.truststore", "database.sslrootcert", "database.sslcert", "database.sslkey", "signal.file"),
-        "openlineage.integration.config.file.path",
         # Accounts, and the numbers by which a server tells its replicas apart.
         *("database.user", "database.dbname", "database.server.id", "database.server.id.offset"),
         # Statements, in which a password may stand.
@@ -33,10 +31,8 @@ ALLOWED = frozenset(
 )
 ALLOWED_IN_CONVERTERS = frozenset(
     {
-        *("schema.registry.url", "proxy.host", "proxy.port", "bearer.auth.issuer.endpoint.url"),
+        *("schema.registry.url", "proxy.host", "proxy.port"),
         *("schema.registry.ssl.truststore.location", "schema.registry.ssl.keystore.location"),
-        *("schema.registry.ssl.truststore.certificates", "schema.registry.ssl.keystore.certificate.chain"),
-        *("bearer.auth.client.id", "bearer.auth.scope", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"),
     }
 )
 NAMES_OF_CLIENTS = frozenset({"client.id", "client.rack", "group.id", "group.instance.id", "transactional.id"})
@@ -52,11 +48,14 @@ _OF_CONVERTERS = {option.name: option for option in CONVERTER_OPTIONS}
 def may_hold_placeholder(options: Mapping[str, Option], name: str) -> bool:
     """Tell whether the key takes placeholders. ``options``: the declared ones by all their names; what nobody reads takes any text."""
     if (option := options.get(name)) is not None:
-        return option.name in ALLOWED or _is_of_a_few(option)
+        return option.name in ALLOWED or _shows_nothing(option)
     if prefix := next((prefix for prefix in _CONVERTERS if name.startswith(prefix)), None):
         of_converter = _OF_CONVERTERS.get(name.removeprefix(prefix))
         return (
-            of_converter is None or of_converter.name in ALLOWED_IN_CONVERTERS or is_secret(of_converter.name) or _is_of_a_few(of_converter)
+            of_converter is None
+            or of_converter.name in ALLOWED_IN_CONVERTERS
+            or is_secret(of_converter.name)
+            or _shows_nothing(of_converter)
         )
     if prefix := next((prefix for prefix in CONNECTOR_CLIENTS if name.startswith(prefix)), None):
         return name.removeprefix(prefix) not in NAMES_OF_CLIENTS
@@ -73,5 +72,5 @@ def refused_placeholders(options: Iterable[Option], properties: Mapping[str, str
     }
 
 
-def _is_of_a_few(option: Option) -> bool:
-    return option.kind in (Kind.PASSWORD, Kind.BOOLEAN, Kind.CLASS) or bool(option.choices)
+def _shows_nothing(option: Option) -> bool:
+    return option.kind in (Kind.PASSWORD, Kind.BOOLEAN, Kind.CLASS) or bool(option.choices) or option.no_effect is not None
