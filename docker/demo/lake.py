@@ -89,6 +89,7 @@ class Lake:
             .appName("demo-comparison")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.variable.substitute", "false")  # columns of a source may be called ${...}
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.log.level", "ERROR")
             .config("spark.jars", ",".join(map(str, self.spark_jars)))

@@ -35,6 +35,11 @@ REQUIRED: Mapping[str, str] = {
     # A union of a checkpointed frame can have constraints on columns that it does not have, and their inference then fails (Spark 4.1, "key not found" in
     # UnionBase.rewriteConstraints). Nothing here needs it: where files are to be left out, the condition is written.
     "spark.sql.constraintPropagation.enabled": "false",
+    # Names and defaults of a source's columns are in statements and expressions. Spark would put a variable of the process, of the JVM, or a setting such
+    # as a store's key where one of them reads ${env:NAME}, in every text that it parses, and whoever names columns would find it in the lake.
+    "spark.sql.variable.substitute": "false",
+    # A text's backslashes and quotes are escaped in statements: with the rules of Spark 1.6 it would not be the same text.
+    "spark.sql.parser.escapedStringLiterals": "false",
     # How many rows a file has, and where its keys lie, is what an upsert goes by.
     "spark.databricks.delta.stats.collect": "true",
 }
@@ -202,8 +207,11 @@ def _quieten(session: SparkSession) -> None:
 
 
 def another(session: SparkSession) -> SparkSession:
-    """A session of the same context with settings of its own, which begin as those of ``session`` that were set while running."""
+    """Make a session of the same context with settings of its own, which begin as those of the context, and as ``REQUIRED``."""
     fresh = session.newSession()
+    for name, value in REQUIRED.items():
+        if fresh.conf.isModifiable(name):  # a context that was there before the job has not all of them
+            fresh.conf.set(name, value)
     follow(fresh)
     return fresh
 

@@ -27,7 +27,7 @@ from dblog_sink.delta.session import fitted
 from dblog_sink.errors import DefiniteError
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.schema import evolve
-from dblog_sink.schema.types import quote
+from dblog_sink.schema.types import quote, text_sql
 from dblog_sink.state.new_table import new_table
 
 log = logging.getLogger(__name__)
@@ -288,7 +288,7 @@ def create(
         # Statistics where they prune something: the sink's own columns, and those it is clustered by. Others can be added by the table's owner.
         .property("delta.dataSkippingStatsColumns", _statistics((*key_names, *spec.cluster_by), kinds, spec.partition_by, mode))
     )
-    if any(evolve.needs_mapping(column) for column, _ in fields):
+    if any(evolve.needs_mapping(column, one) for column, one in fields):
         builder = builder.property(*evolve.MAPPED)
     if plan.renamed is not None:
         builder = builder.property(_RENAMED, plan.renamed).property(_SHOWN, json.dumps(plan.shown or {}))
@@ -313,7 +313,7 @@ def _statistics(names: Iterable[str], kinds: Mapping[str, t.DataType], partition
     apart = {name.lower() for name in partitions}
     wanted = dict.fromkeys(spelled[name.lower()] for name in names if name.lower() not in apart)
     indexed = [name for name in wanted if isinstance(kinds[name], _WITH_STATISTICS)]
-    return ",".join(f"`{column}`" for column in (*indexed, SEQ1, SEQ2, *((TO1, TO2) if mode == HISTORY else ())))
+    return ",".join(quote(column) for column in (*indexed, SEQ1, SEQ2, *((TO1, TO2) if mode == HISTORY else ())))
 
 
 def leave_out(session: SparkSession, target: Target, names: frozenset[str]) -> None:
@@ -404,10 +404,7 @@ def _fill(session: SparkSession, target: Target, fills: dict[str, Any]) -> None:
 
 
 def _set(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
-    def text(value: str) -> str:
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-    pairs = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    pairs = ", ".join(f"{text_sql(key)} = {text_sql(value)}" for key, value in properties.items())
     session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({pairs})")
 
 

@@ -153,7 +153,7 @@ class Tombstones:
         builder = builder.addColumns(t.StructType([t.StructField(name, kind) for name, kind in fields])).property(
             "delta.checkpointInterval", "50"
         )
-        if any(evolve.needs_mapping(name) for name, _ in self.keys):
+        if any(evolve.needs_mapping(name, kind) for name, kind in self.keys):
             builder = builder.property(*evolve.MAPPED)
         with fitted(session, 0):
             builder.execute()

@@ -26,7 +26,7 @@ from dblog_sink.records.lsn_positions import quoted_part
 from dblog_sink.records.small_frame import small_frame
 from dblog_sink.records.unavailable import is_unavailable
 from dblog_sink.schema.avro import read_avro
-from dblog_sink.schema.types import Columns, orderable, quote
+from dblog_sink.schema.types import Columns, orderable, quote, text_sql, type_sql
 from dblog_sink.schema.wire_format import schema_id_of
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope, Field, KeySchema
 
@@ -234,7 +234,7 @@ def _steady(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]]) ->
         if not envelope.has_before:
             continue
         names = ", ".join(
-            f"IF({_column(envelope.fields, f'{v}.before', name, kind)} <=> {_column(envelope.fields, f'{v}.after', name, kind)}, {_text(name)}, NULL)"
+            f"IF({_column(envelope.fields, f'{v}.before', name, kind)} <=> {_column(envelope.fields, f'{v}.after', name, kind)}, {text_sql(name)}, NULL)"
             for name, kind in comparable
             if name.lower() in there
         )
@@ -249,7 +249,7 @@ def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]
     branches = []
     for schema_id, v, envelope in envelopes:
         if absent := _absent(schema_id, envelope, decoding):
-            branches.append((schema_id, f"IF({v}.op = 'r', array({', '.join(map(_text, absent))}), NULL)"))
+            branches.append((schema_id, f"IF({v}.op = 'r', array({', '.join(map(text_sql, absent))}), NULL)"))
             continue
         tests = [
             (columns[one.name.lower()], _is_missing(one, _image(v, envelope, decoding), decoding))
@@ -258,7 +258,7 @@ def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]
         ]
         found = [(name, test) for name, test in tests if test is not None]
         if found:
-            names = ", ".join(f"IF({test}, {_text(name)}, NULL)" for name, test in found)
+            names = ", ".join(f"IF({test}, {text_sql(name)}, NULL)" for name, test in found)
             any_ = " OR ".join(test for _, test in found)
             branches.append((schema_id, f"IF({op} IN ('c', 'u') AND ({any_}), array_compact(array({names})), NULL)"))
     return by_schema_id("value_schema_id", branches, t.ArrayType(t.StringType()))
@@ -282,7 +282,7 @@ def _is_missing(one: Field, image: str, decoding: Decoding) -> str | None:
 def by_schema_id(schema_id_column: str, branches: list[tuple[bytes, str]], kind: t.DataType) -> str:
     """SQL of the branch of the record's own schema id; a record of another id has NULL there already, so one branch needs no test."""
     if not branches:
-        return f"CAST(NULL AS {kind.simpleString()})"
+        return f"CAST(NULL AS {type_sql(kind)})"
     if len(branches) == 1:
         return branches[0][1]
     cases = " ".join(f"WHEN {_literal(schema_id)} THEN {sql}" for schema_id, sql in branches)
@@ -308,9 +308,9 @@ def _value_column(envelopes: list[tuple[bytes, str, Envelope]], decoding: Decodi
 def _column(fields: tuple[Field, ...], struct: str, name: str, kind: t.DataType, missing: str | None = None) -> str:
     one = next((f for f in fields if f.name.lower() == name.lower()), None)
     if one is None:
-        return f"CAST({missing or 'NULL'} AS {kind.simpleString()})"  # dropped in the source, or not there yet
+        return f"CAST({missing or 'NULL'} AS {type_sql(kind)})"  # dropped in the source, or not there yet
     value = one.conversion.convert(f"{struct}.{quote(one.member)}")
-    return value if one.conversion.type == kind else f"CAST({value} AS {kind.simpleString()})"
+    return value if one.conversion.type == kind else f"CAST({value} AS {type_sql(kind)})"
 
 
 def _image(v: str, envelope: Envelope, decoding: Decoding) -> str:
@@ -404,10 +404,12 @@ def bad_reason(
 ) -> str:
     """SQL of the reason why a record cannot be applied, NULL for a good one."""
     key_names = {name.lower() for name in key_sql}
-    cases = [f"WHEN value_schema_id = {_literal(schema_id)} THEN {_text(reason)}" for schema_id, reason in decoding.unreadable_ids.items()]
+    cases = [
+        f"WHEN value_schema_id = {_literal(schema_id)} THEN {text_sql(reason)}" for schema_id, reason in decoding.unreadable_ids.items()
+    ]
     cases.append(f"WHEN {op} IS NULL THEN 'the value does not decode with its schema'")
     known = (*OPS, NULL) if decoding.nulls else OPS
-    cases.append(f"WHEN {op} NOT IN ({', '.join(_text(o) for o in known)}) THEN 'unknown operation'")
+    cases.append(f"WHEN {op} NOT IN ({', '.join(text_sql(o) for o in known)}) THEN 'unknown operation'")
     is_row = f"{op} <> '{NULL}' AND " if decoding.nulls else ""
     cases.append(f"WHEN {is_row}({position[0]} IS NULL OR {position[1]} IS NULL) THEN 'the source block holds no position'")
     if key_sql:
@@ -419,7 +421,7 @@ def bad_reason(
         reason = (
             f"key column {name}: an empty text, which Delta makes NULL in a partition column; make the table again without partition.by"
         )
-        cases.append(f"WHEN {op} <> 't' AND {key_sql[name]} = '' THEN {_text(reason)}")
+        cases.append(f"WHEN {op} <> 't' AND {key_sql[name]} = '' THEN {text_sql(reason)}")
     for _, v, envelope in envelopes:
         image = _image(v, envelope, decoding)
         if envelope.kind != UNWRAPPED:
@@ -435,12 +437,8 @@ def bad_reason(
                 reason = f"column {one.name}: the value has no {one.conversion.type.simpleString()}"
                 if isinstance(one.conversion.type, t.VariantType):
                     reason += " (it is no JSON, has a key twice, or a number that a variant would change; table.<rule>.json.type=string keeps the text)"
-                cases.append(f"WHEN {test} THEN {_text(reason)}")
+                cases.append(f"WHEN {test} THEN {text_sql(reason)}")
     return "CASE " + " ".join(cases) + " END"
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _literal(schema_id: bytes) -> str:

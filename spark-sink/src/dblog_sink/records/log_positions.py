@@ -17,6 +17,7 @@ from dblog_sink.records import lsn_positions
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, by_schema_id, derived_sql, position_sql
 from dblog_sink.records.source_epochs import EPOCH_SHIFT, LoggedRange, LoggedRecord
 from dblog_sink.schema.avro import read_avro
+from dblog_sink.schema.types import type_sql
 from dblog_sink.schema.writer_schemas import Envelope
 
 TX, ORDER = "_dblog_tx", "_dblog_order"
@@ -290,5 +291,5 @@ def _projection(envelopes: Mapping[bytes, Envelope], values: Mapping[bytes, str]
             INTERLEAVED: f"NOT {lsn_positions.is_numbered(v)}" if envelope.by_lsn and envelope.may_be_numbered else str(envelope.by_lsn),
         }
         for name, sql in parts.items():
-            named[name][0].append((schema_id, f"CAST({sql} AS {named[name][1].simpleString()})"))
+            named[name][0].append((schema_id, f"CAST({sql} AS {type_sql(named[name][1])})"))
     return [f"{by_schema_id('value_schema_id', branches, kind)} AS `{name}`" for name, (branches, kind) in named.items()]

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from dblog_sink.schema.types import text_sql
+
 
 def small_frame(session: SparkSession, names: Sequence[str], rows: Iterable[Sequence[str | int]]) -> DataFrame:
     """Return the rows as a frame; numbers are BIGINT. There must be at least one row."""
@@ -21,4 +23,4 @@ def _literal(value: str | int) -> str:
     if isinstance(value, int):
         # BIGINT's least value is no literal: its digits without the sign are too large.
         return f"{value}L" if value > -(1 << 63) else f"({value + 1}L - 1L)"
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return text_sql(value)

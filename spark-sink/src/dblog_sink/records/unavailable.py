@@ -20,7 +20,7 @@ import json
 import uuid
 from typing import Any
 
-from dblog_sink.schema.types import Conversion
+from dblog_sink.schema.types import Conversion, text_sql
 
 _HEX = "hex:"
 _NUMBERS = {"int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE"}
@@ -37,13 +37,13 @@ def _is(avro: Any, path: str, data: bytes, *, in_json: bool) -> str | None:
         case "string":
             pair = json.dumps({text: text}, separators=(",", ":"), ensure_ascii=False)
             forms = (text, base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode(), data.hex(), pair)
-            return f"{path} IN ({', '.join(dict.fromkeys(map(_text, forms)))})"
+            return f"{path} IN ({', '.join(dict.fromkeys(map(text_sql, forms)))})"
         case "bytes":
             return f"{path} = {_binary(data, in_json=in_json)}"
         case {"type": "array", "items": ["null", items]}:
             return _is_array(items, path, data, in_json=in_json)
         case {"type": "map", "values": ["null", "string"]}:
-            return f"(size({path}) = 1 AND {path}[{_text(text)}] = {_text(text)})"
+            return f"(size({path}) = 1 AND {path}[{text_sql(text)}] = {text_sql(text)})"
         case {"type": "record", "fields": fields}:
             return _is_record({field["name"]: field["type"] for field in fields}, path, data, in_json=in_json)
     return None
@@ -88,14 +88,10 @@ def _signed(data: bytes) -> list[int]:
 
 
 def _binary(data: bytes, *, in_json: bool) -> str:
-    return _text(base64.b64encode(data).decode()) if in_json else f"X'{data.hex()}'"
+    return text_sql(base64.b64encode(data).decode()) if in_json else f"X'{data.hex()}'"
 
 
 def _bytes(placeholder: str) -> bytes:
     if placeholder.startswith(_HEX):
         return bytes.fromhex(placeholder[len(_HEX) :])
     return placeholder.encode()
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -25,6 +25,8 @@ from dblog_sink.schema.types import (
     Conversion,
     conversion,
     quote,
+    text_sql,
+    type_sql,
 )
 
 FRACTION = "io.dblog.fraction"
@@ -76,8 +78,8 @@ def _value(schema: Any, definitions: Mapping[str, Any], held: t.DataType, path: 
         if wider(held, made.type) != held:
             msg = f"it is {held.simpleString()} in Delta, and a value of the source is {made.type.simpleString()}"
             raise NoWayBackError(msg)
-        cast = f"try_cast({path} AS {made.type.simpleString()})"
-        path = f"IF(try_cast({cast} AS {held.simpleString()}) <=> {path}, {cast}, NULL)"
+        cast = f"try_cast({path} AS {type_sql(made.type)})"
+        path = f"IF(try_cast({cast} AS {type_sql(held)}) <=> {path}, {cast}, NULL)"
     return _scalar(schema, kind, made, path)
 
 
@@ -245,4 +247,4 @@ def _text(sql: str) -> str:
 
 
 def _avro(sql: str, schema: Any) -> str:
-    return f"to_avro({sql}, '{json.dumps(schema)}')"
+    return f"to_avro({sql}, {text_sql(json.dumps(schema))})"

@@ -15,8 +15,8 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from dblog_sink.errors import DefiniteError
-from dblog_sink.schema.types import DECIMAL_DIGITS_MAX, Conversion, Sql, decimal_digits, decimal_sql, quote, without_null
+from dblog_sink.errors import ParkError
+from dblog_sink.schema.types import DECIMAL_DIGITS_MAX, Conversion, Sql, decimal_digits, decimal_sql, quote, text_sql, without_null
 
 _KINDS: Mapping[str, Any] = {
     "boolean": "boolean",
@@ -45,25 +45,39 @@ _RAW: Mapping[str, t.DataType] = {
 
 
 def avro_schema(part: str) -> Any | None:
-    """The Avro schema of a record that begins with ``part``, its text up to the payload; None if that is no JSON with schema."""
+    """Return the Avro schema of a record that begins with ``part``, its text up to the payload; None if that is no JSON with schema.
+
+    Whoever writes into the topic writes the schema, too, so one that Connect would not write is told from one that the sink has no type for: ``Malformed``.
+    """
     try:
         schema = json.loads(part + "}")["schema"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not isinstance(schema, dict):
         return None
-    return _avro(schema, "Record")
+    try:
+        return _avro(schema, "Record")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise Malformed from e
+
+
+class Malformed(Exception):  # noqa: N818
+    """A schema in JSON that Connect's converter does not write."""
 
 
 def _avro(schema: Mapping[str, Any], name: str) -> Any:
     kind = schema["type"]
     connect_name = schema.get("name")
+    if not isinstance(connect_name, str | None):
+        raise Malformed
     made: Any
     if kind == "struct":
         full = connect_name or name
         space, _, short = full.rpartition(".")
         fields = []
         for field in schema["fields"]:
+            if not isinstance(field["field"], str):
+                raise Malformed
             entry = {"name": field["field"], "type": _avro(field, f"{full}.{field['field']}")}
             if "default" in field:
                 entry["default"] = field["default"]
@@ -73,14 +87,13 @@ def _avro(schema: Mapping[str, Any], name: str) -> Any:
         made = {"type": "array", "items": _avro(schema["items"], f"{name}.item")}
     elif kind == "map" and schema["keys"]["type"] != "string":
         msg = f"{name}: a map whose keys are no texts, which JSON has as pairs; use Avro, or leave the column out in the connector"
-        raise DefiniteError(msg)
+        raise ParkError(msg)
     elif kind == "map":
         made = {"type": "map", "values": _avro(schema["values"], f"{name}.value")}
     elif kind in _KINDS:
         made = _KINDS[kind]
     else:
-        msg = f"{name}: Connect has no type {kind}"
-        raise DefiniteError(msg)
+        raise Malformed
     if connect_name is not None:
         made = {**made} if isinstance(made, dict) else {"type": made}
         made["connect.name"] = connect_name
@@ -139,7 +152,7 @@ def _lift(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int
 
         def rebuild(path: str) -> str:
             each = ((name, f"{path}.{quote(name)}", lift) for name, lift in members)
-            parts = ", ".join(f"'{name}', {member if lift is None else lift(member)}" for name, member, lift in each)
+            parts = ", ".join(f"{text_sql(name)}, {member if lift is None else lift(member)}" for name, member, lift in each)
             return f"IF({path} IS NULL, NULL, named_struct({parts}))"
 
         return rebuild

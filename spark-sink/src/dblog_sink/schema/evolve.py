@@ -19,14 +19,14 @@ and the case of their letters, and every column is nullable.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
 from dblog_sink.errors import DefiniteError
-from dblog_sink.schema.types import DECIMAL_DIGITS_MAX, Columns, Conversion, orderable, quote
+from dblog_sink.schema.types import DECIMAL_DIGITS_MAX, Columns, Conversion, orderable, quote, type_sql
 from dblog_sink.schema.writer_schemas import Field
 
 _INTEGERS: tuple[type[t.DataType], ...] = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
@@ -295,12 +295,12 @@ def _cast(table: str, field: Field, held: t.DataType) -> Conversion:
         raise DefiniteError(msg)
 
     def sql(path: str) -> str:
-        return f"try_cast({made.convert(path)} AS {held.simpleString()})"
+        return f"try_cast({made.convert(path)} AS {type_sql(held)})"
 
     def failed(path: str) -> str:
         value = made.convert(path)
         # Text may be written in several ways ('01' is 1); of other types the value itself must survive.
-        same = "false" if isinstance(made.type, t.StringType) else f"NOT (try_cast({sql(path)} AS {made.type.simpleString()}) <=> {value})"
+        same = "false" if isinstance(made.type, t.StringType) else f"NOT (try_cast({sql(path)} AS {type_sql(made.type)}) <=> {value})"
         already = f" OR {made.failed(path)}" if made.failed is not None else ""
         return f"(({value} IS NOT NULL AND ({sql(path)} IS NULL OR {same})){already})"
 
@@ -338,9 +338,21 @@ MAPPED = ("delta.columnMapping.mode", "name")
 """The property of tables whose columns have names of their own in the files."""
 
 
-def needs_mapping(name: str) -> bool:
-    """Whether a file cannot have a column of this name (Delta: DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES)."""
-    return re.search(r"[ ,;{}()\n\t=]", name) is not None
+def needs_mapping(name: str, kind: t.DataType) -> bool:
+    """Tell whether a file cannot have a column of this name, or a member of a struct in it (Delta: DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES)."""
+    return re.search(r"[ ,;{}()\n\t=]", name) is not None or any(needs_mapping(*member) for member in _members(kind))
+
+
+def _members(kind: t.DataType) -> Iterator[tuple[str, t.DataType]]:
+    """Yield the members of the structs in a type."""
+    match kind:
+        case t.ArrayType():
+            yield from _members(kind.elementType)
+        case t.MapType():
+            yield from _members(kind.keyType)
+            yield from _members(kind.valueType)
+        case t.StructType():
+            yield from ((field.name, field.dataType) for field in kind.fields)
 
 
 def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
@@ -350,7 +362,7 @@ def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
     widened = [change for change in needed if isinstance(change, WidenColumn)]
     dropped = [change for change in needed if isinstance(change, DropColumn)]
     renamed = {change.name: change.to for change in needed if isinstance(change, RenameColumn)}
-    if dropped or renamed or any(needs_mapping(change.name) for change in added):
+    if dropped or renamed or any(needs_mapping(change.name, change.type) for change in added):
         # With names apart from files a column can be dropped or renamed (Delta's PROTOCOL, "Column Mapping"). Set by the property alone: Delta then adds
         # the one feature that it needs, where a writer version would add all that this version stands for, change data feed among them.
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
@@ -363,13 +375,13 @@ def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
         # The one type that Delta adds to a new table by itself, and to no other (Delta's PROTOCOL, "Timestamp without timezone").
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
     if added:
-        columns = ", ".join(f"{quote(change.name)} {change.type.simpleString()}" for change in added)
+        columns = ", ".join(f"{quote(change.name)} {type_sql(change.type)}" for change in added)
         session.sql(f"ALTER TABLE {target} ADD COLUMNS ({columns})")
     if widened:
         # Switched on only when it is needed: a table that never widened stays readable by readers without the feature.
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for widening in widened:
-        session.sql(f"ALTER TABLE {target} ALTER COLUMN {quote(widening.name)} TYPE {widening.type.simpleString()}")
+        session.sql(f"ALTER TABLE {target} ALTER COLUMN {quote(widening.name)} TYPE {type_sql(widening.type)}")
 
 
 def renaming_steps(renamed: Mapping[str, str]) -> list[tuple[str, str]]:

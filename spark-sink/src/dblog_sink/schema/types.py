@@ -24,13 +24,14 @@ guessing. Conversions use integer arithmetic on proleptic Gregorian values and n
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import types as t
 
-from dblog_sink.errors import DefiniteError
+from dblog_sink.errors import DefiniteError, ParkError
 
 DECIMAL_DIGITS_MAX = 38
 """Spark's and Delta's widest decimal."""
@@ -358,14 +359,14 @@ def sql_literal(default: Any, schema: Any, made: Conversion) -> str | None:
         case (("int" | "long"), int()) if not isinstance(default, bool):
             raw = f"{default}L" if kind == "long" else str(default)
         case (("float" | "double"), int() | float()):
-            raw = f"CAST({default!r} AS {kind.upper()})"
+            raw = f"CAST({default!r} AS {kind.upper()})" if math.isfinite(default) else f"CAST('{default!r}' AS {kind.upper()})"
         case "string", str():
-            raw = "'" + default.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            raw = text_sql(default)
         case "bytes", str():
             data = default.encode("latin-1", errors="strict")
             if isinstance(schema, dict) and schema.get("logicalType") == "decimal" and isinstance(made.type, t.DecimalType):
                 unscaled = int.from_bytes(data, "big", signed=True)
-                return f"CAST('{_shifted(unscaled, int(schema.get('scale', 0)))}' AS {made.type.simpleString()})"
+                return f"CAST('{_shifted(unscaled, int(schema.get('scale', 0)))}' AS {type_sql(made.type)})"
             raw = f"X'{data.hex()}'"
         case _:
             return None
@@ -394,6 +395,12 @@ def _struct(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where:
         (field["name"], conversion(field["type"], definitions, where=f"{where}.{field['name']}", depth=depth, choices=choices))
         for field in schema["fields"]
     ]
+    if "" in (names := [name.lower() for name, _ in members]) or len(set(names)) < len(names):
+        msg = (
+            f"{where}: two members of a struct would have one name in Delta, which does not distinguish upper and lower case, or one has none; exclude the "
+            "column with columns.exclude, or flatten it in the connector"
+        )
+        raise ParkError(msg)
     kind = t.StructType([t.StructField(name, member.type) for name, member in members])
     avro = {
         "type": "record",
@@ -405,7 +412,7 @@ def _struct(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where:
     if any(member.sql is not None for _, member in members):
 
         def rebuild(path: str) -> str:
-            parts = ", ".join(f"'{name}', {member.convert(f'{path}.{quote(name)}')}" for name, member in members)
+            parts = ", ".join(f"{text_sql(name)}, {member.convert(f'{path}.{quote(name)}')}" for name, member in members)
             return f"IF({path} IS NULL, NULL, named_struct({parts}))"
 
         sql = rebuild
@@ -441,6 +448,24 @@ def _map(value: Conversion, depth: int) -> Conversion:
 def quote(name: str) -> str:
     """A column name as Spark SQL reads it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def text_sql(text: str) -> str:
+    """Return the literal of a text. A dollar sign is escaped too, so that no ``${...}`` is in it for Spark to substitute."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+
+def type_sql(kind: t.DataType) -> str:
+    """Return a type as Spark SQL reads it, with the names of struct members quoted: ``simpleString`` has them as they are."""
+    match kind:
+        case t.ArrayType():
+            return f"ARRAY<{type_sql(kind.elementType)}>"
+        case t.MapType():
+            return f"MAP<{type_sql(kind.keyType)}, {type_sql(kind.valueType)}>"
+        case t.StructType():
+            return f"STRUCT<{', '.join(f'{quote(one.name)}: {type_sql(one.dataType)}' for one in kind.fields)}>"
+        case _:
+            return kind.simpleString()
 
 
 def orderable(kind: t.DataType) -> bool:

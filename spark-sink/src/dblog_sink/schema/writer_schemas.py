@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from dblog_sink.errors import DefiniteError
+from dblog_sink.errors import DefiniteError, ParkError
 from dblog_sink.schema import connect_json
 from dblog_sink.schema.types import PLAIN_TYPES, STRICT_TYPES, Conversion, TypeChoices, conversion, sql_literal, without_null
 
@@ -186,7 +186,10 @@ _PLAIN = Reading()
 
 def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelope | NotRows | Unreadable:
     """What records with this value schema are. ``text`` is the registry's, or the beginning of a record in JSON (``connect_json.py``)."""
-    parsed = _parsed(text)
+    try:
+        parsed = _parsed(text)
+    except connect_json.Malformed:
+        return Unreadable("the value is JSON whose schema is none that Kafka Connect writes")
     if parsed is None:
         return Unreadable("the value is JSON without its schema; set schemas.enable=true in the converter, or use Avro")
     top, definitions, writer, is_json = parsed
@@ -276,7 +279,10 @@ def _unwrapped(
 
 def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchema | Unreadable:
     """What keys with this schema are."""
-    parsed = _parsed(text)
+    try:
+        parsed = _parsed(text)
+    except connect_json.Malformed:
+        return Unreadable("the key is JSON whose schema is none that Kafka Connect writes")
     if parsed is None:
         return Unreadable("the key is JSON without its schema")
     top, definitions, writer, is_json = parsed
@@ -342,15 +348,18 @@ def _fields(columns: Any, definitions: Mapping[str, Any], reading: Reading, *, w
         if other != field.member:
             msg = (
                 f"{where}: columns {other} and {field.member} would have one name in Delta, which does not distinguish upper and lower case; "
-                "rename one with columns.rename, or exclude one"
+                "rename one with columns.rename, or exclude one with columns.exclude"
             )
-            raise DefiniteError(msg)
+            raise ParkError(msg)
+        if not field.name:
+            msg = f"{where}: a column without a name, which Delta has not; exclude it with columns.exclude"
+            raise ParkError(msg)
         if field.name.lower().startswith("_dblog_"):
             msg = f"{where}: column {field.name}: names that begin with _dblog_ belong to the sink; rename it with columns.rename, or exclude it"
-            raise DefiniteError(msg)
+            raise ParkError(msg)
         if field.name.lower() in TAKEN_BY_DELTA:
             msg = f"{where}: column {field.name}: Delta takes this name for itself while it writes; rename it with columns.rename, or exclude it"
-            raise DefiniteError(msg)
+            raise ParkError(msg)
     return tuple(fields)
 
 

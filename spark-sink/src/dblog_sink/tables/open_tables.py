@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from dblog_sink.config.job_options import Settings
@@ -22,7 +24,7 @@ from dblog_sink.delta import tombstones as tombstones_of
 from dblog_sink.delta.merge import is_conflict
 from dblog_sink.delta.target import Target
 from dblog_sink.delta.tombstones import Tombstones
-from dblog_sink.errors import DefiniteError
+from dblog_sink.errors import DefiniteError, ParkError
 from dblog_sink.records.decode import LogEnds
 from dblog_sink.schema.evolve import DropColumn, Plan, Policy, RenameColumn, planned, swapped, wider
 from dblog_sink.schema.renamings import followed, made
@@ -133,17 +135,18 @@ class OpenTables:
                 partial=_partial(known),
             )
             plan = self._made_late(spec, plan, known, keys)
-            target = targets.create(
-                session,
-                spec=spec,
-                keys=keys,
-                plan=plan,
-                kind=known.kind or spec.records,
-                newest=newest,
-                log_h=self._settings.log_h,
-                order=_order(known, plan),
-                left_out=_left_out(known, plan),
-            )
+            with _refusals_park(spec):
+                target = targets.create(
+                    session,
+                    spec=spec,
+                    keys=keys,
+                    plan=plan,
+                    kind=known.kind or spec.records,
+                    newest=newest,
+                    log_h=self._settings.log_h,
+                    order=_order(known, plan),
+                    left_out=_left_out(known, plan),
+                )
             self._reached("altered")
             lost = spec.topic in self._state.compacted_at
             if lost:
@@ -169,7 +172,8 @@ class OpenTables:
         order = _order(known, plan)
         moved = order != target.order and (newest > target.newest >= 0 or (newest < 0 and bool(order)))  # of JSON, each may be the newest
         if plan.changes or moved or plan.renamed not in (None, target.renamed):
-            targets.alter(session, target, plan, newest=newest, order=order)
+            with _refusals_park(spec):
+                targets.alter(session, target, plan, newest=newest, order=order)
             for positions in (opened.tombstones, opened.confirmed):
                 if positions is not None:
                     positions.evolved(session, spec.name, target.keys)
@@ -346,6 +350,29 @@ class OpenTables:
             if target.commits < 0:  # it is met for the first time, or was made again
                 self._record_compacted(spec.topic, target, version)
         return opened
+
+
+@contextmanager
+def _refusals_park(spec: TableSpec) -> Iterator[None]:
+    """Have a table wait for a person whose columns Delta or Spark refuses: whoever names columns in the source would else stop the job, at each start again."""
+    try:
+        yield
+    except AnalysisException as e:
+        condition = (e.getCondition() or "").partition(".")[0]
+        if is_conflict(e) or not condition.startswith(_OF_NAMES):
+            raise
+        msg = (
+            f"{spec.name}: Delta refuses its columns: {str(e).strip().partition(chr(10))[0]}; rename the column with table.<rule>.columns.rename, or leave it "
+            "out with columns.exclude, start the sink again and resume the table"
+        )
+        raise ParkError(msg) from e
+
+
+_OF_NAMES = (
+    *("COLUMN_ALREADY_EXISTS", "FIELD_ALREADY_EXISTS", "INVALID_COLUMN_NAME", "PARSE_SYNTAX_ERROR"),
+    *("DELTA_DUPLICATE_COLUMN", "DELTA_INVALID_CHARACTERS_IN_COLUMN", "DELTA_INVALID_COLUMN_NAME"),
+)
+"""What the error conditions of Spark and of Delta begin with for names of columns that no table can have."""
 
 
 def numbers(known: Known) -> list[int]:
