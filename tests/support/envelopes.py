@@ -183,9 +183,10 @@ class TableSchema:
         server: int = 1,
         gtid: str | None = None,
         snapshot: str | None = None,
+        named: tuple[str, str] | None = None,
     ) -> bytes:
-        """A framed envelope; ``transaction``: id, total order, order in its table."""
-        database, table = self.topic.split(".")[-2:]
+        """A framed envelope; ``transaction``: id, total order, order in its table; ``named``: database and table, where the topic has other parts."""
+        database, table = named or self.topic.split(".")[-2:]
         source = {
             "version": "3.6.1.Final",
             "connector": self.connector,

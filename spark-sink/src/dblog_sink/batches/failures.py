@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dblog_sink.config.job_options import Settings
-from dblog_sink.errors import DefiniteError
+from dblog_sink.errors import DefiniteError, ParkError
 
 Outcome = Literal["retry", "park", "stop"]
 _DOUBLINGS_MAX = 32
@@ -31,7 +31,8 @@ class Failures:
         retries = 0 if spec is None else spec.failure_retries
         if not isinstance(error, DefiniteError) and self._attempts[topic] <= retries:
             return "retry"
-        return "park" if spec is not None and spec.parks(error) else "stop"
+        parks = isinstance(error, ParkError) if spec is None else spec.parks(error)
+        return "park" if parks else "stop"
 
     def attempts(self, topic: str) -> int:
         """How often the table failed in a row."""

@@ -70,7 +70,8 @@ OPTIONS: tuple[Option, ...] = (
         name="topics.name",
         read=_name_pattern,
         default=r"(?:(?P<prefix>.+)\.)?(?P<db>[^.]+)\.(?P<table>[^.]+)",
-        doc="Regular expression with the groups db and table (prefix is optional) that a table topic's whole name matches.",
+        doc="Regular expression with the groups db and table (prefix is optional) that a table topic's whole name matches. Where names of databases or tables "
+        "have dots, let it name the prefix.",
     ),
     Option(
         name="topics.transaction",
@@ -418,6 +419,11 @@ class Settings:
             age_max_s=self.values["merge.age.max.s"],
             snapshots=self.snapshots,
         )
+
+    def table_parts(self, topic: str) -> tuple[str, str]:
+        """Return the database and the table that topics.name reads in the topic's name; two empty texts if it does not match."""
+        match = self.values["topics.name"].fullmatch(topic)
+        return ("", "") if match is None else (match["db"] or "", match["table"] or "")
 
     def excludes(self, topic: str) -> bool:
         """Whether topics.exclude matches."""

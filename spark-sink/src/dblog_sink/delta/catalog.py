@@ -12,8 +12,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from dblog_sink.config.tables import TableSpec
-from dblog_sink.errors import DefiniteError
-from dblog_sink.schema.types import quote
+from dblog_sink.errors import DefiniteError, ParkError
+from dblog_sink.schema.types import quote, text_sql
 
 _REFUSED = frozenset(
     {
@@ -29,18 +29,19 @@ _REFUSED = frozenset(
 
 
 def register(session: SparkSession, spec: TableSpec) -> None:
-    """Register the table at the path of ``spec`` under its ``target_catalog``, unless it is; DefiniteError if the name is another table's, or cannot be one."""
+    """Register the table at the path of ``spec`` under its ``target_catalog``, unless it is; ParkError if the name is another table's, DefiniteError if it
+    cannot be one.
+    """
     if not spec.target_catalog:
         return
     name = ".".join(map(quote, spec.target_catalog))
     schema = ".".join(map(quote, spec.target_catalog[:-1]))
-    location = spec.path.replace("\\", "\\\\").replace("'", "\\'")
     try:
         # Who may only use a schema may not create it, even if it is there.
         if schema and not session.catalog.databaseExists(schema):
             session.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         if not session.catalog.tableExists(name):
-            session.sql(f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION '{location}'")
+            session.sql(f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION {text_sql(spec.path)}")
         facts = _facts(session, name)
     except AnalysisException as e:
         if (e.getCondition() or "").partition(".")[0] not in _REFUSED:
@@ -58,7 +59,7 @@ def register(session: SparkSession, spec: TableSpec) -> None:
             f"{spec.name}: {name} is {what} in the catalog, not the Delta table at {here}; give the sink's table another name with "
             f"table.<rule>.target.catalog, or take that name away first (DROP TABLE deletes the files of a managed table; those of an external one stay)"
         )
-        raise DefiniteError(msg)
+        raise ParkError(msg)
 
 
 def _facts(session: SparkSession, name: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from dblog_sink.delta.catalog import register
 from dblog_sink.delta.file_skipping import newest, row_count
 from dblog_sink.delta.restored import Commit, first_of, loss
 from dblog_sink.delta.session import fitted
-from dblog_sink.errors import DefiniteError
+from dblog_sink.errors import DefiniteError, ParkError
 from dblog_sink.records.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.schema import evolve
 from dblog_sink.schema.types import quote, text_sql
@@ -144,7 +144,7 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
     properties: Mapping[str, str] = detail["properties"]
     if _MODE not in properties:
         msg = f"{path} is a Delta table that the sink did not make; move it away, or choose another target for {spec.name}"
-        raise DefiniteError(msg)
+        raise ParkError(msg)
     if (owner := properties.get(TOPIC, spec.topic)) != spec.topic:
         raise two_topics(spec, owner)
     if not reading and json.loads(properties.get(_RENAMING, "{}")):
@@ -191,12 +191,13 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
     return target
 
 
-def two_topics(spec: TableSpec, owner: str) -> DefiniteError:
-    """The error about a second topic for one table: their positions are of two logs, and the rows of one would overwrite the other's."""
-    return DefiniteError(
+def two_topics(spec: TableSpec, owner: str) -> ParkError:
+    """Return the error about a second topic for one table: their positions are of two logs, and the rows of one would overwrite the other's."""
+    return ParkError(
         f"two topics map to the Delta table {spec.path}, {owner} and {spec.topic}, and it is {owner}'s; use {{prefix}} in target.template, or "
-        f"table.<rule>.target.path. If {spec.topic} carries on the same source's log instead of {owner}: "
-        f"ALTER TABLE delta.`{spec.path}` SET TBLPROPERTIES ('{TOPIC}' = '{spec.topic}'), and start the sink again"
+        f"table.<rule>.target.path, start the sink again and resume {spec.topic}. If it carries on the same source's log instead of {owner}: "
+        f"ALTER TABLE delta.`{spec.path}` SET TBLPROPERTIES ('{TOPIC}' = '{spec.topic}') before that, or, where there is no table, leave {owner} out with "
+        "topics.exclude"
     )
 
 

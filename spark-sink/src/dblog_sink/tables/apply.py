@@ -32,7 +32,7 @@ from dblog_sink.schema.resolve import Known, Schemas
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope, KeySchema
 from dblog_sink.state.crash_points import Reached, nothing
 from dblog_sink.state.notes import Note, State, TruncatedFirst
-from dblog_sink.tables import ghosts
+from dblog_sink.tables import ghosts, source_names
 from dblog_sink.tables.log_follower import LogFollower
 from dblog_sink.tables.modes import append, history, mirror
 from dblog_sink.tables.modes.work import Applied, Work
@@ -215,7 +215,11 @@ class Applier:
         if not read.known.envelopes and not ((read.unwrapped or read.nulls) and stats.nulls and read.opened is not None):
             return self._none_readable(stats, read.known, read.records.where(F.col("value_schema_id").isNotNull()), txn, replayed=replayed)
         spec = self._spec(stats.topic)
-        self.tables.claim_path(spec)
+        if read.opened is None:
+            reason = source_names.misread(spec.topic, self._settings.table_parts(spec.topic), read.records, read.known.envelopes)
+            if reason is not None:
+                raise ParkError(reason)
+        self.tables.claim_path(spec, read.opened)
         if read.opened is not None and self.tables.restored(spec.topic, read.opened.target, log_ends, session, replayed=replayed):
             read = self._read(stats, raw, session)
         logs_begun = [] if replayed else self.logs.follow(stats, spec, read, session)
@@ -397,7 +401,7 @@ class Applier:
         found = self._settings.table(topic)
         if found is None:
             msg = f"topic {topic} holds rows of a table but its name does not match topics.name; set topics.name, or exclude it with topics.exclude"
-            raise DefiniteError(msg)
+            raise ParkError(msg)  # whoever names a table in the source names the topic
         return found
 
     def _known(self, stats: TopicStats, kind: str | None = None) -> Known:

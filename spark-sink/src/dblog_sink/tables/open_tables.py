@@ -83,12 +83,21 @@ class OpenTables:
         else:
             self._open.pop(topic, None)
 
-    def claim_path(self, spec: TableSpec) -> None:
+    def claim_path(self, spec: TableSpec, opened: OpenTable | None) -> None:
         """Refuse a second topic with the same path, before anything is made: both may be in one batch, each in its thread. Refuse two tables whose tombstones
         would be in the same place, too: a path that is not below ``target.path`` may look like one that is, and a delete of one would hide rows of the other.
+
+        ParkError: whoever names a table in a source names a path. A path belongs to the topic that its Delta table names; without one to the topic that had
+        it first, also before this start.
         """
-        if (other := self._topic_of_path.setdefault(spec.path, spec.topic)) != spec.topic:
-            raise targets.two_topics(spec, other)
+        with self._claims:
+            if not self._topic_of_path:
+                known = (one for topic in list(self._state.table_ids) if (one := self._settings.table(topic)) is not None)
+                self._topic_of_path = {one.path: one.topic for one in known if not self._settings.excludes(one.topic)}
+            if opened is not None:
+                self._topic_of_path[spec.path] = spec.topic
+            elif (other := self._topic_of_path.setdefault(spec.path, spec.topic)) != spec.topic:
+                raise targets.two_topics(spec, other)
         if spec.mode != targets.OPTION_OF[targets.APPEND]:
             with self._claims:
                 if not self._path_of_tombstones:
@@ -97,9 +106,9 @@ class OpenTables:
             if path != spec.path:
                 msg = (
                     f"{spec.name}: the tombstones of {spec.path} would be in {self.tombstones_path(spec.path)}, where those of {path} are; give the table "
-                    "another path with table.<rule>.target.path"
+                    "another path with table.<rule>.target.path, start the sink again and resume the table"
                 )
-                raise DefiniteError(msg)
+                raise ParkError(msg)
 
     def _claim_tombstones(self, specs: Iterable[TableSpec]) -> str:
         """Claim the place of the tables' tombstones; return the path of the table that had the last one's first."""
