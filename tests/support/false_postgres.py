@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+from collections.abc import Callable, Iterable
 from typing import Self
 
 CLEAR_PASSWORD = struct.pack(">cII", b"R", 8, 3)
@@ -74,8 +75,84 @@ class FalsePostgres:
             else:
                 break
         self.heard.append(peer.recv(length - 8))
+        self._after_greeting(peer)
+
+    def _after_greeting(self, peer: socket.socket) -> None:
         peer.sendall(self._login)
         if self._login != NO_PASSWORD and (answer := peer.recv(1024)):
             self.heard.append(answer)
         peer.sendall(STARTING)
         peer.recv(1024)
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    """A message of the protocol."""
+    return kind + struct.pack(">I", 4 + len(body)) + body
+
+
+READY = message(b"Z", b"I")
+DONE = message(b"C", b"SELECT 1\0") + READY
+COLUMN = message(b"T", struct.pack(">H", 1) + b"c\0" + struct.pack(">IhIhih", 0, 0, 25, -1, -1, 0))
+SETTINGS = {
+    b"server_version": b"17.0",
+    b"server_encoding": b"UTF8",
+    b"client_encoding": b"UTF8",
+    b"DateStyle": b"ISO, MDY",
+    b"standard_conforming_strings": b"on",
+}
+
+
+def row(*values: bytes | None) -> bytes:
+    """A row of an answer."""
+    fields = b"".join(struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value for value in values)
+    return message(b"D", struct.pack(">H", len(values)) + fields)
+
+
+def setting(name: bytes, value: bytes) -> bytes:
+    """A setting, as a server reports it."""
+    return message(b"S", name + b"\0" + value + b"\0")
+
+
+class AnsweringPostgres(FalsePostgres):
+    """Lets everybody in, and answers each statement with the pieces that ``answers`` makes for it; None: with nothing. ``greets``: what it sends first, ``syncs``
+    to a statement of the extended protocol.
+    """
+
+    def __init__(
+        self, answers: Callable[[bytes], Iterable[bytes] | None], *, greets: Iterable[bytes] = (), syncs: Iterable[bytes] = ()
+    ) -> None:
+        super().__init__()
+        self._syncs = syncs
+        self._answers = answers
+        self._greets = greets
+        self._peer: socket.socket | None = None
+        self.sent_bytes = 0
+
+    def __exit__(self, *exception: object) -> None:
+        if self._peer is not None:
+            with contextlib.suppress(OSError):  # it may still be sending, to nobody
+                self._peer.shutdown(socket.SHUT_RDWR)
+        super().__exit__(*exception)
+
+    def _after_greeting(self, peer: socket.socket) -> None:
+        self._peer = peer
+        self._send(peer, [NO_PASSWORD, *(setting(*pair) for pair in SETTINGS.items())])
+        self._send(peer, self._greets)
+        self._send(peer, [message(b"K", bytes(8)), READY])
+        stream = peer.makefile("rb")
+        while head := stream.read(5):
+            body = stream.read(int.from_bytes(head[1:], "big") - 4)
+            if head[:1] == b"X":
+                return
+            if head[:1] == b"S":
+                self._send(peer, [message(b"1", b""), message(b"2", b""), message(b"n", b"")])
+                self._send(peer, self._syncs)
+            if head[:1] != b"Q":
+                continue
+            pieces = self._answers(body.rstrip(b"\0"))
+            self._send(peer, [message(b"C", b"SET\0") + READY] if pieces is None else pieces)
+
+    def _send(self, peer: socket.socket, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            peer.sendall(piece)
+            self.sent_bytes += len(piece)

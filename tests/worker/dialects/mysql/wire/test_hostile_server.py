@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
+from dblog.dialects.answer_budget import AnswerBudget
 from dblog.dialects.mysql.wire import dump, guarded
-from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.connect import ConnectSettings, open_wire
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.log import announce

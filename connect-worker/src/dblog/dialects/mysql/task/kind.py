@@ -12,12 +12,12 @@ from dblog.core.pressure import Limit
 from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import AFTER_ALL, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
+from dblog.dialects.answer_budget import CHECKS_BUDGET
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.ddl.overrides import Overrides, not_taken, probes
 from dblog.dialects.mysql.task import altered
 from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads, writes_watermarks
 from dblog.dialects.mysql.task.source import BinlogSource
-from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.grants import superfluous
 from dblog.dialects.mysql.wire.session import Session, settings_of
@@ -27,11 +27,6 @@ from dblog.readers.contract import Effects
 from dblog.readers.options import dump_limits
 from dblog.readers.start import dumps_at_all
 from dblog.readers.topics import require_own_topics
-
-CHECKS_BYTES_MAX = 4 << 30
-"""Two catalogs of the greatest kind; the server of a check is whatever its configuration names, and it runs in the worker's own process."""
-
-_BUDGET = AnswerBudget(CHECKS_BYTES_MAX)
 
 
 class BinlogKind:
@@ -52,7 +47,7 @@ class BinlogKind:
             settings.originals, builtin=sql.BUILTIN_DATABASES, never=self.source(settings).signal_tables | {watermarks}
         )
         writes = writes_watermarks(settings) and (dumps_at_all(settings.text("snapshot.mode")) or rereads(settings))
-        session = self._connect(settings, limit_s, abort, budget=_BUDGET)
+        session = self._connect(settings, limit_s, abort, budget=CHECKS_BUDGET)
         try:
             tables = session.read_catalog(selection.includes)
             warnings = check(
@@ -78,7 +73,7 @@ class BinlogKind:
             settings.originals, builtin=sql.BUILTIN_DATABASES, never=self.source(settings).signal_tables | {watermarks}
         )
         writes = writes_watermarks(settings) and (dumps_at_all(settings.text("snapshot.mode")) or rereads(settings))
-        session = self._connect(settings, limit_s, abort, budget=_BUDGET)
+        session = self._connect(settings, limit_s, abort, budget=CHECKS_BUDGET)
         try:
             captured = [table.id for table in session.read_catalog(selection.includes)]
             grants = [str(row[0]) for row in session.query("SHOW GRANTS", doing="listing the account's privileges")]

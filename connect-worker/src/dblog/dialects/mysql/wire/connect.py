@@ -22,9 +22,9 @@ from pymysql.constants import SERVER_STATUS
 from dblog.abort import Abort
 from dblog.config.named_files import NamedFile
 from dblog.config.stores import certificates_of, identity_of, load_identity
+from dblog.dialects.answer_budget import AnswerBudget
 from dblog.dialects.connection_counts import needs
 from dblog.dialects.mysql.catalog import sql
-from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.guarded import ANSWER_BYTES_MAX, GuardedConnection, no_server
 from dblog.errors import (
     DblogError,

@@ -19,7 +19,7 @@ from typing import Any
 from pymysql.connections import Connection
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
-from dblog.dialects.mysql.wire.budget import AnswerBudget
+from dblog.dialects.answer_budget import AnswerBudget
 from dblog.dialects.mysql.wire.protocol import COLUMNS_MAX
 from dblog.errors import DefiniteError, TransientError
 

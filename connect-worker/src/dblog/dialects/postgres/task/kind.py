@@ -12,6 +12,7 @@ from dblog.config.options import Settings
 from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
+from dblog.dialects.answer_budget import CHECKS_BUDGET
 from dblog.dialects.postgres.catalog.overrides import Overrides, not_taken, probes
 from dblog.dialects.postgres.catalog.sql import quote
 from dblog.dialects.postgres.catalog.tables import BUILTIN_SCHEMAS
@@ -81,7 +82,9 @@ class PostgresKind:
         """Without the user's initial statements: they may change something."""
         where = settings_of(settings)
         return connect(
-            replace(where, connect_timeout_s=min(where.connect_timeout_s, limit_s), initial_statements=(), abort=abort),
+            replace(
+                where, connect_timeout_s=min(where.connect_timeout_s, limit_s), initial_statements=(), abort=abort, budget=CHECKS_BUDGET
+            ),
             by_root=by_root(settings),
         )
 

@@ -22,8 +22,11 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from dblog.abort import Abort
 from dblog.config.addresses import has_host_form
+from dblog.dialects.answer_budget import AnswerBudget
 from dblog.dialects.connection_counts import needs
 from dblog.dialects.postgres.wire import _libpq
+from dblog.dialects.postgres.wire.answers import ANSWER_BYTES_MAX, ANSWERS, ROW_BYTES_MAX, Answer
+from dblog.dialects.postgres.wire.bounded_login import log_in, wait
 from dblog.dialects.postgres.wire.encodings import take_bytes_as_they_are
 from dblog.dialects.postgres.wire.tls_files import tls_files
 from dblog.errors import (
@@ -99,6 +102,8 @@ class ConnectSettings:
     initial_statements: tuple[str, ...] = field(default=(), repr=False)
     abort: Abort | None = field(default=None, repr=False, compare=False)
     """Cuts every connection that is made with these settings."""
+    budget: AnswerBudget | None = field(default=None, repr=False, compare=False)
+    """What may be read on these connections and on others together: for checks, in the worker's own process. They are made step by step (bounded_login.py)."""
     needs: str = field(default="", compare=False)
     """How many connections the connector needs, for the error of a server that has none left."""
 
@@ -176,6 +181,7 @@ class Wire:
         self.connection = connection
         self.settings = settings
         self._forget = forget
+        self._budget_taken = 0
         self._closing = threading.Lock()
         self._used = threading.Lock()
 
@@ -185,10 +191,10 @@ class Wire:
         with self._used:
             yield self.pointer
 
-    def copied(self, statement: str, *, doing: str) -> bytes:
+    def copied(self, statement: str, *, doing: str, bytes_max: int = ROW_BYTES_MAX) -> bytes:
         """The lines that ``COPY (...) TO STDOUT`` gives, all of them."""
         try:
-            with self.used() as connection:
+            with self.bounded(bytes_max), self.used() as connection:
                 rows, _, _ = _libpq.copied(connection, statement.encode("utf-8", "surrogateescape"), 0)
         except _libpq.ServerError as e:
             raise translate_server(e, self.settings, doing) from e
@@ -224,16 +230,41 @@ class Wire:
         doing: str = "a query",
         secret: bool = False,
         limit_s: float | None = None,
+        bytes_max: int = ANSWER_BYTES_MAX,
     ) -> list[tuple[Any, ...]]:
         """The rows of a statement; none of one without rows. ``limit_s``: when the server has not answered by then, which may be gone without a word, the
-        connection is cut.
+        connection is cut, and so it is when the answer has more than ``bytes_max``.
         """
         try:
-            with self._cut_after(limit_s), self.connection.cursor() as cursor:
+            with self.bounded(bytes_max) as answer, self._cut_after(limit_s), self.connection.cursor() as cursor:
                 cursor.execute(statement, arguments or None)
-                return list(cursor.fetchall()) if cursor.description is not None else []
+                if self.connection.async_:
+                    wait(self.connection)
+                if cursor.description is None or not answer.weigh_rows(cursor.rowcount, len(cursor.description)):
+                    return []
+                return list(cursor.fetchall())
         except psycopg2.Error as e:
             raise translate(e, self.settings, doing, secret=secret) from e
+
+    @contextlib.contextmanager
+    def bounded(self, bytes_max: int = ANSWER_BYTES_MAX) -> Iterator[Answer]:
+        """Have the server answer with no more than ``bytes_max``, nor more than the budget has; else the connection is cut, and the error says why."""
+        try:
+            answer = Answer(self.connection.fileno(), bytes_max=bytes_max, budget=self.settings.budget)
+        except OSError as e:
+            message = f"the connection to {self.settings.address} is closed"
+            raise TransientError(message) from e
+        try:
+            with ANSWERS.watched(answer):
+                yield answer
+        except (psycopg2.Error, _libpq.ServerError) as e:
+            if (error := answer.error(self.settings.address)) is not None:
+                raise error from e
+            raise
+        finally:
+            self._budget_taken += answer.budget_taken
+        if (error := answer.error(self.settings.address)) is not None:
+            raise error
 
     @contextlib.contextmanager
     def _cut_after(self, limit_s: float | None) -> Iterator[None]:
@@ -261,6 +292,9 @@ class Wire:
     def close(self) -> None:
         """Close it. libpq frees what a call of another thread would go on to use, so that is waited for: cut the connection first."""
         self._forget()
+        taken, self._budget_taken = self._budget_taken, 0
+        if self.settings.budget is not None:
+            self.settings.budget.give_back(taken)
         with self._used, self._closing, contextlib.suppress(psycopg2.Error):
             self.connection.close()
 
@@ -303,7 +337,8 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
     files = tls_files(settings.ssl_mode, root=settings.ssl_root, certificate=settings.ssl_certificate, key=settings.ssl_key)
     try:
         with files as of_files:
-            connection = psycopg2.connect(**arguments, **of_files)
+            arguments |= of_files
+            connection = psycopg2.connect(**arguments) if settings.budget is None else log_in(arguments, address=settings.address)
     except psycopg2.Error as e:
         raise _not_connected(e, settings, again=again) from e
     except UnicodeError as e:
@@ -314,9 +349,10 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
         forget = settings.abort.on(lambda: _cut(connection))
     wire = Wire(connection, settings, forget)
     try:
-        if not replication:
-            connection.autocommit = True
-        _take_bytes_as_they_are(wire)
+        if not connection.async_:
+            if not replication:
+                connection.autocommit = True
+            _take_bytes_as_they_are(wire)
         _lift_limits(wire)
         if not replication:
             timeout_ms = int((settings.statement_timeout_s or 0) * 1000)
@@ -377,6 +413,7 @@ def _nothing() -> None:
 
 # -- what failures mean -----------------------------------------------------------------------------------------------------------------
 
+_ADDRESSED = re.compile(r"connection to server at .*?, port \d+ failed: ")
 _UNKNOWN_HOST = ("could not translate host name", "Name or service not known", "nodename nor servname")
 _REFUSED_LOGIN = frozenset({"28P01", "28000"})
 _TABLE_CHANGED = frozenset({"42P01", "42703", "3F000", "42883", "42804", "0A000", "42P10", "42704"})
@@ -474,8 +511,8 @@ def _no_connections(text: str, settings: ConnectSettings) -> NoConnectionsError:
 
 
 def _not_connected(error: Exception, settings: ConnectSettings, *, again: bool) -> DblogError:
-    """Libpq gives no SQLSTATE for a refused login, so its words decide."""
-    text = first_line(error)
+    """Libpq gives no SQLSTATE for a refused login, so its words decide. It names the address before them, unless the login is made step by step."""
+    text = _ADDRESSED.sub("", first_line(error))
     where = f"the server at {settings.address}"
     lowered = text.lower()
     if limit_of_connections(text, settings) is not None:

@@ -6,19 +6,12 @@ control file follows with the next restartpoint, which may be half an hour later
 
 from __future__ import annotations
 
-import psycopg2
-
-from dblog.dialects.postgres.wire.connect import Wire, open_wire, translate
+from dblog.dialects.postgres.wire.connect import Wire, open_wire
 
 
 def identified(wire: Wire) -> str:
     """Return the identity of the server that a replication connection has reached: ``<system identifier>/<timeline>``."""
-    try:
-        with wire.connection.cursor() as cursor:
-            cursor.execute("IDENTIFY_SYSTEM")
-            system, timeline, *_ = cursor.fetchone()
-    except psycopg2.Error as e:
-        raise translate(e, wire.settings, "asking which server it is") from e
+    ((system, timeline, *_),) = wire.query("IDENTIFY_SYSTEM", doing="asking which server it is")
     return f"{system}/{timeline}"
 
 

@@ -96,7 +96,7 @@ class LogConnection:
         """
         alarm = _libpq.Alarm(wire.pointer, _NOT_IN_ITS_STATE, publication.encode())
         try:
-            with wire.connection.cursor() as cursor:
+            with wire.bounded(), wire.connection.cursor() as cursor:
                 cursor.start_replication_expert(f"START_REPLICATION SLOT {quote(slot)} LOGICAL {lsn_text(lsn)} ({options})", decode=False)
         except psycopg2.Error as e:
             raise translate(e, wire.settings, f"reading the slot {slot}") from e

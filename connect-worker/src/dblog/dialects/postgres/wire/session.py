@@ -14,6 +14,7 @@ from dblog.dialects.postgres.catalog import tables as catalog
 from dblog.dialects.postgres.catalog.sql import copy_out, quote_table, written_by
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
 from dblog.dialects.postgres.pgoutput.position import lsn_of
+from dblog.dialects.postgres.wire.answers import ANSWER_BYTES_MAX, CATALOG_BYTES_MAX
 from dblog.dialects.postgres.wire.connect import CUTS_TEXT_ALIKE_SQL, ConnectSettings, LockedError, Wire, open_wire
 from dblog.dialects.postgres.wire.identity import identity_of
 from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL, LOCKED_MS, LockWaits
@@ -104,9 +105,11 @@ class Session:
         """150004 for 15.4."""
         return self.wire.version
 
-    def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
-        """The rows of a statement."""
-        return self.wire.query(statement, arguments, doing=doing)
+    def query(
+        self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", bytes_max: int = CATALOG_BYTES_MAX
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a statement; most are about the tables of a database."""
+        return self.wire.query(statement, arguments, doing=doing, bytes_max=bytes_max)
 
     def index_parts(self, tables: Sequence[TableId]) -> dict[TableId, list[index_orders.Part]]:
         """Return the parts of the indexes of these tables."""
@@ -235,7 +238,7 @@ class Session:
         """Run a SELECT that has text of a user, in a transaction that is READ ONLY and by a message that takes one statement only."""
         self.query(f"{CUTS_TEXT_ALIKE_SQL}; BEGIN READ ONLY", doing=doing)
         try:
-            self.wire.copied(copy_out(probe), doing=doing)
+            self.wire.copied(copy_out(probe), doing=doing, bytes_max=ANSWER_BYTES_MAX)
         finally:
             self.query("ROLLBACK", doing=doing)
 

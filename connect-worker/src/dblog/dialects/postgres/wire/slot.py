@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import psycopg2
 import structlog
 
 from dblog.dialects.postgres.catalog import publishing
 from dblog.dialects.postgres.catalog.sql import quote, quote_table, quote_text
 from dblog.dialects.postgres.pgoutput.offset import PostgresProgress
 from dblog.dialects.postgres.pgoutput.position import lsn_of, lsn_text
-from dblog.dialects.postgres.wire.connect import ConnectSettings, LockedError, PrivilegeError, PublicationMissingError, open_wire, translate
+from dblog.dialects.postgres.wire.connect import ConnectSettings, LockedError, PrivilegeError, PublicationMissingError, open_wire
 from dblog.dialects.postgres.wire.session import Session
 from dblog.dialects.postgres.wire.successor import require_reached
 from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError, TransientError, discreet
@@ -119,11 +118,8 @@ def create_slot(settings: ConnectSettings, name: str, *, version: int, failover:
             raise DefiniteError(message)
         options = "(SNAPSHOT 'nothing', FAILOVER)"
     try:
-        with wire.connection.cursor() as cursor:
-            cursor.execute(f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} {options}')
-            return lsn_of(cursor.fetchone()[1])
-    except psycopg2.Error as e:
-        raise translate(e, settings, f"making the slot {name}") from e
+        ((_, lsn, *_),) = wire.query(f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} {options}', doing=f"making the slot {name}")
+        return lsn_of(lsn)
     finally:
         wire.close()
 

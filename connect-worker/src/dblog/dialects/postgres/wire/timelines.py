@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import psycopg2
-
 from dblog.dialects.postgres.pgoutput.position import lsn_of
-from dblog.dialects.postgres.wire.connect import ConnectSettings, open_wire, translate
+from dblog.dialects.postgres.wire.connect import ConnectSettings, open_wire
 
 
 def switch_point(settings: ConnectSettings, timeline: int, before: int) -> int | None:
@@ -17,11 +15,7 @@ def switch_point(settings: ConnectSettings, timeline: int, before: int) -> int |
         return None
     wire = open_wire(settings, again=True, replication=True, name="dblog timeline")
     try:
-        with wire.connection.cursor() as cursor:
-            cursor.execute(f"TIMELINE_HISTORY {timeline}")
-            content = cursor.fetchone()[1]
-    except psycopg2.Error as e:
-        raise translate(e, wire.settings, "reading the timeline's history") from e
+        ((_, content),) = wire.query(f"TIMELINE_HISTORY {timeline}", doing="reading the timeline's history")
     finally:
         wire.close()
     text = content if isinstance(content, str) else bytes(content).decode()

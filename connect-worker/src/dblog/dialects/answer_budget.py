@@ -1,6 +1,6 @@
 """How much the answers of several servers may weigh together.
 
-One answer has a limit of its own (guarded.py), but a worker checks many configurations at once, each with a server that somebody else names.
+One answer has a limit of its own, but a worker checks many configurations at once, each with a server that somebody else names.
 """
 
 from __future__ import annotations
@@ -28,3 +28,9 @@ class AnswerBudget:
         """What was taken is free again."""
         with self._lock:
             self._bytes_free += count
+
+
+CHECKS_BYTES_MAX = 4 << 30
+"""Two catalogs of the greatest kind; the server of a check is whatever its configuration names, and it runs in the worker's own process."""
+
+CHECKS_BUDGET = AnswerBudget(CHECKS_BYTES_MAX)

@@ -1,0 +1,155 @@
+"""How much a server may send in answer to one statement.
+
+libpq keeps an answer whole, a single message of a gibibyte included, before anybody sees a row of it, and keeps notices and settings as well. So the bytes
+that arrive are counted where every one of them comes by, at the socket: the kernel counts them (Linux, ``struct tcp_info``, tcpi_bytes_received). A thread
+looks while statements are under way, and shuts the socket of an answer that is too long. What comes between two looks is over the limit: some ten MiB.
+
+Limits are in bytes on the wire. A byte takes about four of memory once libpq and Python have it (measured with the columns of 15 000 tables).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+from dblog.dialects.answer_budget import AnswerBudget
+from dblog.errors import DblogError, DefiniteError, TransientError
+
+MEMORY_PER_BYTE = 4
+
+ANSWER_BYTES_MAX = 64 << 20
+"""256 MiB of memory."""
+
+CATALOG_BYTES_MAX = 512 << 20
+"""The same for a database's tables, columns or indexes: 2 GiB of memory. 15 000 tables of 100 columns send 0.2."""
+
+ROW_BYTES_MAX = (1 << 30) + (64 << 20)
+"""The same for rows by their keys: a server cannot send a row of more than a GiB (MaxAllocSize)."""
+
+_ROW_BYTES, _VALUE_BYTES = 64, 48
+"""What Python has for a row, and for each value in it."""
+
+_LOOK_S = 0.01
+_RECEIVED = struct.Struct("<Q")
+_RECEIVED_AT = 128
+_INFO_BYTES = _RECEIVED_AT + _RECEIVED.size
+
+
+class Answer:
+    """One answer under way. ``descriptor`` is a connection's; the answer keeps one of its own, so that no other socket is meant when that is closed."""
+
+    def __init__(self, descriptor: int, *, bytes_max: int, budget: AnswerBudget | None) -> None:
+        self._socket = socket.socket(fileno=os.dup(descriptor))
+        self.bytes_max = bytes_max
+        self._budget = budget
+        self._from = _received(self._socket)
+        self._look = threading.Lock()
+        self.budget_taken = 0
+        self.is_too_long = False
+        self.exceeds_budget = False
+
+    def check(self) -> bool:
+        """Cut the connection where too much has come; return False then."""
+        with self._look:
+            if self._is_over():
+                return False
+            self._weigh((_received(self._socket) - self._from) * MEMORY_PER_BYTE)
+            if self._is_over():
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+                return False
+            return True
+
+    def weigh_rows(self, rows: int, columns: int) -> bool:
+        """Refuse rows that take more memory than their bytes let expect, as very many NULLs do; return False then. Call it before they become objects."""
+        with self._look:
+            self._weigh(rows * (_ROW_BYTES + _VALUE_BYTES * columns))
+            return not self._is_over()
+
+    def _is_over(self) -> bool:
+        return self.is_too_long or self.exceeds_budget
+
+    def _weigh(self, memory_bytes: int) -> None:
+        self.is_too_long = self.is_too_long or memory_bytes > self.bytes_max * MEMORY_PER_BYTE
+        if self._budget is not None and not self._is_over() and (more := memory_bytes - self.budget_taken) > 0:
+            self.exceeds_budget = not self._budget.take(more)
+            self.budget_taken += 0 if self.exceeds_budget else more
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        with self._look:
+            self._socket.close()
+
+    def error(self, address: str) -> DblogError | None:
+        """Return what to raise; None for an answer within its limits."""
+        if self.is_too_long:
+            return DefiniteError(
+                f"the server at {address} answers a statement with more than {self.bytes_max >> 20} MiB, which is more than its kind of answer can have; "
+                "check that database.hostname and database.port lead to a PostgreSQL server"
+            )
+        if self.exceeds_budget and self._budget is not None:
+            return TransientError(
+                f"what databases have answered to the checks that run now takes more than {self._budget.bytes_max >> 20} MiB, so the check of {address} "
+                "was given up; try again when fewer run"
+            )
+        return None
+
+
+class Answers:
+    """The answers that are under way in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way: set[Answer] = set()
+        self._begun = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def watched(self, answer: Answer) -> Iterator[None]:
+        """Look at an answer for as long as the block runs, and once at its end."""
+        with self._lock:
+            self._under_way.add(answer)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._watch, name="answers", daemon=True)
+                self._thread.start()
+        self._begun.set()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way.discard(answer)
+            answer.check()
+            answer.close()
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while True:
+            with self._lock:
+                under_way = list(self._under_way)
+            if not under_way:
+                self._begun.clear()
+                with self._lock:
+                    nothing = not self._under_way
+                if nothing:
+                    self._begun.wait()
+                continue
+            pause.wait(_LOOK_S)
+            for answer in under_way:
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    answer.check()
+
+
+ANSWERS = Answers()
+
+
+def _received(connection: socket.socket) -> int:
+    """Return the bytes that have come in; 0 where the kernel does not count them."""
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+    except OSError:
+        return 0
+    return int(_RECEIVED.unpack_from(info, _RECEIVED_AT)[0]) if len(info) >= _INFO_BYTES else 0
