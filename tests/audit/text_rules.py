@@ -15,7 +15,7 @@ _STATEMENT = re.compile(
 
 _NUMBERS = re.compile(r".*(_ms|_s|_ns|_h|_max|_min|_bytes|count|number|epoch)$")
 
-_QUOTES = re.compile(r"(quote\w*|literal|^int|^len|^float|lsn_text|simpleString)$")
+_QUOTES = re.compile(r"(quote\w*|literal|^int|^len|^float|lsn_text|type_sql|text_sql)$")
 """Functions whose results may stand in a statement."""
 
 _MAKES_SQL = re.compile(r".*/dialects/\w+/catalog/\w+\.py")

@@ -56,7 +56,7 @@ from dblog_sink.reconcile.verifications import Verifications
 from dblog_sink.records.lsn_positions import is_numbered, quoted_part
 from dblog_sink.records.small_frame import small_frame
 from dblog_sink.schema.avro import read_avro
-from dblog_sink.schema.types import quote
+from dblog_sink.schema.types import quote, type_sql
 from dblog_sink.schema.wire_format import maybe_dumped
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope
 from dblog_sink.state.crash_points import Reached
@@ -509,7 +509,7 @@ class Arrivals:
         if not self._exists:
             return
         table = self._session.read.format("delta").load(self.path)
-        missing = [f"{quote(field.name)} {field.dataType.simpleString()}" for field in _SCHEMA.fields if field.name not in table.columns]
+        missing = [f"{quote(field.name)} {type_sql(field.dataType)}" for field in _SCHEMA.fields if field.name not in table.columns]
         if not missing:
             return
         old = table if "dump" not in table.columns else table.where("false")

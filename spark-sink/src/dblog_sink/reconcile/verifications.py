@@ -28,7 +28,7 @@ from dblog_sink.delta.merge import Txn
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import Marker, ReadTo
 from dblog_sink.reconcile.dump_chains import VERIFY, ChainKey, Chains, Dump, Kept, Link
-from dblog_sink.schema.types import quote
+from dblog_sink.schema.types import quote, type_sql
 from dblog_sink.state.new_table import make_for
 from dblog_sink.tables.verify import COUNTS, DIFFERING, MARKS, UNKNOWN, Verdict, unknown
 
@@ -176,7 +176,7 @@ class Verifications:
     def _follow_columns(self) -> None:
         """Add the columns that a table of fingerprints of an earlier version lacks."""
         there = self._session.read.format("delta").load(self.path).columns
-        missing = [f"{quote(name)} {kind.simpleString()}" for name, kind in _FACTS if name not in there]
+        missing = [f"{quote(name)} {type_sql(kind)}" for name, kind in _FACTS if name not in there]
         if missing:
             self._session.sql(f"ALTER TABLE delta.{quote(self.path)} ADD COLUMNS ({', '.join(missing)})")
 

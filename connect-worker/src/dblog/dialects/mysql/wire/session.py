@@ -155,8 +155,8 @@ class Session:
         half of what a statement may take: else the end of a wait would look like a server that does not answer.
         """
         if self.settings.statement_timeout_s is not None:
-            limit_s = min(limit_s, int(self.settings.statement_timeout_s / 2))
-        self.query(f"SET SESSION lock_wait_timeout = {max(1, limit_s)}", doing="limiting waits for locks")
+            limit_s = max(1, min(limit_s, int(self.settings.statement_timeout_s / 2)))
+        self.query(f"SET SESSION lock_wait_timeout = {limit_s}", doing="limiting waits for locks")
 
     def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
         """Rows of a statement on the session's connection."""
