@@ -111,7 +111,7 @@ servers-stop:
 
 # The lint runs beside the tests, on what they leave of the processors, and is seen behind them where it finds something. A file of tests stays in one process,
 # which has servers of its own; tests/support/file_order.py decides which process takes which file next. One process compiles the tests first, which
-# takes longer than to collect them; errors in them are told by the run behind it.
+# takes longer than to collect them; the run after it reports errors in them.
 test: setup
 	@failed=; $(MAKE) --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; \
 	$(BIN)/python -m pytest --collect-only -q $(TESTS) > /dev/null 2>&1 || true; \

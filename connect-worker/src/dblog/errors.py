@@ -21,9 +21,9 @@ def discreet(error: DblogError) -> str:
 
 
 def leaves_transaction_open(number: int) -> str:
-    """Return what to say of a statement of database.initial.statements behind which not every statement is a transaction of its own."""
+    """Return what to say of a statement of database.initial.statements after which not every statement is a transaction of its own."""
     return (
-        f"statement {number} of database.initial.statements leaves a transaction open: each statement behind it has to be one of its own; leave out "
+        f"statement {number} of database.initial.statements leaves a transaction open: each statement after it has to be one of its own; leave out "
         "BEGIN, START TRANSACTION and SET autocommit"
     )
 

@@ -35,7 +35,7 @@ def smaller_forms(value: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def cut_statement(text: str, chars_max: int) -> str:
-    """Return a statement with no more than its first ``chars_max`` characters; a comment behind them says so, in which no text of the statement goes on."""
+    """Return a statement with no more than its first ``chars_max`` characters; a comment after them says how many are left out."""
     if len(text) <= chars_max:
         return text
     return f"{text[:chars_max]}\n/* cut by dblog: {len(text) - chars_max} of {len(text)} characters are left out */"

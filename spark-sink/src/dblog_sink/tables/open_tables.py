@@ -92,8 +92,7 @@ class OpenTables:
         """
         with self._claims:
             if not self._topic_of_path:
-                known = (one for topic in list(self._state.table_ids) if (one := self._settings.table(topic)) is not None)
-                self._topic_of_path = {one.path: one.topic for one in known if not self._settings.excludes(one.topic)}
+                self._topic_of_path = {one.path: one.topic for one in self._known() if not self._settings.excludes(one.topic)}
             if opened is not None:
                 self._topic_of_path[spec.path] = spec.topic
             elif (other := self._topic_of_path.setdefault(spec.path, spec.topic)) != spec.topic:
@@ -101,7 +100,7 @@ class OpenTables:
         if spec.mode != targets.OPTION_OF[targets.APPEND]:
             with self._claims:
                 if not self._path_of_tombstones:
-                    self._claim_tombstones(one for topic in list(self._state.table_ids) if (one := self._settings.table(topic)) is not None)
+                    self._claim_tombstones(self._known())
                 path = self._claim_tombstones([spec])
             if path != spec.path:
                 msg = (
@@ -109,6 +108,10 @@ class OpenTables:
                     "another path with table.<rule>.target.path, start the sink again and resume the table"
                 )
                 raise ParkError(msg)
+
+    def _known(self) -> list[TableSpec]:
+        """Return the tables that the control table knows, as they are configured now."""
+        return [one for topic in list(self._state.table_ids) if (one := self._settings.table(topic)) is not None]
 
     def _claim_tombstones(self, specs: Iterable[TableSpec]) -> str:
         """Claim the place of the tables' tombstones; return the path of the table that had the last one's first."""

@@ -34,7 +34,7 @@ def row_change(text: str, *, database: str, mode: LexerMode) -> tuple[str, froze
 
 
 def _before_values(text: str, mode: LexerMode, start: int) -> list[Token]:
-    """Cut the part of the statement that names the changed tables; the rest can be as long as a packet."""
+    """Return the words that name the changed tables; what follows them can be as long as a packet."""
     out: list[Token] = []
     depth = 0
     for token in islice(each_token(text, mode), TOKENS_MAX):

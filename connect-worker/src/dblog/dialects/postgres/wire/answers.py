@@ -4,7 +4,7 @@ libpq keeps an answer whole, a single message of a gibibyte included, before any
 that arrive are counted where every one of them comes by, at the socket: the kernel counts them (Linux, ``struct tcp_info``, tcpi_bytes_received). A thread
 looks while statements are under way, and shuts the socket of an answer that is too long. What comes between two looks is over the limit: some ten MiB.
 
-Limits are in bytes on the wire. A byte takes about four of memory once libpq and Python have it (measured with the columns of 15 000 tables).
+Limits are in bytes on the wire. A byte is taken for four of memory once libpq and Python have it, which is an estimate.
 """
 
 from __future__ import annotations
