@@ -26,7 +26,6 @@ UNREVISED = (
     "connect-worker/src/dblog/codecs/",
     "connect-worker/src/dblog/runtime/",
     "connect-worker/src/dblog/apply/",
-    "connect-worker/src/dblog/observe/",
     "connect-worker/src/dblog/dumps/",
     "connect-worker/src/dblog/*",
     "spark-sink/src/",

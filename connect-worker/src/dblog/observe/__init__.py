@@ -1,1 +1,1 @@
-"""What operators see: log lines and metrics."""
+"""Log lines, metrics and traces for operators."""

@@ -1,8 +1,11 @@
-"""Every metric of the worker, declared once: /metrics, docs/metrics.md and the tests that compare the two derive from it.
+"""Every metric of the worker, declared once. /metrics, docs/metrics.md and the tests that compare
+the two derive from these declarations.
 
-A task's metrics are ``dblog_task_<name>`` with the labels connector and task and their own; ``name`` is also what the task reports
-(``observe/numbers.py``). The worker's are ``dblog_<name>``. Names follow Prometheus: base units, ``_total`` for counters,
-``_timestamp_seconds`` for instants. What is not known is left out, never repeated from before.
+A metric of a task is exposed as ``dblog_task_<name>`` with the labels connector and task and its
+own labels; the task reports it under ``name`` (``observe/numbers.py``). A metric of the worker is
+exposed as ``dblog_<name>``. Names follow Prometheus: base units, ``_total`` for counters,
+``_timestamp_seconds`` for instants. A value that is unknown is left out; the last known one is not
+repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ JMX_CASE = "dblog.metrics.jmx.case"
 
 
 class Kind(Enum):
-    """Prometheus's types."""
+    """Prometheus's metric types."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -25,19 +28,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One metric."""
+    """The declaration of one metric."""
 
     name: str
     doc: str
     kind: Kind = Kind.GAUGE
     labels: tuple[str, ...] = ()
-    """Beside connector and task."""
+    """Label names besides connector and task."""
     group: str = ""
-    """Its heading in docs/metrics.md."""
+    """The heading under which docs/metrics.md lists the metric."""
 
 
 def _metric(name: str, doc: str, *labels: str) -> Metric:
-    """A counter by the end of its name, a gauge otherwise."""
+    """Return a counter if the name ends in ``_total``, a gauge otherwise."""
     return Metric(name=name, doc=doc, labels=labels, kind=Kind.COUNTER if name.endswith("_total") else Kind.GAUGE)
 
 
@@ -46,7 +49,7 @@ def _group(group: str, *metrics: Metric) -> tuple[Metric, ...]:
 
 
 STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting")
-"""Of a connector; a task is never stopped."""
+"""States of a connector. A task has the same ones except stopped."""
 
 WORKER_METRICS: tuple[Metric, ...] = (
     *_group(
@@ -88,7 +91,7 @@ WORKER_METRICS: tuple[Metric, ...] = (
         _metric("topic_records_skipped_total", "Records of the worker's own topics that could not be read; the log names them.", "topic"),
     ),
 )
-"""What a worker reports of itself."""
+"""Metrics of the worker itself."""
 
 HERDER_TASK_METRICS: tuple[Metric, ...] = _group(
     "State of a task",
@@ -106,7 +109,7 @@ HERDER_TASK_METRICS: tuple[Metric, ...] = _group(
     _metric("failures_total", "Times the task became FAILED."),
     _metric("kills_in_a_row", "Times its process was killed without a quiet minute between."),
 )
-"""What the worker knows of a task by itself; it is there whatever the task does."""
+"""Metrics that the worker knows without asking the task, so they exist even if the task hangs."""
 
 TASK_METRICS: tuple[Metric, ...] = (
     *_group(
@@ -305,6 +308,6 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("schema_history_last_change_timestamp_seconds", "When it took the last one."),
     ),
 )
-"""What a task reports."""
+"""Metrics that a task reports."""
 
 OF_TASK = {metric.name: metric for metric in (*HERDER_TASK_METRICS, *TASK_METRICS)}

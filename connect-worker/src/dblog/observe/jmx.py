@@ -1,8 +1,11 @@
-"""Kafka Connect's and Debezium's metrics under the names that a JMX exporter gives them, made of a task's own numbers.
+"""Kafka Connect's and Debezium's metrics, under the names that a JMX exporter gives them, computed
+from a task's own numbers.
 
-Connect's JMX groups are ``kafka_connect_<group>_<metric>`` by Strimzi's rules, Debezium's attributes ``debezium_metrics_<Attribute>`` by
-those of Debezium's examples (labels plugin, name, task, context). Kafka's documentation, "Connect Monitoring", and Debezium's manual,
-"MySQL connector", Monitoring, have the meanings. What has no true value here is left out; ``LEFT_OUT`` has the reasons.
+Connect's JMX groups are named ``kafka_connect_<group>_<metric>``, following Strimzi's rules.
+Debezium's attributes are named ``debezium_metrics_<Attribute>`` with the labels plugin, name, task
+and context, following Debezium's examples. For the meanings see Kafka's documentation, "Connect
+Monitoring", and Debezium's manual, "MySQL connector", Monitoring. Metrics without a true value in
+this program are left out; ``LEFT_OUT`` gives the reasons.
 """
 
 from __future__ import annotations
@@ -14,12 +17,12 @@ from dblog.observe.declared import Kind
 
 Numbers = Mapping[str, float]
 Value = Callable[[Numbers, float], float | None]
-"""A task's numbers and the time of now, in seconds, to a value."""
+"""Computes a metric from a task's numbers and the current time in seconds. None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """One metric of a task."""
+    """One metric of a task: its name for Connect or Debezium, and its computation."""
 
     group: str
     """Debezium's context, or Connect's group."""
@@ -48,7 +51,7 @@ def _less(name: str, less: str) -> Value:
 
 
 def _of_dump(value: Value) -> Value:
-    """Debezium's attributes of a snapshot are there without one, too: 0 for a task that runs and has none."""
+    """Return 0 instead of None for a running task without a dump, as Debezium reports it."""
 
     def or_zero(numbers: Numbers, now_s: float) -> float | None:
         found = value(numbers, now_s)
@@ -58,14 +61,21 @@ def _of_dump(value: Value) -> Value:
 
 
 def _all_dumped(numbers: Numbers, _now_s: float) -> float | None:
-    """Completed and aborted exclude each other in Debezium: a dump with tables that failed is the latter."""
+    """Return 1 if the dump has ended and no table failed.
+
+    Debezium's completed and aborted exclude each other; a dump with failed tables counts as
+    aborted.
+    """
     if "dump_running" not in numbers:
         return None
     return float(not numbers["dump_running"] and not numbers.get("dump_tables_failed"))
 
 
 def _ms_since(name: str, *, before: float = -1.0) -> Value:
-    """``before``: where there was none; -1 is what Debezium has for most of them."""
+    """Return the milliseconds since the instant ``name``, or ``before`` if there was none yet.
+
+    Debezium answers -1 for most such attributes.
+    """
     return lambda numbers, now_s: max(0.0, (now_s - numbers[name]) * 1000) if name in numbers else before
 
 
@@ -98,7 +108,8 @@ DEBEZIUM: tuple[Attribute, ...] = (
         ("MilliSecondsBehindSourceP50", _number("jmx:lag_p50_ms")),
         ("MilliSecondsBehindSourceP95", _number("jmx:lag_p95_ms")),
         ("MilliSecondsBehindSourceP99", _number("jmx:lag_p99_ms")),
-        # Of binlogs Debezium means every event, heartbeats too: a quiet database is none that is gone.
+        # Debezium counts every binlog event here, heartbeats included, so a quiet database does not
+        # look lost.
         ("MilliSecondsSinceLastEvent", _ms_since("log_last_heard_timestamp_seconds", before=0.0)),
         ("TotalNumberOfEventsSeen", _sum(*_SEEN, *_FILTERED)),
         ("TotalNumberOfCreateEventsSeen", _number("events_total|create")),
@@ -148,7 +159,7 @@ DEBEZIUM: tuple[Attribute, ...] = (
 
 ROWS_SCANNED = "RowsScanned"
 CHUNKS_COMPLETED = "TableChunksCompletedCounts"
-"""Debezium's attributes of the context snapshot that are by table."""
+"""Debezium's attributes of the context snapshot that have a value for each table."""
 
 
 def _connect(group: str, *pairs: tuple[str, Value]) -> tuple[Attribute, ...]:
@@ -205,7 +216,7 @@ LEFT_OUT: Mapping[str, str] = {
     "Status, LastAppliedChange, LastRecoveredChange": "texts; a task recovers its history before it reads, and does not run without it",
     "HitCount, MissCount, PoolSize, HitRatioPercent (interner)": "there is no such pool",
 }
-"""Debezium's attributes that are not reported, and why."""
+"""Debezium's attributes that are not reported, with the reason."""
 
 CONNECT_LEFT_OUT: Mapping[str, str] = {
     "transaction-size-min, transaction-size-max, transaction-size-avg": "without exactly-once there are no producer transactions",
@@ -227,4 +238,4 @@ CONNECT_LEFT_OUT: Mapping[str, str] = {
     "jvm_*, jmx_*": "there is no JVM; `process_*` is of the worker, "
     "`dblog_task_process_cpu_seconds_total` and `dblog_task_process_resident_memory_bytes` of a task",
 }
-"""Connect's that are not reported, and why."""
+"""Connect's metrics that are not reported, with the reason."""

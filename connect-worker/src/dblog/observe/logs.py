@@ -1,7 +1,9 @@
-"""Log lines to stdout, one event a line: JSON for machines, plain for people. Levels can be set by logger while running.
+"""Log lines to stdout, one event a line: JSON for machines, plain for people. Levels can be set by
+logger at run time.
 
-Row values and secrets are never handed to a logger (errors scrub theirs); as a second guard, fields whose names show that they are secret are hidden
-here. Levels are Connect's (OFF to ALL), looked up for the nearest ancestor of a logger's name, as log4j does.
+Row values and secrets are never passed to a logger, and errors remove theirs. As a second guard,
+this module hides fields whose names suggest a secret. Levels are Connect's (OFF to ALL). A logger
+without a level takes that of its nearest ancestor, as in log4j.
 """
 
 from __future__ import annotations
@@ -51,12 +53,15 @@ _KNOWN_LOGGERS = (
     "dblog.rest.connectors",
     "dblog.runtime",
 )
-"""Every logger of the herder's process, and the packages of those in tasks, each of whose modules has one."""
+"""Loggers of the herder's process, and the packages whose modules each have a logger in tasks."""
 
 
 @cache
 def _task_modules() -> frozenset[str]:
-    """The modules of those packages; a name that looks like one would be kept for ever, and any client may send millions."""
+    """Return the logger names of the modules in the tasks' packages.
+
+    Only these exist: an entry is kept forever, and a client could invent millions of names.
+    """
     source = Path(__file__).parents[1]
     files = (file.relative_to(source) for package in _TASK_PACKAGES for file in (source / package).rglob("*.py"))
     return frozenset(".".join(("dblog", *file.with_suffix("").parts)).removesuffix(".__init__") for file in files)
@@ -67,7 +72,7 @@ def _exists(name: str) -> bool:
 
 
 class LevelTable:
-    """Levels by logger name, and when each was last set through the worker's interface."""
+    """Log levels by logger name, and when each was last set through the worker's interface."""
 
     def __init__(self, level: str = "INFO") -> None:
         self._lock = threading.Lock()
@@ -75,7 +80,11 @@ class LevelTable:
         self._modified_ms: dict[str, int | None] = {ROOT: None}
 
     def set(self, name: str, level: str) -> list[str]:
-        """Set a logger and all below it; the sorted names changed, none for a logger or a level that does not exist. A JVM worker writes levels small."""
+        """Set the level of a logger and of all loggers below it. Return the changed names, sorted.
+
+        The list is empty if the logger or the level does not exist. ``level`` may be in lower case,
+        as a JVM worker writes it.
+        """
         level = level.upper()
         if level not in LEVELS or (name != ROOT and not _exists(name)):
             return []
@@ -90,29 +99,32 @@ class LevelTable:
             return sorted(names)
 
     def all(self) -> dict[str, tuple[str, int | None]]:
-        """Level in force and time of change of every logger that is known."""
+        """Return each known logger's level and when it was set (ms; None if never)."""
         with self._lock:
             return {name: (self._effective(name), self._modified_ms.get(name)) for name in sorted({*self._levels, *_KNOWN_LOGGERS})}
 
     def own(self) -> dict[str, str]:
-        """The loggers that have a level of their own, ancestors first."""
+        """Return the loggers that have a level of their own, ancestors first."""
         with self._lock:
             return dict(sorted(self._levels.items()))
 
     def take(self, levels: Mapping[str, str]) -> None:
-        """Set exactly these, as another process has them."""
+        """Replace all levels by those of another process. The root's may be missing."""
         with self._lock:
             self._levels = {ROOT: self._levels[ROOT], **levels}
 
     def get(self, name: str) -> tuple[str, int | None] | None:
-        """The same for one logger; one that exists without a level of its own has its ancestor's. None: no such logger."""
+        """Return a logger's level and when it was set (ms). None if there is no such logger.
+
+        A logger without a level of its own has its nearest ancestor's.
+        """
         with self._lock:
             if name in self._levels:
                 return self._levels[name], self._modified_ms.get(name)
             return (self._effective(name), None) if _exists(name) else None
 
     def passes(self, name: str, level: int) -> bool:
-        """Whether a line of that level is written."""
+        """Return True if a line of this level is written."""
         return level >= LEVELS[self._effective(name)]
 
     def _effective(self, name: str) -> str:
@@ -125,11 +137,13 @@ class LevelTable:
 
 
 TABLE = LevelTable()
-"""The process's levels."""
+"""This process's log levels."""
 
 
 def set_levels(pairs: str) -> list[str]:
-    """Set levels written as ``logger=LEVEL,logger=LEVEL``; the names of loggers or levels that do not exist."""
+    """Set levels written as ``logger=LEVEL,logger=LEVEL``. Return the names of unknown loggers or
+    levels.
+    """
     unknown = []
     for pair in filter(None, (each.strip() for each in pairs.split(","))):
         name, _, level = pair.partition("=")
@@ -139,7 +153,7 @@ def set_levels(pairs: str) -> list[str]:
 
 
 class _LogLine:
-    """The innermost logger: a name, and a stream that is looked up late so that tests can capture it."""
+    """The innermost logger. Looks stdout up at each line, so that tests can capture it."""
 
     __slots__ = ("name",)
 
@@ -147,7 +161,7 @@ class _LogLine:
         self.name = name
 
     def msg(self, text: str) -> None:
-        # A name in it may be a database's bytes that are no UTF-8.
+        # A name in the line may come from a database whose bytes are not valid UTF-8.
         sys.stdout.write(text.encode(errors="backslashreplace").decode() + "\n")
         sys.stdout.flush()
 
@@ -179,7 +193,10 @@ def _json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str
 
 
 def _without_hidden(value: object) -> object:
-    """The value as it may be shown: hidden before it is JSON, where a number that is hidden would leave a text without quotes."""
+    """Return the value with secrets replaced.
+
+    Replaced before it becomes JSON: a secret that is a number would leave a text without quotes.
+    """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     shown = HIDDEN_IN_LOG.out_of(text)
     return value if shown == text else shown
@@ -188,18 +205,20 @@ def _without_hidden(value: object) -> object:
 def _plain(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
     at, level, name, text = (event.pop(key, "") for key in ("timestamp", "level", "logger", "event"))
     trace = event.pop("exception", None)
-    # Names come from users: none may begin a line that looks like ours.
+    # Names come from users, so none of them may start a line that looks like one of ours.
     fields = " ".join(f"{key}={value}" for key, value in event.items())
     line = f"{at} {str(level).upper():7} {text}{' ' if fields else ''}{fields} [{name}]" + (f"\n{trace}" if trace else "")
     return HIDDEN_IN_LOG.out_of(line).replace("\n", "\n    ").translate(_CONTROLS)
 
 
 _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x0A), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
-"""What moves a terminal's cursor or begins a line for some readers, as JSON writes it."""
+"""Control characters and line separators, as JSON escapes. They could move a terminal's cursor or
+start a new line for some readers.
+"""
 
 
 def shortened(trace: str) -> str:
-    """A trace's beginning and end: one of a recursion has thousands of lines."""
+    """Return the beginning and the end of a long trace; a recursion's has thousands of lines."""
     lines = trace.split("\n")
     if len(lines) > _TRACE_LINES_MAX:
         half = _TRACE_LINES_MAX // 2
@@ -211,7 +230,9 @@ def shortened(trace: str) -> str:
 
 
 def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noqa: A002  the option's name
-    """Set up structlog for this process; called once by the composition root, before the first line."""
+    """Set up structlog for this process. Call once at the composition root, before the first log
+    line.
+    """
     TABLE.set(ROOT, level.upper())
     structlog.configure(
         processors=[

@@ -1,5 +1,8 @@
-"""Metrics in Prometheus's text: this program's own (``observe/declared.py``), and those of Kafka Connect and Debezium under the names that dashboards made
-for them read (``observe/jmx.py``). Which of the two is an option of the worker. A worker reports only what runs on it.
+"""Metrics in Prometheus's text format: this program's own (``observe/declared.py``), and Kafka
+Connect's and Debezium's under the names that existing dashboards use (``observe/jmx.py``).
+
+An option of the worker selects one set or both. A worker reports only the connectors and tasks that
+run on it.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from dblog.observe.declared import OF_TASK, STATES, WORKER_METRICS, Kind
 from dblog.observe.numbers import INFINITE, SUM, named, parted
 
 STALE_S = 30.0
-"""Numbers that are older are left out: a task whose process hangs has none."""
+"""Age in seconds after which a task's numbers are left out, so a hanging process reports none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskNumbers:
-    """One task: who it is, how it is, and what it reported last."""
+    """One task: its identity, its state, and the numbers that it reported last."""
 
     connector: str
     task: int
@@ -32,15 +35,15 @@ class TaskNumbers:
     kills: int
     values: Mapping[str, float]
     reported_s: float | None = None
-    """When that was, by the wall clock."""
+    """Wall-clock time of the last report, in seconds. None if the task has not reported."""
     restarts: Mapping[str, int] = field(default_factory=dict)
-    """By reason, those that the worker made."""
+    """Number of restarts by the worker, by reason."""
     failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginNames:
-    """What a connector is; ``unknown`` is Connect's word where its class is none that this worker has."""
+    """A connector's class, type and version. ``unknown`` for a class that the worker lacks."""
 
     class_name: str = "unknown"
     type: str = "unknown"
@@ -49,14 +52,14 @@ class PluginNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerNumbers:
-    """One worker at one moment."""
+    """A snapshot of one worker's metrics."""
 
     connectors: Mapping[str, str]
     tasks: tuple[TaskNumbers, ...]
     startup_counts: Mapping[str, int]
     registry_records_skipped: int = 0
     records_skipped: Mapping[str, int] = field(default_factory=dict)
-    """By topic."""
+    """Records that could not be read, by topic."""
     now_s: float = 0.0
     version: str = ""
     commit: str = ""
@@ -68,37 +71,37 @@ class WorkerNumbers:
     leader: str = ""
     generation: int = 0
     configured: Mapping[str, int] = field(default_factory=dict)
-    """Connectors of the config topic, and how many tasks each should have."""
+    """Connectors of the config topic, each with its configured number of tasks."""
     warnings: Mapping[str, int] = field(default_factory=dict)
-    """How many warnings stand for each connector that runs here."""
+    """Number of standing warnings of each connector that runs on this worker."""
     plugins: Mapping[str, PluginNames] = field(default_factory=dict)
-    """What each of them is."""
+    """Class, type and version of each connector that runs on this worker."""
     certificates: tuple[tuple[str, str, str, float], ...] = ()
-    """use, connector, name, and when it ends."""
+    """Tuples of use, connector, name, and expiry as a Unix time in seconds."""
     registry_requests: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Which names /metrics has."""
+    """Selects the metric names that /metrics shows."""
 
     own: bool = True
     jmx: bool = True
     lower: bool = False
-    """Debezium's attributes in lower case."""
+    """True to write Debezium's attributes in lower case."""
 
     def attribute(self, name: str) -> str:
-        """The metric of an attribute of Debezium's."""
+        """Return the metric name of one of Debezium's attributes."""
         return f"debezium_metrics_{name.lower() if self.lower else name}"
 
 
 def naming_of(names: str, case: str) -> Naming:
-    """By the worker's options."""
+    """Return the naming that the worker's options ``names`` and ``case`` select."""
     return Naming(own=names in ("both", "dblog"), jmx=names in ("both", "jmx"), lower=case == "lower")
 
 
 class _Families:
-    """Families that grow by one sample at a time, in the order of their first."""
+    """Metric families, built one sample at a time and kept in the order of first use."""
 
     def __init__(self) -> None:
         self._families: dict[str, Any] = {}
@@ -128,7 +131,7 @@ class _Collector:
         self._naming = naming
 
     def collect(self) -> Iterable[Metric]:
-        """All families."""
+        """Yield all metric families."""
         now, families = self._take(), _Families()
         if self._naming.jmx:
             _connect_worker(now, families)
@@ -140,7 +143,7 @@ class _Collector:
 
 
 def metrics_text(take: Callable[[], WorkerNumbers], naming: Naming | None = None) -> Callable[[], bytes]:
-    """A function that gives the text of now."""
+    """Return a function that renders the current metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Collector(take, naming or Naming()))
@@ -185,7 +188,9 @@ _CONNECT_TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed"
 
 
 def _connect_worker(now: WorkerNumbers, families: _Families) -> None:
-    """Connect's groups connect-worker, connect-worker-rebalance, connect-coordinator and connector."""
+    """Add Connect's groups connect-worker, connect-worker-rebalance, connect-coordinator and
+    connector.
+    """
 
     def add(name: str, doc: str, value: float, **labels: str) -> None:
         families.add(f"kafka_connect_{name}", doc, labels, value, Kind.COUNTER if name.endswith("_total") else Kind.GAUGE)
@@ -252,7 +257,7 @@ def _own(task: TaskNumbers, values: Mapping[str, float], who: Mapping[str, str],
         name = flat.partition("|")[0]
         metric = OF_TASK.get(name)
         if metric is None:
-            continue  # a name that is not declared is none of ours: the tests of what tasks report see to that
+            continue  # not a declared name; tests check that tasks report only declared ones
         if metric.kind is Kind.HISTOGRAM:
             *of_bucket, bound = parted(flat, len(metric.labels) + 1)[1]
             histograms.setdefault((name, tuple(of_bucket)), {})[bound] = value

@@ -1,8 +1,10 @@
-"""Numbers of a task on their way to /metrics: their flat names, and the few shapes that are filled once a batch.
+"""Flat names for the numbers that a task reports to /metrics, and the collectors that the task
+fills once a batch.
 
-A task reports a flat mapping from names to numbers. A name with labels has their values behind it, in the order in which
-``observe/declared.py`` has the labels: ``events_total|create``. A histogram's buckets are numbers too, with their bound as the last value.
-One thread fills a shape; others may read it meanwhile.
+A task reports a flat mapping from names to numbers. Label values follow the name, separated by
+bars, in the order declared in ``observe/declared.py``: ``events_total|create``. A histogram's
+buckets are numbers too, with the bound as the last value. Only one thread may fill a collector;
+others may read it meanwhile.
 """
 
 from __future__ import annotations
@@ -11,28 +13,31 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 21600.0)
-"""Bounds of what may take milliseconds or, in a catch-up, hours."""
+"""Histogram bounds for durations of milliseconds up to the hours of a catch-up."""
 
 OTHER = "other"
-"""Stands for every label value beyond the limit."""
+"""Label value that stands for all values beyond the limit."""
 
 SUM = "sum"
 INFINITE = "+Inf"
 
 
 def named(name: str, *labels: str) -> str:
-    """The flat name of a number with labels."""
+    """Return the flat name of a number with labels."""
     return "|".join((name, *labels))
 
 
 def parted(flat: str, labels: int) -> tuple[str, list[str]]:
-    """The reverse, for a metric with that many labels; the last value may have bars of its own."""
+    """Split a flat name into the metric's name and its ``labels`` label values.
+
+    The last value may contain bars.
+    """
     name, *values = flat.split("|", labels)
     return name, values
 
 
 class Histogram:
-    """How often values were up to each bound, and their sum."""
+    """Counts of values up to each bound, and the sum of all values."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -42,13 +47,13 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
-        """Count a value; one below zero (clocks differ) as zero."""
+        """Count a value. A negative value, from clocks that differ, counts as zero."""
         value = max(0.0, value)
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def numbers(self, name: str, *labels: str) -> dict[str, float]:
-        """As numbers of a task; none before the first value."""
+        """Return the buckets and the sum as a task's numbers. Empty before the first value."""
         out: dict[str, float] = {}
         total = 0
         for bound, count in zip((*map(str, self._bounds), INFINITE), self._counts, strict=True):
@@ -59,7 +64,9 @@ class Histogram:
 
 
 class Counts:
-    """Counters by a label value, at most ``values_max`` of them; what comes later is counted together."""
+    """Counters by label value. Beyond ``values_max`` values, new ones are counted together as
+    other.
+    """
 
     __slots__ = ("_counts", "_values_max")
 
@@ -68,7 +75,7 @@ class Counts:
         self._counts: dict[str, int] = {}
 
     def add(self, value: str, number: int = 1) -> None:
-        """Count so many of a value."""
+        """Add ``number`` to the counter of ``value``."""
         counts = self._counts
         if value in counts:
             counts[value] += number
@@ -77,12 +84,14 @@ class Counts:
             counts[value] = counts.get(value, 0) + number
 
     def numbers(self, name: str, *labels: str) -> dict[str, float]:
-        """As numbers of a task; the value is the last label."""
+        """Return the counters as a task's numbers, with the counted value as the last label."""
         return {named(name, *labels, value): float(count) for value, count in dict(self._counts).items()}
 
 
 class Recent:
-    """Mean, greatest and number of what was added during the last half to whole minute, or once to twice another time."""
+    """Mean, maximum and rate of the values added recently: during the last 30 to 60 seconds, or the
+    last one to two times ``half_s``.
+    """
 
     HALF_S = 30.0
 
@@ -93,7 +102,7 @@ class Recent:
         self._began_s = now_s
         self._was = [0.0, 0.0, 0.0]
         self._now = [0.0, 0.0, 0.0]
-        """Number, sum, greatest."""
+        """Number, sum and maximum."""
 
     def add(self, value: float, now_s: float) -> None:
         """Add a value."""
@@ -104,18 +113,18 @@ class Recent:
         half[2] = max(half[2], value)
 
     def greatest(self, now_s: float) -> float:
-        """The greatest one, 0 without any."""
+        """Return the maximum, or 0 without values."""
         self._turn(now_s)
         return max(self._was[2], self._now[2])
 
     def mean(self, now_s: float) -> float:
-        """Their mean, 0 without any."""
+        """Return the mean, or 0 without values."""
         self._turn(now_s)
         count = self._was[0] + self._now[0]
         return (self._was[1] + self._now[1]) / count if count else 0.0
 
     def rate(self, now_s: float) -> float:
-        """The sum, by second."""
+        """Return the sum per second."""
         self._turn(now_s)
         over_s = self._half_s + now_s - self._began_s if self._was[0] else now_s - self._began_s
         return (self._was[1] + self._now[1]) / max(over_s, 1.0)
@@ -130,9 +139,11 @@ class Recent:
 
 REGISTRY_REQUESTS = Counts(4)
 KAFKA_ERRORS = Counts(100)
-"""This process's own, like the levels of its logs: a task has one process, and clients are made in many places."""
+"""Errors of this process's Kafka clients, by name. Like the log levels, both counters are global: a
+task has a process of its own, and clients are created in many places.
+"""
 
 
 def share_below(ordered: Sequence[float], share: float) -> float:
-    """The value that this share of the ordered ones is not above; 0 without any."""
+    """Return the quantile ``share`` (0 to 1) of sorted values, or 0 if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -1,9 +1,11 @@
-"""Spans on their way to a collector: OpenTelemetry's SDK and its OTLP exporter over HTTP, set up by the OTEL_* variables of the environment.
+"""Exports spans to a collector with OpenTelemetry's SDK and its OTLP exporter over HTTP. The OTEL_*
+environment variables configure it.
 
-The SDK's queue is bounded and its exporter has a thread of its own, so that a collector that is slow or away costs spans, never time. What is lost is
-counted, and logged once until the collector takes spans again; the SDK's own log lines, one for each try, are left out.
+The SDK's queue is bounded and its exporter has its own thread, so a slow or missing collector costs
+spans but never time. Lost spans are counted. The loss is logged once until the collector accepts
+spans again; the SDK's own log lines, one for each try, are suppressed.
 
-The one file that imports the SDK, which is the extra ``tracing``.
+No other file imports the SDK, which is the optional dependency ``tracing``.
 """
 
 from __future__ import annotations
@@ -33,10 +35,16 @@ _OUTCOMES = 2
 
 
 class Traces:
-    """One process's spans. Raises DefiniteError for variables that ask for what is not here."""
+    """Tracer and exporter of one process. Raises DefiniteError for OTEL_* values that it cannot
+    serve.
+    """
 
     def __init__(self, *, service: str, instance: str) -> None:
-        """``service``: the name where OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES give none; ``instance`` tells processes of one service apart."""
+        """Create the exporter from the environment.
+
+        ``service`` is the service name if OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES give none.
+        ``instance`` distinguishes the processes of one service.
+        """
         exporter = os.environ.get(_EXPORTER, "").strip() or "otlp"
         if exporter not in {"otlp", "none"}:
             message = f"{_EXPORTER} is {exporter}, and traces go out by OTLP alone; set it to otlp or none, or unset it"
@@ -50,7 +58,8 @@ class Traces:
         given = Resource.create({SERVICE_VERSION: __version__, SERVICE_INSTANCE_ID: instance})
         named = given if _is_named(given) else given.merge(Resource({SERVICE_NAME: service}))
         try:
-            # Not at the exit of the interpreter, where a collector that is away would be waited for: ``close`` ends it.
+            # Without shutdown_on_exit=False the interpreter's exit would wait for a missing
+            # collector. ``close`` ends the provider instead.
             self._provider = TracerProvider(resource=named, shutdown_on_exit=False)
             if exporter == "otlp":
                 self._provider.add_span_processor(BatchSpanProcessor(_CountingExporter(OTLPSpanExporter(), self._counts)))
@@ -60,18 +69,18 @@ class Traces:
         self.tracer: Tracer = self._provider.get_tracer("dblog", __version__)
 
     def numbers(self) -> Mapping[str, float]:
-        """Spans that the collector has, and spans that it does not get, as numbers of a task."""
+        """Return the counts of exported and lost spans as a task's numbers."""
         return self._counts.numbers("trace_spans_total")
 
     def close(self, limit_s: float) -> None:
-        """Send what is left, for at most that long."""
+        """Export the remaining spans, waiting at most ``limit_s``."""
         ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         ending.start()
         ending.join(limit_s)
 
 
 class _CountingExporter(SpanExporter):
-    """Counts what goes out, and logs a collector that is away once."""
+    """Counts exported and lost spans, and logs an unreachable collector once."""
 
     def __init__(self, exporter: SpanExporter, counts: Counts) -> None:
         self._exporter = exporter
