@@ -4,8 +4,10 @@
 {{- $worker := .Values.worker -}}
 {{- $sink := .Values.sink -}}
 {{- if not $kafka.bootstrapServers -}}
-{{- fail "kafka.bootstrapServers is required: the brokers to start from, such as broker-1:9092,broker-2:9092" -}}
+{{- fail "kafka.bootstrapServers is required: the brokers to start from, such as broker-1:9092,broker-2:9092; or broker.enabled=true, and the chart runs one for a first look" -}}
 {{- end -}}
+{{- if .Values.firstLook -}}{{- include "dblog.checks.look" . -}}{{- else -}}{{- include "dblog.checks.brokers" . -}}{{- end -}}
+{{- include "dblog.checks.names" . -}}
 {{- range $path, $text := dict "kafka.sasl.username" $kafka.sasl.username "kafka.sasl.password" $kafka.sasl.password "worker.login.password" $worker.login.password -}}
 {{- if and $text (not $.Values.allowInlineSecrets) -}}
 {{- fail (printf "%s stands in the values, where whoever may read the release reads it; name a Secret in existingSecret beside it, or set allowInlineSecrets=true" $path) -}}
@@ -94,6 +96,53 @@
 {{- end -}}
 {{- if and $monitoring.dashboards.enabled (not (.Files.Glob "monitoring/dashboards/*.json")) -}}
 {{- fail "monitoring.dashboards.enabled: this package of the chart has no monitoring/dashboards; install a released one" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A first look: nothing in the values is of brokers that are not named, and an upgrade does not leave a release's own brokers for an empty one. */}}
+{{- define "dblog.checks.look" -}}
+{{- $kafka := .Values.kafka -}}
+{{- $named := list -}}
+{{- if ne $kafka.securityProtocol "PLAINTEXT" -}}{{- $named = append $named (printf "kafka.securityProtocol=%s" $kafka.securityProtocol) -}}{{- end -}}
+{{- if or $kafka.sasl.existingSecret $kafka.sasl.username -}}{{- $named = append $named "kafka.sasl" -}}{{- end -}}
+{{- if $kafka.tls.existingSecret -}}{{- $named = append $named "kafka.tls" -}}{{- end -}}
+{{- if gt (int .Values.worker.topics.replicationFactor) 1 -}}{{- $named = append $named (printf "worker.topics.replicationFactor=%v" .Values.worker.topics.replicationFactor) -}}{{- end -}}
+{{- with $named -}}
+{{- fail (printf "%s is of brokers of your own, and kafka.bootstrapServers names none: name them. Without them the chart runs one broker of its own, for a first look" (join " and " .)) -}}
+{{- end -}}
+{{- if .Release.IsUpgrade -}}
+{{- $file := get (get (lookup "v1" "ConfigMap" .Release.Namespace (include "dblog.worker" .) | default dict) "data" | default dict) "worker.properties" | default "" -}}
+{{- $before := regexFind "(?m)^bootstrap[.]servers=.*$" $file | trimPrefix "bootstrap.servers=" -}}
+{{- if and $before (ne $before (include "dblog.broker.address" .)) -}}
+{{- fail (printf "the release %s uses the brokers %s, and these values name none: an empty broker of the chart's own would take their place, and every connector and offset would be gone. Give the values of before too (--reuse-values, or -f with your file), or kafka.bootstrapServers=%s" .Release.Name $before $before) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Brokers of one's own: no half of a first look is left. */}}
+{{- define "dblog.checks.brokers" -}}
+{{- if and (eq (int .Values.worker.topics.replicationFactor) 1) (not .Values.worker.topics.allowOneReplica) -}}
+{{- fail (printf "worker.topics.replicationFactor=1 on the brokers %s: the loss of one broker would be the loss of every connector and offset. Leave it out (3), or set worker.topics.allowOneReplica=true where there is one broker" .Values.kafka.bootstrapServers) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Names that Kubernetes or Kafka would refuse in the middle of an install, or after it. */}}
+{{- define "dblog.checks.names" -}}
+{{- $name := include "dblog.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "the name %s would be part of Services' names, which Kubernetes refuses: they have lower-case letters, digits and hyphens, and begin with a letter. Choose another name for the release, or set fullnameOverride" $name) -}}
+{{- end -}}
+{{- $prefix := include "dblog.topics.prefix" . -}}
+{{- if gt (len $prefix) 241 -}}
+{{- fail (printf "the name of the topic %s-offsets would have %d characters, and Kafka takes 249: shorten worker.topics.prefix, or worker.groupId" $prefix (add (len $prefix) 8)) -}}
+{{- end -}}
+{{- if not (regexMatch "^[A-Za-z0-9._-]+$" $prefix) -}}
+{{- fail (printf "Kafka takes no topic %q: names of topics have letters, digits, dots, hyphens and underscores; change worker.topics.prefix, or worker.groupId" (printf "%s-offsets" $prefix)) -}}
+{{- end -}}
+{{- range $connector, $_ := .Values.connectors -}}
+{{- if gt (len $connector) 200 -}}
+{{- fail (printf "the connector's name %s... has %d characters, and it becomes the name of a file: take 200 at most" (trunc 40 $connector) (len $connector)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -19,6 +19,9 @@
 {{- define "dblog.headless" -}}{{ include "dblog.fullname" . }}-worker-headless{{- end -}}
 {{- define "dblog.connectors" -}}{{ include "dblog.fullname" . }}-connectors{{- end -}}
 {{- define "dblog.sink" -}}{{ include "dblog.fullname" . }}-sink{{- end -}}
+{{- define "dblog.broker" -}}{{ include "dblog.fullname" . }}-broker{{- end -}}
+{{- define "dblog.broker.host" -}}{{ include "dblog.broker" . }}.{{ .Release.Namespace }}.svc{{- end -}}
+{{- define "dblog.broker.address" -}}{{ include "dblog.broker.host" . }}:9092{{- end -}}
 
 {{/* Labels that pods are found by; they never change. Argument: [context, component]. */}}
 {{- define "dblog.selector" -}}
@@ -26,6 +29,11 @@
 app.kubernetes.io/name: {{ include "dblog.name" $ | quote }}
 app.kubernetes.io/instance: {{ $.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 | quote }}
+{{- end -}}
+
+{{/* Components whose pods are asked for their metrics alone, and by each other. */}}
+{{- define "dblog.others" -}}
+["connectors", "sink", "sink-executor", "test"{{ if .Values.firstLook }}, "broker"{{ end }}]
 {{- end -}}
 
 {{/* All labels of an object. Argument: [context, component]. */}}
@@ -115,6 +123,10 @@ imagePullSecrets:
 {{/* Names whose connectors and topics are this release's. */}}
 {{- define "dblog.group" -}}
 {{- default (printf "%s.%s" .Release.Namespace .Release.Name) .Values.worker.groupId -}}
+{{- end -}}
+{{/* Prefix of the worker's own topics. */}}
+{{- define "dblog.topics.prefix" -}}
+{{- default (include "dblog.group" .) .Values.worker.topics.prefix -}}
 {{- end -}}
 {{/* Whether there is a Deployment of connectors: also without any, where what was removed is to be deleted. */}}
 {{- define "dblog.reconciles" -}}

@@ -19,9 +19,14 @@ spec:
   terminationGracePeriodSeconds: {{ $sink.terminationGracePeriodSeconds }}
   restartPolicy: {{ .restartPolicy }}
   {{- include "dblog.placement" $sink | nindent 2 }}
-  {{- with $sink.initContainers }}
+  {{- if or $sink.initContainers $.Values.firstLook }}
   initContainers:
+    {{- with include "dblog.waitForBroker" (list $ $sink) }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- with $sink.initContainers }}
     {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- end }}
   containers:
     - name: sink

@@ -1,7 +1,7 @@
 {{/* The worker's file. Secrets are placeholders of files in /etc/dblog/own; connectors have those in /etc/dblog/secrets. */}}
 {{- define "dblog.worker.properties" -}}
 {{- $worker := .Values.worker -}}
-{{- $prefix := default (include "dblog.group" .) $worker.topics.prefix -}}
+{{- $prefix := include "dblog.topics.prefix" . -}}
 {{- $lines := dict -}}
 {{- $_ := set $lines "bootstrap.servers" .Values.kafka.bootstrapServers -}}
 {{- $_ := set $lines "group.id" (include "dblog.group" .) -}}

@@ -30,6 +30,7 @@ SWITCHED: dict[str, Json] = {
     "everything on, a Job": {"sink": {"kind": "Job"}},
     "everything on, a CronJob": {"sink": {"kind": "Job", "schedule": "0 3 * * *"}},
     "everything on, a SparkApplication": {"sink": {"kind": "SparkApplication"}},
+    "everything on, one broker": {"worker": {"topics": {"replicationFactor": 1, "allowOneReplica": True}}},
 }
 
 

@@ -10,6 +10,7 @@ from stack.helm import kubernetes_clients
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm"
 VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
+PRODUCTION = CHART / "values-production.yaml"
 MAJORS = (3, 4)
 OLDEST, NEWEST = "1.29", "1.37"
 BROKERS = "kafka.bootstrapServers=broker:9092"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import yaml
-from chart.rendered import BROKERS, CHART, CONNECTOR_CLASS, MAJORS, VALUES, helm, refusal, template
+from chart.rendered import BROKERS, CHART, CONNECTOR_CLASS, MAJORS, PRODUCTION, VALUES, helm, refusal, template
 
 sys.path.append(str(CHART))
 reference = importlib.import_module("reference")
@@ -80,7 +80,7 @@ SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPa
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"kafka": {}}, "kafka.bootstrapServers is required"),
+        ({"kafka": {}, "broker": {"enabled": False}}, "kafka.bootstrapServers is required"),
         ({"tracing": {"enabled": True}}, "tracing.endpoint is required by tracing.enabled"),
         ({"tracing": {"enabled": True, "endpoint": "collector:4318"}}, "tracing.endpoint is required by tracing.enabled"),
         ({"kafka": {"bootstrapServers": "b:1", "securityProtocol": "SASL_SSL"}}, "name its Secret in kafka.sasl.existingSecret"),
@@ -194,7 +194,7 @@ def test_every_value_has_a_description_and_every_level_takes_no_unknown_key():
 
 def test_a_value_that_was_changed_by_hand_in_the_readme_is_found():
     values, readme = (CHART / "values.yaml").read_text(), (CHART / "README.md").read_text()
-    changed = readme.replace("`worker.replicas` | `2`", "`worker.replicas` | `3`")
+    changed = readme.replace("`worker.connectorsMax` | `8`", "`worker.connectorsMax` | `9`")
 
     assert changed != readme
     assert reference.made(values, changed)[reference.README] == readme
@@ -271,16 +271,26 @@ def test_the_chart_names_its_images_and_changes():
 
     assert chart["kubeVersion"].endswith("-0")
     images = {image["image"] for image in yaml.safe_load(chart["annotations"]["artifacthub.io/images"])}
-    assert images == {f"dblog-worker:{chart['appVersion']}", f"dblog-sink:{chart['appVersion']}"}
+    broker = yaml.safe_load((CHART / "values.yaml").read_text())["broker"]["image"]
+    assert images == {
+        f"dblog-worker:{chart['appVersion']}",
+        f"dblog-sink:{chart['appVersion']}",
+        f"{broker['registry']}/{broker['repository']}@{broker['digest']}",
+    }
     assert yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
     assert f"## {chart['version']}" in (CHART / "CHANGELOG.md").read_text()
 
 
 def test_the_commands_of_the_readme_install_and_name_what_is_installed():
     readme = (CHART / "README.md").read_text()
-    (install,) = re.findall(r"^    (helm install .*)$", readme, re.MULTILINE)
-    done = helm(*[str(CHART) if word == "./helm" else word for word in shlex.split(install)[1:]], "--dry-run=client")
-    items = [item for item in yaml.safe_load_all(done.stdout.split("MANIFEST:")[1].split("NOTES:")[0]) if item]
+    installs = re.findall(r"^    (helm install .*)$", readme, re.MULTILINE)
+    assert len(installs) == 2
+    for install in installs:
+        words = [{"./helm": str(CHART), "values-production.yaml": str(PRODUCTION)}.get(word, word) for word in shlex.split(install)[1:]]
+        done = helm(*words, "--dry-run=client")
+        assert done.returncode == 0, done.stderr
+    first = helm(*[str(CHART) if word == "./helm" else word for word in shlex.split(installs[0])[1:]], "--dry-run=client")
+    items = [item for item in yaml.safe_load_all(first.stdout.split("MANIFEST:")[1].split("NOTES:")[0]) if item]
     made = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in items}
 
     assert set(re.findall(r"(?:statefulset|deployment)/[\w-]+", readme)) <= set(made)

@@ -111,7 +111,9 @@ def has_no_secret_in_a_variable(pod: Pod) -> Iterator[object]:
 def runs_images_by_digest_where_one_is_given(pod: Pod) -> Iterator[object]:
     digests = cases()[pod.case][0]
     for one in pod.own:
-        component = "sink" if "dblog-sink" in one["image"] else "worker"
+        component = next(
+            (part for text, part in {"dblog-sink": "sink", "apache/kafka": "broker"}.items() if text in one["image"]), "worker"
+        )
         given = digests[component]["image"]["digest"]
         if not one["image"].endswith(f"@{given}" if given else ":0.1.0"):
             yield one["image"]
@@ -189,7 +191,7 @@ def test_a_driver_without_executors_has_no_token() -> None:
 
 def test_every_kind_of_pod_is_looked_at() -> None:
     assert {pod.name for pod in pods()} == {
-        "StatefulSet rel-dblog-worker", "Deployment rel-dblog-connectors", "Pod rel-dblog-test", "Deployment rel-dblog-sink", "Job rel-dblog-sink",
+        "StatefulSet rel-dblog-worker", "StatefulSet rel-dblog-broker", "Deployment rel-dblog-connectors", "Pod rel-dblog-test", "Deployment rel-dblog-sink", "Job rel-dblog-sink",
         "CronJob rel-dblog-sink", "executor of a driver", "driver of a SparkApplication", "executor of a SparkApplication",
     }  # fmt: skip
 

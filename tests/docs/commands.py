@@ -30,6 +30,8 @@ RUN_BY: dict[str, str] = {
     r"dblog worker .*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_when_the_blocks_of_the_readme_are_pasted",
     r"dblog tail .*": "tests/integration/test_tail.py::test_the_newest_records_of_all_partitions_are_shown_in_the_order_of_their_times",
     r"helm install .*": "tests/chart/test_values.py::test_the_commands_of_the_readme_install_and_name_what_is_installed",
+    r"helm -n dblog (upgrade|test) .*": "tests/chart/test_production.py::test_the_commands_of_the_page_name_what_the_first_look_and_the_values_for_production_have",
+    r"kubectl -n dblog (create secret|delete pvc|port-forward) .*": "tests/chart/test_production.py::test_the_commands_of_the_page_name_what_the_first_look_and_the_values_for_production_have",
     r"kubectl label namespace dblog pod-security.*": "tests/kubernetes/node_for_real.py::test_a_node_runs_restricted_pods_refuses_others_and_leaves_nothing",
     r"kubectl -n dblog rollout restart .*": "tests/chart/test_values.py::test_the_commands_of_the_readme_install_and_name_what_is_installed",
     r"kubectl -n dblog get secret .*": "tests/chart/test_values.py::test_the_commands_of_the_readme_install_and_name_what_is_installed",

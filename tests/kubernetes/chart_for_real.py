@@ -206,7 +206,7 @@ def story(parts: Programs, folder: Path, servers_folder: Path, say: Callable[[st
                 "cpuRequest": "50m",
                 "connectorsMax": 2,
                 "minReadySeconds": 5,
-                "topics": {"replicationFactor": 1},
+                "topics": {"replicationFactor": 1, "allowOneReplica": True},
                 "config": {"offset.flush.interval.ms": 2000},
             },
             "connectors": {"shop": {"config": connector(source, kafka)}},
