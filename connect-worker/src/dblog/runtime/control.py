@@ -1,10 +1,13 @@
 """The control channel between herder and task process: JSON lines over one inherited socket.
 
-The herder sends start, pause, resume, stop; the task answers with states, topics and metrics. The end of the channel means that the herder is gone:
-the task must not go on without it (another worker may start the same task), so the process ends at once. A herder that is there but leads its group no
-longer is no better: its first message, and every renewal, names the time until which it leads, and the kernel ends the process then. # I7
+The herder sends start, pause, resume and stop; the task answers with states, topics and metrics.
+When the channel ends, the herder is gone and another worker may start the same task, so the process
+exits at once. A herder may also live on after it lost the lead of its group. Therefore its first
+message and every renewal name the time until which it leads, and the kernel kills the process at
+that time. # I7
 
-It is made before the task's modules are imported, which takes seconds on a busy machine: a stop is heard from the first moment on (``stop.py``).
+The channel is opened before the task's modules are imported, which takes seconds on a busy machine,
+so a stop works from the first moment on (``stop.py``).
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ HERDER_GONE_EXIT_CODE = 76
 
 
 class Control:
-    """The task's end of the channel. Messages are read on a thread of their own, so a stop reaches a task that is busy."""
+    """Task's end of the channel. Its own thread reads messages, so a stop also reaches
+    a busy task.
+    """
 
     def __init__(self, control_fd: int, stop: Stop | None = None) -> None:
         self.stop = stop or Stop()
@@ -42,7 +47,7 @@ class Control:
         self._reader.start()
 
     def send(self, message: dict[str, Any]) -> None:
-        """One line to the herder; a herder that is gone is noticed by the reader."""
+        """Send one message to the herder. Exit the process if the channel is closed."""
         data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         with self._write_lock:
             try:
@@ -51,7 +56,10 @@ class Control:
                 os._exit(HERDER_GONE_EXIT_CODE)
 
     def take(self, timeout_s: float | None) -> dict[str, Any] | None:
-        """The next message; None when there is none within the time (0: do not wait; None: wait for ever)."""
+        """Return the next message, or None if none arrives within ``timeout_s``.
+
+        0 returns at once, None waits without limit.
+        """
         try:
             if timeout_s == 0:
                 return self._messages.get_nowait()
@@ -62,11 +70,12 @@ class Control:
     def _follow(self) -> None:
         try:
             self._read()
-        except BaseException:  # noqa: BLE001  nobody would hear the herder any more, nor the end of its lease
+        except BaseException:  # noqa: BLE001  without this thread no message and no end of the lease would be noticed
             with contextlib.suppress(Exception):
                 print("The thread that reads the herder's messages has ended; this process ends with it.", file=sys.stderr)  # noqa: T201
                 traceback.print_exc()
-            # A signal, not an exit code: what failed here is this process, not its task, so the herder starts it again.
+            # Abort instead of exiting with a status: the process failed, not the task, so the
+            # herder starts it again.
             os.abort()
 
     def _read(self) -> None:
@@ -77,7 +86,8 @@ class Control:
                 os._exit(HERDER_GONE_EXIT_CODE)
             *lines, pending = (pending + data).split(b"\n")
             messages = [json.loads(line) for line in lines]
-            # Only the last message counts: to a process that came up slowly the first one's lease may have ended, and been renewed since.
+            # Only the last lease counts: a process that was slow to start may read leases that have
+            # ended and been renewed since.
             leases = [until_s for message in messages if (until_s := _lease_of(message)) is not None]
             if leases:
                 self._deadline.set(leases[-1])
@@ -87,9 +97,9 @@ class Control:
                         pass
                     case {"type": "stop"}:
                         self.stop.order(_limit_of(message))
-                        self._messages.put(message)  # wakes who waits for one
+                        self._messages.put(message)  # wakes a thread that waits in ``take``
                     case {"type": "level", "logger": str(name), "level": str(level)}:
-                        TABLE.set(name, level)  # here, so that it reaches a task that is busy
+                        TABLE.set(name, level)  # at once, so that it also reaches a busy task
                     case _:
                         if isinstance(levels := message.get("levels"), dict):
                             TABLE.take(levels)
@@ -98,7 +108,7 @@ class Control:
                         self._messages.put(message)
 
     def _receive(self) -> bytes:
-        """All that has arrived, waiting for the first of it; nothing at the channel's end."""
+        """Wait for data and return all that has arrived; return b"" once the channel has ended."""
         data = b""
         try:
             data = self._socket.recv(_READ_BYTES)
@@ -108,7 +118,7 @@ class Control:
             return data
         except OSError:
             return b""
-        return b""  # it has ended behind what was sent
+        return b""  # the channel ended after this data
 
 
 def _limit_of(message: dict[str, Any]) -> float:

@@ -1,8 +1,9 @@
-"""The end of a task's lease, kept by the kernel: at that moment it kills the process, whatever the process is doing.
+"""Enforces the end of a task's lease: a kernel timer kills the process at that moment.
 
-A task may send and commit only while its worker leads its group; a worker that has been paused, or cut off from Kafka, or that hangs, can no longer show
-that it does. Code that looks at a clock does not help: the producer's threads send what lies in their queue as soon as a paused process goes on, before
-any line of ours runs. A kernel timer (timer_create(2)) whose signal is SIGKILL ends even a stopped process, at its time. # I7
+A task may send and commit only while its worker leads its group. A worker that was paused, hangs or
+is cut off from Kafka cannot show that it still leads. Checking a clock in our code does not help:
+when a paused process continues, the producer's threads send their queue before any line of ours
+runs. A kernel timer (timer_create(2)) with SIGKILL ends even a stopped process in time. # I7
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SIGEV_SIGNAL = 0
 
 
 class _SigEvent(ctypes.Structure):
-    """struct sigevent of 64-bit Linux: value, signal, kind, and room for the rest."""
+    """``struct sigevent`` of 64-bit Linux: value, signal, kind, and padding."""
 
     _fields_ = (("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_byte * 48))
 
@@ -32,7 +33,7 @@ class _TimerSpec(ctypes.Structure):
 
 
 class Deadline:
-    """One timer of this process; not armed until the first ``set``."""
+    """Timer that kills this process; it is armed by the first ``set``."""
 
     def __init__(self) -> None:
         self._timer: ctypes.c_void_p | None = None
@@ -41,7 +42,11 @@ class Deadline:
             self._library = ctypes.CDLL("librt.so.1", use_errno=True)  # glibc before 2.34
 
     def set(self, until_s: float) -> None:
-        """Die at that second of ``clock.lease_clock_s``; one that has passed is now. A later call moves it."""
+        """Kill this process when ``clock.lease_clock_s`` reaches ``until_s``; at once if that has
+        passed.
+
+        A later call replaces the time. Do nothing on systems other than Linux.
+        """
         if sys.platform != "linux":
             return
         if self._timer is None:

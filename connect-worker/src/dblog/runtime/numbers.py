@@ -1,6 +1,7 @@
-"""What a task's process counts for metrics over all its runs: offsets, errors, acknowledgements, latencies, and whether anything moves.
+"""Counts for the metrics of one task process: offsets, errors, acknowledgements, latencies, stalls.
 
-The sender's thread counts once a poll, a batch or a commit, and reads it all once a second. A run that begins again keeps what was counted.
+The sender's thread updates the counts once per poll, batch or commit, and reads them all once a
+second. They survive a restart of the run within the process.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ from dblog.model import Batch
 from dblog.observe.numbers import KAFKA_ERRORS, REGISTRY_REQUESTS, Counts, Histogram, Recent, named, share_below
 
 LAGS_KEPT = 300
-"""Samples of the lag, one a second: five minutes."""
+"""Number of lag samples that are kept: one a second, five minutes in all."""
 
 COMMITS_SEEN = 1.5
-"""Flush intervals that the means over commits have in view at least: an interval without any would be the exception of a late thread."""
+"""Shortest span of the means over commits, in flush intervals. With 1.0, a commit that is slightly
+late would leave an interval without a sample.
+"""
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _STATM = Path("/proc/self/statm")
 _MOVES = ("log_bytes_total", "dump_rows_total", "dump_chunks_total", "records_polled_total", "records_acknowledged_total")
-"""What rises when something moves."""
+"""Counters that show progress: the task is not stalled while one of them rises."""
 
 
 class ProcessNumbers:
-    """One task process's."""
+    """Metric counts of one task process, over all its runs."""
 
     def __init__(self, *, flush_interval_s: float) -> None:
         now_s = time.monotonic()
@@ -56,32 +59,40 @@ class ProcessNumbers:
         self._counted: tuple[float, ...] | None = None
         self._start_began_s: float | None = None
 
-    # ---- what happens
+    # ---- counting
 
     def start_begins(self) -> None:
-        """A start is under way until ``start_ended``."""
+        """Note that a start is under way, until ``start_ended`` is called."""
         self._start_began_s = time.monotonic()
 
     def start_ended(self, *, ok: bool) -> None:
-        """One that went well was no stall, however long it took; one that failed was, for nothing has come of it."""
+        """Note that the start has ended.
+
+        A successful start does not count as a stall, however long it took. A failed one does: the
+        time spent on it brought no progress.
+        """
         now_s = time.monotonic()
         began_s, self._start_began_s = self._start_began_s, None
         if ok and began_s is not None:
             self._moved_at_s = min(now_s, self._moved_at_s + now_s - began_s)
 
     def run_begins(self) -> None:
-        """Counts of the run begin at zero: that is no progress."""
+        """Forget the counters of the previous run: the new run's begin at zero, which is no
+        progress.
+        """
         self._counted = None
         self._flushed_at_s = time.monotonic()
 
     def failed(self, error: BaseException, *, retriable: bool) -> None:
-        """A run has ended with an error."""
+        """Count a run that ended with this error."""
         self._errors[type(error).__name__, retriable] += 1
         self._tries += retriable
         self._errors_at_s = time.time()
 
     def polled(self, batches: list[Batch], took_s: float) -> None:
-        """Batches have come out of the queue."""
+        """Count the batches that one poll took out of the queue, and the seconds that the poll
+        took.
+        """
         now_s, now_us = time.monotonic(), time.time_ns() // 1000
         records = sum(batch.records_total for batch in batches)
         self._polled += records
@@ -92,7 +103,7 @@ class ProcessNumbers:
                 self._queued.observe((now_us - batch.source_ts_us) / 1_000_000)
 
     def acknowledged(self, entries: list[Entry]) -> None:
-        """Kafka has these batches."""
+        """Count batches whose records Kafka has all acknowledged."""
         now_us = time.time_ns() // 1000
         records = 0
         for entry in entries:
@@ -107,7 +118,7 @@ class ProcessNumbers:
             self._uncommitted_since_s = time.monotonic()
 
     def committed(self, took_s: float, *, ok: bool) -> None:
-        """An offset was stored, or was not."""
+        """Count an attempt to store an offset, and the seconds that it took."""
         now_s = time.monotonic()
         self._commits.add("ok" if ok else "failed")
         self._commit_took.observe(took_s)
@@ -116,7 +127,7 @@ class ProcessNumbers:
             self._committed_at_s = time.time()
 
     def nothing_to_commit(self) -> None:
-        """What is acknowledged is stored."""
+        """Note that every acknowledged record is covered by the stored offset."""
         self._uncommitted_since_s = None
 
     def _flushed(self, took_s: float, now_s: float, *, ok: bool) -> None:
@@ -125,10 +136,14 @@ class ProcessNumbers:
         self._commit_good.add(float(ok), now_s)
         self._commit_bad.add(float(not ok), now_s)
 
-    # ---- what is reported
+    # ---- reporting
 
     def numbers(self, of_run: Mapping[str, float], *, paused: bool, waits_for_kafka: bool, starting: bool) -> dict[str, float]:
-        """All numbers of the task, with those of its run. ``waits_for_kafka``: records are out. ``starting``: no run reads at the moment."""
+        """Return all metrics of the task by name, including those of its run.
+
+        ``waits_for_kafka`` is True while records are not acknowledged; ``starting`` is True while
+        no run reads from the source.
+        """
         now_s = time.monotonic()
         own = {
             **of_run,
@@ -137,7 +152,8 @@ class ProcessNumbers:
         }
         self._sample(own, now_s, paused=paused, starting=starting)
         if not starting and self._uncommitted_since_s is None and now_s - self._flushed_at_s >= self._flush_interval_s:
-            self._flushed(0.0, now_s, ok=True)  # nothing was there to store: for Connect that is a commit that went well
+            # Connect counts a flush without anything to store as a successful commit.
+            self._flushed(0.0, now_s, ok=True)
         own["starting_seconds"] = 0.0 if self._start_began_s is None else now_s - self._start_began_s
         own["stalled_seconds"] = self._stalled_s(own, now_s, should=starting or waits_for_kafka or _should_move(own), paused=paused)
         if "lag_ms" in own:
@@ -194,7 +210,11 @@ class ProcessNumbers:
         return out
 
     def _for_jmx(self, now_s: float) -> dict[str, float]:
-        """What only Connect's and Debezium's metrics have: over half a minute to a minute, commits over some flush intervals, and the lag over five minutes."""
+        """Return the values that only Connect's and Debezium's JMX metrics have.
+
+        The means span 30 to 60 seconds, those over commits a few flush intervals, and the lag's
+        quantiles five minutes.
+        """
         lags = sorted(self._lags_ms)
         out = {
             "jmx:poll_batch_max_ms": self._polls.greatest(now_s),
@@ -228,13 +248,16 @@ class ProcessNumbers:
 
 
 def _should_move(numbers: Mapping[str, float]) -> bool:
-    """Whether a run has something to do, or cannot know whether it has."""
+    """Return True if a run has work to do, or cannot know whether it has."""
     waits = numbers.get("log_behind_bytes") or numbers.get("queue_records") or numbers.get("log_silent")
     return bool(waits) or numbers.get("connected") == 0.0
 
 
 def resident_bytes(used: resource.struct_rusage, statm: Path = _STATM) -> float:
-    """Memory of this process; where there is no proc(5), the most that it ever had (getrusage(2): kilobytes on Linux, bytes on macOS)."""
+    """Return the resident memory of this process in bytes.
+
+    Without proc(5), return the peak from getrusage(2) instead (kilobytes on Linux, bytes on macOS).
+    """
     try:
         return float(int(statm.read_text(encoding="ascii").split()[1]) * _PAGE_BYTES)
     except FileNotFoundError:

@@ -1,10 +1,11 @@
 """Writes a task's source offset to Connect's offset topic, in Connect's form.
 
-Key: compact JSON ``["<connector>",{"server":"<prefix>"}]``; value: the flat offset map, or null to forget it. The write is synchronous: after it
-returns the offset is stored. Source of the form: the Kafka Connect contract, offset topic.
+The key is compact JSON, ``["<connector>",{"server":"<prefix>"}]``; the value is the flat offset
+map, or null to delete the offset. The write is synchronous: when it returns, the offset is stored.
+Source of the form: the Kafka Connect contract, offset topic.
 
-The producer keeps an offset for as long as its broker is away. So that what waits stays one record, the next offset is handed over once the one before it
-has an answer.
+The producer keeps an offset for as long as its broker is away. The next offset is handed over only
+after the previous one was answered, so at most one record waits.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ _REMEDIES = {
     "dblog_xa": "or end the XA transactions that are prepared (XA RECOVER lists them)",
     "gtids": "the server's set of GTIDs has that many gaps",
 }
-"""By field, beside larger limits."""
+"""Remedies by field of the offset, in addition to larger limits."""
 
 
 class OffsetNotStoredError(TransientError):
-    """The offset is not stored. ``stalls``: there was no answer, or one that proves nothing; another producer may fare better. ``ended``: only another
-    producer stores it.
+    """An offset could not be stored.
+
+    ``stalls`` is True if no broker answered, or the answer proves nothing: another producer may
+    succeed. ``ended`` is True if this producer will store nothing more.
     """
 
     def __init__(self, message: str, *, stalls: bool, ended: bool = False) -> None:
@@ -43,18 +46,18 @@ class OffsetNotStoredError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """The configured time, less once the task has to stop."""
+    """Time limit of one write: the configured one, or less once the task has to stop."""
 
     stop: Stop
     until_s: float
 
     def left_s(self) -> float:
-        """Seconds that are left."""
+        """Return the seconds that remain."""
         return self.stop.left_s(self.until_s, STORED_BY)
 
 
 class OffsetWriter:
-    """One task's line in the offset topic."""
+    """Writer of one task's source offset."""
 
     def __init__(self, writer: TopicWriter, *, connector: str, partition: Mapping[str, str], timeout_s: float, stop: Stop) -> None:
         self._writer = writer
@@ -64,17 +67,19 @@ class OffsetWriter:
         self._timeout_s = timeout_s
         self._written: OffsetMap | None = None
         self._under_way: tuple[OffsetMap, Handed] | None = None
-        """What was handed over and had no answer in time."""
+        """The offset that was handed over and not answered in time; None if there is none."""
 
     @property
     def topic(self) -> str:
-        """Where offsets are stored."""
+        """Name of the topic that stores offsets."""
         return self._writer.topic
 
     def write(self, offset: OffsetMap) -> bool:
-        """Store the offset unless it is the one stored last; True when something was written.
+        """Store the offset. Return False if it equals the last stored one, so that nothing is
+        written.
 
-        OffsetNotStoredError when Kafka did not take it in time; DefiniteError when it never will, with the field that is too large.
+        Raise OffsetNotStoredError if Kafka does not confirm it in time, and DefiniteError, which
+        names the largest field, if the offset is too large for the topic.
         """
         if offset == self._written:
             return False
@@ -105,7 +110,11 @@ class OffsetWriter:
         return True
 
     def stored_late(self) -> OffsetMap | None:
-        """Return the very offset that had no answer in time, once it has one that proves it is stored; None until then."""
+        """Return the offset whose answer was late, once an answer proves that it is stored.
+
+        The very object given to ``write`` is returned. Return None before that, or if nothing
+        waits.
+        """
         if self._under_way is None:
             return None
         self._writer.poll()
@@ -119,11 +128,15 @@ class OffsetWriter:
         return offset
 
     def close(self) -> None:
-        """Drop what is not stored: nothing of an ended run may be stored after the next one's offsets."""
+        """Discard what is not stored: nothing of an ended run may be stored after the next run's
+        offsets.
+        """
         self._writer.close()
 
     def _settle(self, limit: _Limit) -> None:
-        """Wait for the answer to the offset before; whatever else it is than none, the next one may go."""
+        """Wait for the answer to the previous offset. An error is an answer too: the next one may
+        be sent.
+        """
         if self._under_way is not None:
             offset, handed = self._under_way
             try:

@@ -1,7 +1,7 @@
-"""The trace of a task that is FAILED: what happened, and what to do. # I5
+"""Builds the trace of a FAILED task: what happened and what to do. # I5
 
-Connect shows the trace to operators, so it opens with our sentence; the Python trace follows only for bugs (anything that is not an error of
-ours), because there it is the only clue.
+Connect shows the trace to operators, so it opens with the message of the error. A Python trace
+follows only for a bug, that is, an exception that is not a DblogError: there it is the only clue.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from dblog.observe.logs import shortened
 
 
 def trace_of(error: BaseException) -> str:
-    """The text for the status topic: the sentence first, then its causes, no text twice; for a bug of ours the whole trace."""
+    """Return the trace for the status topic: the error's message, then its causes.
+
+    A cause whose text the message already contains is named by its class alone. A bug gets its
+    whole Python trace.
+    """
     if isinstance(error, DblogError):
         lines = [f"{type(error).__name__}: {error}"]
         cause = error.__cause__
         while cause is not None:
-            # A library's error has text that may hold data, so only its class could be shown, which shows less than the sentence made of it.
+            # Skip the errors of libraries: their text may hold row data, and the class name alone
+            # says less than our message.
             if isinstance(cause, DblogError):
                 is_shown = str(cause) in lines[-1]
                 lines.append(f"Caused by: {type(cause).__name__}" + ("" if is_shown else f": {cause}"))
@@ -37,6 +42,6 @@ def trace_of(error: BaseException) -> str:
 
 
 def failed_trace(error: BaseException, connector: str) -> str:
-    """The trace of a task that is FAILED: what happened first, as tools read it, and last how the task is started again."""
+    """Return the trace of a FAILED task, ending with the request that restarts the task."""
     name = quote(connector, safe="")
     return f"{trace_of(error).rstrip()}\nOnce the cause is gone: POST /connectors/{name}/restart?includeTasks=true&onlyFailed=true"

@@ -1,8 +1,10 @@
 """Hands batches to the Kafka producer and notes their acknowledgements. # I1
 
-Every record carries the number of its batch, and the producer counts acknowledgements by it: records of one batch go to several partitions, so no single
-record can speak for the others. A record that Kafka refused acknowledges nothing, so the ledger never passes its batch, whenever the failure is
-noticed. The producer's own queue is the second bound after the task's queue: while it is full the sender takes acknowledgements and waits. # I6
+Every record carries the number of its batch, and the producer counts acknowledgements per batch:
+the records of one batch go to several partitions, so no single record can speak for the others. A
+record that Kafka refused acknowledges nothing. So the ledger never passes its batch, however late
+the failure is noticed. The producer's queue is a second bound, besides the task's queue: while it
+is full, the sender takes acknowledgements and waits. # I6
 """
 
 from __future__ import annotations
@@ -28,21 +30,31 @@ FULL_WAIT_MS = 100
 
 PUSH_WAIT_MS = 1
 PUSH_WAIT_BYTES_MAX = 64 * 1024
-"""librdkafka pushes for as long as it is waited for. A few records are waited for, and are out at once; with more, the next ones are prepared meanwhile."""
+"""Size up to which the sender waits for a push. librdkafka pushes while it is waited for, so a few
+records leave at once; with more, the next records are prepared meanwhile.
+"""
 
 GATHER_BYTES_MAX = 256 * 1024
-"""An idempotent librdkafka producer has one request in flight for a partition (it counts messages against the five requests of the protocol), and its
-broker thread spins while another one is ready meanwhile: a third of all CPU time, if let. So what was handed over is pushed out when nothing that was
-pushed is unacknowledged, and what comes meanwhile gathers, here up to this size, so that it fits one request, and then in the task's queue: the slower
-the broker, the larger the requests. What gathers is ready after its linger of 1 ms without a push: an acknowledgement that is near finds it waiting."""
+"""Size up to which records gather in the producer before the task's queue has to hold them.
+
+An idempotent librdkafka producer has one request in flight per partition, because it counts
+messages against the five requests of the protocol. If another request is ready meanwhile, its
+broker thread spins, which takes up to a third of all CPU time. So records are pushed only when no
+earlier push is unacknowledged. Until then they gather: first here, up to a size that fits one
+request, then in the task's queue. The slower the broker, the larger the requests. Gathered records
+are ready after their linger of 1 ms even without a push, so an acknowledgement that arrives soon
+finds them waiting.
+"""
 
 
 class Sender:
-    """One task's way to Kafka. ``context_headers`` go on every row record (Debezium's ``__debezium.context.*``), or are empty; the producer knows them too.
+    """Sender of one task's records to Kafka.
 
-    ``ensure_topics`` is called before the first records of topics, with all that come new at a time, ``on_error`` with every trouble that the client has with
-    the brokers.
-    ``tolerate`` True: a record that Kafka refuses is logged, counted and treated as delivered (errors.tolerance=all); False: it ends the task.
+    ``context_headers`` are set on every row record (Debezium's ``__debezium.context.*``) and may be
+    empty; the producer was made with the same headers. ``ensure_topics`` is called before the first
+    records of new topics, with all new topics at once. ``on_error`` is called with every error that
+    the client has with the brokers. If ``tolerate`` is True, a record that Kafka refuses is logged,
+    counted and treated as delivered (errors.tolerance=all); otherwise it ends the task.
     """
 
     def __init__(
@@ -77,25 +89,29 @@ class Sender:
 
     @property
     def outstanding(self) -> int:
-        """Records inside the producer."""
+        """Number of records inside the producer."""
         return len(self._producer)
 
     def topics_under_way(self) -> set[str]:
-        """Of the batches that are not acknowledged whole."""
+        """Return the topics of all batches that are not fully acknowledged."""
         return {topic for counts in self._records_of.values() for topic, _ in counts}
 
     @property
     def waits(self) -> bool:
-        """Whether something was handed over that is pushed out as soon as what was pushed before is acknowledged."""
+        """True while records are gathered that are pushed once the last push is acknowledged."""
         return self._gathered_bytes > 0
 
     @property
     def busy(self) -> bool:
-        """Whether so much waits that what comes next had better gather in the task's queue."""
+        """True if enough is gathered that further batches should wait in the task's queue."""
         return self._gathered_bytes >= GATHER_BYTES_MAX
 
     def acknowledged_of(self, topics: Collection[str]) -> dict[str, int]:
-        """Records that Kafka has, by topic, those of other topics together; nothing where no topic is given."""
+        """Return the number of acknowledged records by topic.
+
+        Topics not in ``topics`` are counted together as ``other``. Return nothing if ``topics`` is
+        empty.
+        """
         counts: Counter[str] = Counter()
         if topics:
             for topic, count in self._acknowledged_of.items():
@@ -103,7 +119,11 @@ class Sender:
         return dict(counts)
 
     def send_all(self, batches: Sequence[tuple[Batch, Entry]], headers: Headers | None = None) -> None:
-        """Hand over what one poll gave, and push it out unless something is under way. ``headers``: what each of these records carries besides."""
+        """Hand over the batches of one poll, and push them out unless an earlier push is
+        unacknowledged.
+
+        ``headers`` are set on each of these records in addition to the context headers.
+        """
         if headers is not None:
             self._step_headers = headers
             self._lent = RecordHeaders([*self._context_headers, *headers]), RecordHeaders(headers)
@@ -113,7 +133,11 @@ class Sender:
         self._push()
 
     def _send(self, batch: Batch, entry: Entry) -> None:
-        """Hand over all records of a batch; waits while the producer is full, until the task has to stop. Raises what an earlier delivery failed with."""
+        """Hand over all records of a batch, waiting while the producer is full.
+
+        Raise the error of an earlier delivery that failed, and TransientError if the task has to
+        stop while the producer is full.
+        """
         self._batches_total += 1
         tag = self._batches_total
         if batch.records_total:
@@ -129,12 +153,20 @@ class Sender:
         self._take(0)
 
     def serve(self, timeout_s: float) -> None:
-        """Take acknowledgements, waiting up to that long for the first, then push out what waited for them; raise the first failure."""
+        """Take acknowledgements, waiting up to ``timeout_s`` for the first, and push what waited
+        for them.
+
+        Raise the error of the first delivery that failed.
+        """
         self._take(timeout_s)
         self._push()
 
     def _ensure(self, batches: Iterable[Batch]) -> None:
-        """A dump of many tables brings many topics at once, and each request for some of them takes a broker as long as one for one."""
+        """Create the topics of these batches that are new.
+
+        All are asked for together: a dump brings many topics at once, and a broker takes as long
+        for one as for many.
+        """
         new = {segment.topic: None for batch in batches for segment in batch.segments if segment.topic not in self._topics}
         if new:
             self._ensure_topics(new.keys())
@@ -159,19 +191,23 @@ class Sender:
             raise self._error
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until everything is delivered, at most that long, and not as long when the task has to stop."""
+        """Wait until everything is delivered, for ``timeout_s`` at most, and less if the task has
+        to stop.
+        """
         until_s = time.monotonic() + timeout_s
         while len(self._producer) and (left_s := self._stop.left_s(until_s, SENT_BY)):
             self._producer.flush(min(FULL_WAIT_MS, int(left_s * 1000)))
             self.serve(0)
 
     def close(self) -> None:
-        """Drop what is not delivered: nothing of an ended run may reach Kafka behind the next one's records. # I2"""
+        """Discard what is not delivered: nothing of an ended run may reach Kafka after the next
+        run's records. # I2
+        """
         self._producer.close()
 
     def _send_segment(self, segment: Segment, tag: int) -> None:
         start = 0
-        for index, extra in sorted(segment.headers.items()):  # few, and mostly none
+        for index, extra in sorted(segment.headers.items()):  # usually none
             self._send_records(segment, start, index, tag)
             context = self._context_headers if segment.context_headers else ()
             self._send_record(segment, index, [*extra, *context, *self._step_headers], tag)
@@ -194,7 +230,9 @@ class Sender:
                 return
 
     def _not_taken(self, code: int, segment: Segment, index: int, tag: int) -> int:
-        """Wait, or give the record up: how many records are thereby dealt with."""
+        """Return how many records were dealt with: 0 after waiting for space, 1 if the record was
+        refused.
+        """
         if code == QUEUE_FULL:
             if self._stop.ordered():
                 message = "the task stops, and the producer takes no more records"
@@ -232,7 +270,11 @@ class Sender:
         log.error("record skipped by errors.tolerance=all", topic=topic, reason=str(failure))
 
     def _failed(self, error: KafkaError, topic: str, tag: int) -> None:
-        """Kafka has not taken a record. What passes by itself, and the end of a producer, is answered by a new start from the stored offset."""
+        """Note the failed delivery of a record.
+
+        A retriable error, and the end of the producer, make the task restart from its stored
+        offset.
+        """
         KAFKA_ERRORS.add(error.name())
         passes = error.retriable() or error.fatal()
         if self._tolerate and not passes:

@@ -1,12 +1,13 @@
-"""One trace for each step of a task: what one poll took out of the queue, from there to Kafka's acknowledgement.
+"""Traces each step of a task, from one poll of the queue to Kafka's acknowledgement.
 
-All records of a step carry the same ``traceparent`` (W3C Trace Context), made once a step: whoever reads them goes on with the trace. The spans are
+All records of a step carry the same ``traceparent`` header (W3C Trace Context), created once per
+step, so a consumer can continue the trace. The spans are
 
     capture                   from the reader that finished the step's first batch to the acknowledgement of its last
     ├── wait                  in the queue
     └── send <topic>          from the sender to the acknowledgement, for each topic
 
-They name tables, topics and positions; of rows they have numbers alone.
+Spans name tables, topics and positions. About rows they contain only numbers.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from dblog.model import Batch, Headers
 TRACEPARENT = "traceparent"
 
 TOPICS_MAX = 32
-"""Topics of a step that have a span of their own; ``capture`` counts them all."""
+"""Maximum number of topics of a step with a span of their own; ``capture`` counts all topics."""
 
 
 @dataclass(slots=True)
 class _Step:
-    """One that is not acknowledged yet; ``spans``: those that are open, the outermost last."""
+    """A step that is not fully acknowledged; ``spans`` holds its open spans, the outermost last."""
 
     batches: int
     spans: list[Span] = field(default_factory=list)
 
 
 class StepTraces:
-    """The steps of one run, which are acknowledged in order. ``attributes`` are those of all spans."""
+    """Traces of the steps of one run, which are acknowledged in order.
+
+    ``attributes`` are set on every span.
+    """
 
     def __init__(self, tracer: Tracer, attributes: Mapping[str, str | int]) -> None:
         self._tracer = tracer
@@ -43,7 +47,10 @@ class StepTraces:
         self._steps: deque[_Step] = deque()
 
     def polled(self, batches: Sequence[Batch]) -> Headers | None:
-        """A step begins with these batches; the headers of its records, or None where it has no records, or the SDK is disabled."""
+        """Begin a step with these batches and return the headers of its records.
+
+        Return None if the step has no records or the tracing SDK is disabled.
+        """
         step = _Step(len(batches))
         self._steps.append(step)
         records = sum(batch.records_total for batch in batches)
@@ -64,7 +71,9 @@ class StepTraces:
         return [(TRACEPARENT, traceparent(context).encode())] if context.is_valid else None
 
     def acknowledged(self, batches: int, position: object) -> None:
-        """Kafka has so many more batches, up to a position of the source's log."""
+        """Note that Kafka acknowledged this number of further batches, up to ``position`` in the
+        log.
+        """
         while batches:
             step = self._steps[0]
             taken = min(batches, step.batches)
@@ -78,7 +87,7 @@ class StepTraces:
                     span.end()
 
     def close(self) -> None:
-        """The run ends: what is not acknowledged is sent again by the next one."""
+        """End the run's open spans with an error; the next run sends their records again."""
         for step in self._steps:
             for span in step.spans:
                 span.set_status(Status(StatusCode.ERROR, "the run ended before Kafka acknowledged all records"))
@@ -114,5 +123,5 @@ class StepTraces:
 
 
 def traceparent(context: SpanContext) -> str:
-    """The header's text by W3C Trace Context, version 00."""
+    """Return the header's value in the form of W3C Trace Context, version 00."""
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"

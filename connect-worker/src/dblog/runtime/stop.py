@@ -1,9 +1,11 @@
-"""The herder's order to stop, and how a task keeps to its time.
+"""The herder's order to stop, and the time within which a task obeys it.
 
-Only one thing is worth waiting for then: that what Kafka has acknowledged gets stored. All else a kill may cut off as well, at any moment, and the next run
-goes on from there. So the process ends as soon as the order is heard, whatever it is at (imports, a database that does not answer, the history), except in
-the stretch of its run in which records are sent. There it is for the sending thread to heed: it stores what is acknowledged and leaves, and every wait on
-its way keeps to a share of the time that the herder has given. # I1
+One thing is worth waiting for: that the offsets of acknowledged records are stored. Anything else
+could be cut off by a kill at any moment, and the next run would repeat it. So the process exits as
+soon as the order arrives, whatever it is doing (imports, a database that does not answer, the
+schema history). The exception is the stretch of a run in which records are sent. There the sending
+thread stores the acknowledged offsets and leaves, and each wait on the way is limited to a share of
+the time that the herder has given. # I1
 """
 
 from __future__ import annotations
@@ -15,37 +17,44 @@ import time
 from collections.abc import Callable, Iterator
 
 LIMIT_S = 5.0
-"""When the herder does not send it: the default of task.shutdown.graceful.timeout.ms."""
+"""Seconds to stop within if the herder names no limit: the default of
+``task.shutdown.graceful.timeout.ms``.
+"""
 
 SENT_BY = 0.5
-"""The share of the limit in which what is under way may still be acknowledged."""
+"""Share of the limit in which records that were sent may still be acknowledged."""
 
 STORED_BY = 0.7
-"""The share in which the last offset is stored, or not."""
+"""Share of the limit by which storing the last offset has succeeded or is abandoned."""
 
 ENDED_BY = 0.8
-"""The share after which the process ends, whatever keeps it."""
+"""Share of the limit after which the process exits, whatever it is doing."""
 
 FAREWELL_S = 1.0
-"""So long threads may end and connections be closed in order, once everything is stored."""
+"""Seconds for threads to end and connections to close in order, once everything is stored."""
 
 
 class Stop:
-    """The order of one process: given by the thread that hears the herder, heeded by the one that sends."""
+    """Stop order of one process: the thread that reads the herder's messages sets it, the sending
+    thread obeys it.
+
+    ``end`` ends the process with an exit status, from any thread.
+    """
 
     def __init__(self, end: Callable[[int], object] = os._exit) -> None:
-        """``end`` ends the process with an exit status, from any thread."""
         self._end = end
         self._lock = threading.Lock()
         self._order: tuple[float, float] | None = None
         self._heeded = False
 
     def ordered(self) -> bool:
-        """Whether the task has to stop."""
+        """Return True if the task has to stop."""
         return self._order is not None
 
     def order(self, limit_s: float) -> None:
-        """Stop within that time, or be killed: at once, unless somebody heeds it."""
+        """Stop within ``limit_s`` seconds: exit at once, or let a thread inside
+        ``heeded`` finish.
+        """
         with self._lock:
             self._order = self._order or (time.monotonic(), limit_s)
             heeded = self._heeded
@@ -56,7 +65,10 @@ class Stop:
 
     @contextlib.contextmanager
     def heeded(self) -> Iterator[None]:
-        """In here something may be acknowledged that is not stored: whoever is in here asks ``ordered``, and leaves."""
+        """Delay the exit while something may be acknowledged that is not stored.
+
+        The thread inside has to check ``ordered`` and leave in time.
+        """
         with self._lock:
             self._heeded = True
         try:
@@ -68,7 +80,10 @@ class Stop:
                 self._end_in(FAREWELL_S)
 
     def left_s(self, until_s: float, share: float) -> float:
-        """The time up to ``until_s`` of the monotonic clock; once the task has to stop, no more than up to that share of the limit."""
+        """Return the seconds until ``until_s`` of the monotonic clock.
+
+        Once the task has to stop, return no more than remains of this share of the limit.
+        """
         if self._order is not None:
             at_s, limit_s = self._order
             until_s = min(until_s, at_s + limit_s * share)

@@ -1,16 +1,20 @@
 """One task process: start, poll and send, commit, pause, stop, fail.
 
-One thread (this one) polls the task's queue, produces, serves delivery callbacks and commits offsets, so the ledger needs no lock. Transient errors
-start the task again from its committed offset, as long as ``core/retries.py`` allows; definite ones end it with FAILED and a trace. What is waited for is
-reported beside the state.
+A single thread polls the task's queue, produces, serves delivery callbacks and commits offsets, so
+the ledger needs no lock. A transient error restarts the task from its committed offset, as often as
+``core/retries.py`` allows; a definite one ends it with FAILED and a trace. The reported state
+includes the reason why the task waits.
 
-An offset is committed at the start, on every ``offset.flush.interval.ms``, when a dump has moved (at most once a second, so that a kill repeats
-little), on pause, on stop, and when the task fails; always only the acknowledged prefix. # I1
+An offset is committed at the start, at every ``offset.flush.interval.ms``, when a dump has moved
+(at most once a second, so that a kill repeats little), on pause, on stop, and when the task fails.
+It only ever covers the acknowledged prefix. # I1
 
-A stop is heeded only in the stretch in which records are sent (``stop.py``): in front of it and behind it the process ends where it is.
+A stop lets a task finish in order only while it sends records (``stop.py``); before and after that
+the process exits at once.
 
-The offset at the start records where a first run begins, and is stored before its first record is sent: a run that is killed before any other offset
-would otherwise begin again at a later position of the log, and a row that it had sent and that was deleted in between would stay for ever. # I3
+The offset of the start records the position where a first run begins, and is stored before the
+first record is sent. Otherwise a run killed before its next offset would start again at a later
+position of the log, and a row that was sent, then deleted in between, would stay forever. # I3
 """
 
 from __future__ import annotations
@@ -79,42 +83,57 @@ _BROKERS_AWAY = frozenset(
 )
 
 POLL_TIMEOUT_S = 0.02
-"""An idle task looks for delivery callbacks and control messages this often, unless poll.interval.ms is set."""
+"""Interval in which an idle task looks for delivery callbacks and control messages, unless
+poll.interval.ms is set.
+"""
 
 _IDLE_MAX_S = 0.5
-"""Whatever poll.interval.ms is, Debezium's default of it: orders of the herder, heartbeats and offsets are due meanwhile, and a stop has a limit."""
+"""Upper limit of poll.interval.ms, equal to Debezium's default. The herder's messages, heartbeats
+and offsets are due in the meantime, and a stop has a time limit.
+"""
 
 SWITCH_INTERVAL_S = 0.0005
-"""The sender waits at most about that long for the log thread to let go of the interpreter; Python's 5 ms are longer than a request to Kafka takes."""
+"""Longest time, about, that the sender waits for the log thread to release the interpreter.
+Python's default of 5 ms is longer than a request to Kafka takes.
+"""
 
 POLL_BYTES_MAX = 512 * 1024
-"""Of large rows: what is polled and what the sender has gathered before it fit into one request to Kafka."""
+"""Size of one poll of large rows, such that it fits one request to Kafka together with what the
+sender has gathered.
+"""
 
 METRICS_INTERVAL_S = 1.0
 
 CHECKS_MAX = 4
-"""Requests for dumps that are checked at the same time."""
+"""Maximum number of dump requests that are checked at the same time."""
 
 AWAY_REPORTED_S = 3.0
-"""A broker that is chosen again is away for a moment; that is not worth a status."""
+"""Seconds without acknowledgement after which the status reports it. A new leader takes a moment,
+which is not worth reporting.
+"""
 
 DUMP_FLUSH_INTERVAL_S = 1.0
 
 LOSSES_MIN, LOSSES_S = 3, 60.0
-"""At least this many runs in a row, over at least this many seconds, have to lose one position that each start has found there, before it counts as lost.
-MySQL says "purged" also of a log file that it cannot open for a moment.
+"""Number of consecutive runs, and the seconds over which they must be spread, that have to lose one
+position that each start found intact, before the position counts as lost. MySQL also reports
+"purged" for a log file that it cannot open for a moment.
 """
 
 SPANS_WAIT_S = 0.5
-"""At the end of the process; a stop leaves it a second (runtime/stop.py)."""
+"""Seconds to send the last spans at the end of the process; a stop leaves one second for it
+(``runtime/stop.py``).
+"""
 
 TRACE_CHARS_MAX = 1_000_000
-"""Of what is reported to the herder, which takes secrets out of it before it keeps the first 60 000."""
+"""Maximum length of a trace sent to the herder, which removes secrets before it keeps the first
+60000 characters.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrder:
-    """What the herder sends at start."""
+    """Message with which the herder starts the task."""
 
     connector: str
     task: int
@@ -124,43 +143,47 @@ class StartOrder:
     paused: bool = False
     generation: int = 0
     dumps: Sequence[DumpRequest] = ()
-    """The dumps that are asked for and have not ended, oldest first."""
+    """Requested dumps that have not ended, oldest first."""
     warnings: StandingWarnings = field(default_factory=StandingWarnings)
-    """Where a run raises what an operator has to know while the task runs."""
+    """Warnings that a run raises for the operator, shown while the task runs."""
 
 
 class Desk(Protocol):
-    """Where a task that runs is asked about dumps."""
+    """Access to a running task's dumps."""
 
     def take(self, request: DumpRequest) -> None:
-        """A new request, or one that has changed."""
+        """Take a new or changed request."""
 
     def forget(self, identity: str) -> None:
-        """Its end has been noted."""
+        """Forget a request: the herder has recorded its end."""
 
     def check(self, request: DumpRequest) -> Sequence[TableId]:
-        """The tables of a request; DefiniteError where it cannot be carried out, TransientError where that cannot be found out. Asked from any thread."""
+        """Return the tables of a request. Any thread may call it.
+
+        Raise DefiniteError if the request cannot be carried out, TransientError if that cannot be
+        checked now.
+        """
 
     def named(self, request: DumpRequest, name: str) -> Sequence[TableId]:
-        """The tables of a request that have this name, in whatever case."""
+        """Return the tables of a request with this name, ignoring case."""
 
     def statuses(self) -> list[dict[str, Any]]:
-        """How each dump comes on."""
+        """Return the state of each dump, as JSON objects."""
 
     def signal(self, signal: Signal) -> None:
-        """A signal that came by REST."""
+        """Take a signal that was sent by REST."""
 
 
 class SourceTask(Protocol):
-    """The contract of a source: start, poll, commit, stop."""
+    """Contract of a source task: start, poll, commit, stop."""
 
     @property
     def partition(self) -> Mapping[str, str]:
-        """The source partition of its offsets."""
+        """Source partition of its offsets."""
 
     @property
     def fold(self) -> OffsetFold:
-        """How far it has come; valid once started."""
+        """Fold of the task's steps into an offset; valid after ``start``."""
 
     @property
     def context_headers(self) -> Headers:
@@ -168,31 +191,43 @@ class SourceTask(Protocol):
 
     @property
     def desk(self) -> Desk | None:
-        """Where it is asked about dumps; None before it has started, and of a task that dumps nothing on request."""
+        """Access to the task's dumps; None before ``start`` and for a task without
+        requested dumps.
+        """
 
     def start(self, offset: OffsetMap | None) -> None:
-        """Connect, check, recover, and let the readers run. Raises TransientError or DefiniteError."""
+        """Connect, check, recover, and start the readers. Raise TransientError or DefiniteError."""
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
-        """Finished batches in order, [] when there is none in time; raises what a reader failed with."""
+        """Return finished batches in order, [] if none is finished in time. Raise a
+        reader's error.
+        """
 
     def commit(self, offset: OffsetMap) -> None:
-        """Note that this offset of the fold is stored: what is older may be forgotten. It is the very object that the fold gave."""
+        """Note that this offset is stored, so the source may forget what is older.
+
+        ``offset`` is the same object that the fold returned.
+        """
 
     def stop(self) -> None:
-        """End the readers; may be called from any state, also twice."""
+        """End the readers. May be called in any state, and twice."""
 
     def leave(self) -> None:
-        """It was ordered to stop, and all is stored: give up what others keep for it, where it is configured so. It is stopped behind this in any case."""
+        """Release what the server keeps for this task, if configured so.
+
+        Called after an ordered stop once everything is stored; ``stop`` follows in any case.
+        """
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder; ``lag_ms`` speaks of what has not been polled yet."""
+        """Return metrics by name for the herder; ``lag_ms`` covers what has not been polled yet."""
 
     def take_topics_ahead(self) -> list[str]:
-        """Topics whose first records come soon, since the last call: to be made meanwhile."""
+        """Return the topics that will be needed soon, since the last call, so that they can be
+        created.
+        """
 
     def waits_for(self) -> str | None:
-        """What keeps the readers from going on, in a sentence; None while nothing does."""
+        """Return a sentence that says what the readers wait for; None while they proceed."""
 
 
 TaskFactory = Callable[[StartOrder], SourceTask]
@@ -200,7 +235,9 @@ TaskFactory = Callable[[StartOrder], SourceTask]
 
 @dataclass(slots=True)
 class _Run:
-    """One run of a task between a start and an error or stop; ``traces`` None: it is not traced."""
+    """One run of a task, from a start to an error or stop; ``traces`` is None if it is
+    not traced.
+    """
 
     task: SourceTask
     sender: Sender
@@ -218,7 +255,7 @@ class _Run:
 
 
 class Supervisor:
-    """Runs one task by the herder's orders until it has to stop or fails."""
+    """Runner of one task: obeys the herder's messages until the task has to stop or fails."""
 
     def __init__(self, control: Control, factory: TaskFactory) -> None:
         self._control = control
@@ -229,9 +266,13 @@ class Supervisor:
         self._numbers = ProcessNumbers(flush_interval_s=60.0)
         self._brokers_away: str | None = None
         self._sending_since: tuple[float, OffsetMap] | None = None
-        """Since when the current run sends, and the offset that it began with."""
+        """Time since which the current run sends, and the offset that it began with; None before
+        that.
+        """
         self._lost_at: OffsetMap | None = None
-        """The position at which the last run found it lost, None before any did; ``_losses``: how many runs in a row, since ``_lost_since_s``."""
+        """Position that the last run lost; None before a loss. ``_losses`` counts the consecutive
+        runs that lost it, since ``_lost_since_s``.
+        """
         self._losses = 0
         self._lost_since_s = 0.0
         self._has_run = False
@@ -240,12 +281,12 @@ class Supervisor:
         self._requests: dict[str, DumpRequest] = {}
         self._dumps_reported: list[dict[str, Any]] | None = None
         self._warnings = StandingWarnings()
-        """Those of the run that runs, or of the last one while the next one starts."""
+        """Warnings of the current run, or of the last one while the next run starts."""
         self._warnings_reported: tuple[str, ...] = ()
         self._checks = threading.BoundedSemaphore(CHECKS_MAX)
 
     def run(self) -> int:
-        """Exit status 0 after an orderly stop, 1 after FAILED."""
+        """Run the task. Return the exit status: 0 after an orderly stop, 1 after FAILED."""
         first = self._control.take(None)
         if first is None or first.get("type") == "stop":
             return 0
@@ -264,7 +305,7 @@ class Supervisor:
         self._paused = order.paused
         self._numbers = ProcessNumbers(flush_interval_s=_flush_interval_s(order))
         plugin = find_connector(order.config.get("connector.class"))
-        # Here, so that it is logged once, however often the task tries to start.
+        # Logged here, so that it appears once, however often the task tries to start.
         if insecure := insecure_choices(plugin.options if plugin is not None else (), order.config):
             log.warning("insecure choices in the connector's configuration", choices=described(insecure))
         try:
@@ -296,9 +337,11 @@ class Supervisor:
                 self._numbers.failed(error, retriable=True)
                 now_s = time.monotonic()
                 if self._has_run_well(e.offset, now_s, policy):
-                    retries.succeeded()  # a new trouble, not the old one
+                    retries.succeeded()  # so this error begins a new series
                 chance = random.random()  # noqa: S311 - jitter, no secret
-                if e.losses:  # they have their own end, and what limits retries would come before it
+                # Losses have a limit of their own; the limit of the retries would end the task
+                # before it.
+                if e.losses:
                     failures, delay_s = e.losses, policy.delay_s(e.losses, chance=chance)
                 else:
                     delay_s = retries.failed(error, now_s=now_s, chance=chance)
@@ -310,7 +353,10 @@ class Supervisor:
                 return
 
     def _has_run_well(self, offset: OffsetMap | None, now_s: float, policy: RetryPolicy) -> bool:
-        """Whether the last run stored a further offset, or at least sent for a while: a start that takes long is no success."""
+        """Return True if the last run stored a later offset, or sent for a while.
+
+        A start that took long does not count as success.
+        """
         if self._sending_since is None:
             return False
         since_s, first = self._sending_since
@@ -318,15 +364,20 @@ class Supervisor:
         return further or now_s - since_s > max(60.0, (policy.timeout_s or 0.0) / 2)
 
     def _run_once(self, order: StartOrder, offset: OffsetMap | None) -> OffsetMap | None:
-        """One run; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
+        """Run the task once. Return the last stored offset after an orderly stop.
+
+        Raise _RestartError, which carries that offset, after a transient error.
+        """
         worker = read_worker_config(order.worker)
-        # Asked again: policy and hosts may be others than when the connector was posted, and the config topic has other writers.
+        # Checked at each run: policy and hosts may have changed since the connector was posted, and
+        # others may write to the config topic.
         refused = check_connector_clients(order.config, override_policy(worker.settings))
         refused |= check_hosts(order.config, worker.settings.items_of("dblog.connector.allowed.hosts"))
         if refused:
             raise ConfigError(refused)
         requests = sorted(self._requests.values(), key=lambda request: (request.created_ms, request.id))
-        # A start that failed may have been wrong about what is lost: only what a run has found goes on. # I5
+        # A start that failed may have been wrong about what is lost, so only warnings of a run that
+        # started are kept. # I5
         warnings = self._warnings.of_next_run() if self._has_run else StandingWarnings()
         order = replace(order, dumps=requests, warnings=warnings)
         if not self._has_run:
@@ -361,7 +412,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _reporting_start(self) -> Iterator[None]:
-        """Report numbers while the task starts, which may take minutes, and may hang."""
+        """Report metrics while the task starts, which may take minutes or hang."""
         ended = threading.Event()
 
         def report() -> None:
@@ -381,7 +432,11 @@ class Supervisor:
             self._numbers.start_ended(ok=ok)
 
     def _send_until_stopped(self, order: StartOrder, run: _Run, stored: OffsetMap) -> OffsetMap:
-        """Poll, send and commit until it has to stop; raises what ends this run earlier, once what is acknowledged of it is stored."""
+        """Poll, send and commit until the task has to stop. Return the last stored offset.
+
+        If an error ends the run earlier, store the offset of what is acknowledged, then raise the
+        error.
+        """
         try:
             run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
             flush_interval_s = _flush_interval_s(order)
@@ -419,7 +474,7 @@ class Supervisor:
                     self._report_dumps(run)
                     self._report_state(self._away(run) or run.unstored.waits or run.task.waits_for())
             stored = self._last_commit(run) or stored
-            self._report_dumps(run)  # a dump is done once that is stored
+            self._report_dumps(run)  # after the commit: only then a dump is done
             return stored
         except Exception as e:
             stored = self._last_commit_quietly(run) or stored
@@ -432,8 +487,12 @@ class Supervisor:
             raise
 
     def _lost(self, error: PositionLostError, stored: OffsetMap, *, starts_over: bool) -> _RestartError | None:
-        """Return the restart after a loss that showed while the task ran. The next start asks the server by itself whether the position is lost. Where it
-        finds nothing and the loss comes again, from the same position, it is told. None where ``snapshot.mode`` does not start over: then the task fails.
+        """Return the restart after a position was lost while the task ran, or None if the task has
+        to fail.
+
+        The next start checks on the server whether the position is lost. If it finds the position
+        intact and the same loss repeats often enough, the following start is given the loss as a
+        fact. Return None then if ``snapshot.mode`` does not allow starting over.
         """
         at = {key: value for key, value in stored.items() if not key.startswith("dblog_")}
         if at != self._lost_at:
@@ -500,7 +559,10 @@ class Supervisor:
         )
 
     def _step_traces(self, order: StartOrder, worker: WorkerConfig) -> StepTraces | None:
-        """Of one run; None where nobody asks for traces. The packages are an extra, so they are imported here."""
+        """Return the traces of one run; None if tracing is off.
+
+        The imports are inside, because the packages are an optional extra.
+        """
         if not is_traced(order.config, worker.settings):
             return None
         from dblog.observe.traces import Traces  # noqa: PLC0415
@@ -528,7 +590,10 @@ class Supervisor:
         run.moved = True
 
     def _store_start(self, run: _Run, offset: OffsetMap | None) -> OffsetMap:
-        """Store where this run begins, unless that is the stored offset; TransientError when Kafka does not take it, and nothing has been sent then."""
+        """Store the offset where this run begins, unless it is stored already, and return it.
+
+        Raise TransientError if Kafka does not store it; nothing has been sent then.
+        """
         start = run.task.fold.offset()
         if start != offset:
             self._store(run, start)
@@ -561,7 +626,10 @@ class Supervisor:
         return offset
 
     def _check_offsets(self, run: _Run) -> OffsetMap | None:
-        """Return an offset that was stored later than it was waited for; TransientError when the producer of offsets has stalled."""
+        """Return an offset whose confirmation arrived late, or None.
+
+        Raise TransientError if the producer of offsets has stalled.
+        """
         if run.unstored.waits is None:
             return None
         late = run.writer.stored_late()
@@ -572,7 +640,9 @@ class Supervisor:
         return late
 
     def _last_commit(self, run: _Run) -> OffsetMap | None:
-        """What has been sent is waited for, then committed."""
+        """Wait until everything sent is acknowledged, then commit. Return the stored offset, or
+        None.
+        """
         run.sender.flush(5.0)
         self._acknowledged(run)
         return self._commit(run) if run.moved else None
@@ -582,7 +652,8 @@ class Supervisor:
             run.sender.flush(5.0)
         except DblogError as e:
             log.warning("not all that was sent is acknowledged; a restart repeats some records", reason=str(e))
-        self._acknowledged(run)  # what stands in front of the first record that failed is committed all the same
+        # The records before the first one that failed are committed all the same.
+        self._acknowledged(run)
         try:
             return self._commit(run) if run.moved else None
         except DblogError as e:
@@ -590,7 +661,9 @@ class Supervisor:
             return None
 
     def _away(self, run: _Run) -> str | None:
-        """That the brokers have acknowledged nothing for a while, if they should have."""
+        """Return a sentence if Kafka has acknowledged nothing for a while although records wait,
+        else None.
+        """
         if self._brokers_away is None or not run.ledger.batches_total or time.monotonic() - run.acknowledged_at_s < AWAY_REPORTED_S:
             return None
         return f"Kafka acknowledges nothing ({self._brokers_away}); records wait, and no offset moves"
@@ -623,7 +696,10 @@ class Supervisor:
                     self._dump_order(message, run.task.desk)
 
     def _dump_order(self, message: dict[str, Any], desk: Desk | None) -> None:
-        """A message about dumps, as far as it is one. ``desk`` None: the task does not run now; its next start gets the requests."""
+        """Handle a message about dumps or signals; ignore any other.
+
+        ``desk`` is None while the task does not run; the next start gets the requests.
+        """
         match message:
             case {"type": "dump", "request": request}:
                 noted = self._note_request(request)
@@ -646,7 +722,10 @@ class Supervisor:
                 pass
 
     def _note_request(self, given: object) -> DumpRequest | None:
-        """Keep a request for this and later runs; None for an older revision of one that is known."""
+        """Keep a request for this and later runs, and return it.
+
+        Return None if the request is invalid or a newer revision of it is known.
+        """
         try:
             request = request_from_json(given)
         except DefiniteError as e:
@@ -663,7 +742,7 @@ class Supervisor:
         self._control.send({"type": "dump_checked", "call": call, "error": told, "tables": [str(table) for table in tables]})
 
     def _find_table(self, call: object, given: object, name: str, desk: Desk | None) -> None:
-        """Answer which tables of a dump have a name."""
+        """Answer a ``dump_table`` message with the tables of a dump that have this name."""
         if desk is None:
             self._answer(call, (503, "the task does not run now"))
             return
@@ -673,7 +752,9 @@ class Supervisor:
             self._answer(call, (400, str(e)))
 
     def _check_request(self, call: object, given: object, desk: Desk | None) -> None:
-        """Answer whether a request could be carried out, from a thread of its own: databases answer when they like."""
+        """Answer whether a request can be carried out. A thread asks the database, which may take
+        long.
+        """
         answer = partial(self._answer, call)
 
         def check() -> None:
@@ -707,15 +788,16 @@ class Supervisor:
             threading.Thread(target=contextvars.copy_context().run, args=(check,), name="dump-check", daemon=True).start()
 
     def _report_dumps(self, run: _Run) -> None:
-        """Report how the dumps come on, when that is another than was reported last."""
+        """Report the states of the dumps if they have changed since the last report."""
         desk = run.task.desk
         statuses = [] if desk is None else desk.statuses()
-        if statuses != self._dumps_reported:  # the first list also where it is empty: the herder waits for it
+        # The first list is sent even if it is empty: the herder waits for it.
+        if statuses != self._dumps_reported:
             self._dumps_reported = statuses
             self._control.send({"type": "dumps", "dumps": statuses})
 
     def _wait(self, delay_s: float) -> None:
-        """Wait, but not when it has to stop."""
+        """Wait for ``delay_s``, or until the task has to stop, handling messages meanwhile."""
         until_s = time.monotonic() + delay_s
         while not self._stop.ordered() and (left_s := until_s - time.monotonic()) > 0:
             self._send_metrics(None)
@@ -737,7 +819,7 @@ class Supervisor:
         self._brokers_away = reason
 
     def _send_metrics(self, run: _Run | None) -> None:
-        """Report the numbers of the run, or those of the process alone while there is none."""
+        """Report the metrics of the run, or only those of the process if ``run`` is None."""
         of_run: dict[str, float] = {"paused": float(self._paused), "kafka_away": float(self._brokers_away is not None)}
         if self._traces is not None:
             of_run |= self._traces.numbers()
@@ -753,7 +835,8 @@ class Supervisor:
                 "send_failures_total": float(run.sender.failures_total),
                 named("events_skipped_total", "refused"): float(run.sender.failures_total),
             }
-            # Which topics have numbers of their own is decided where they are read: two lists of the first hundred would differ.
+            # Take the topics that the reader counts separately: choosing a first hundred again here
+            # could give another list.
             read_of = {parted(flat, 1)[1][0] for flat in of_run if flat.startswith("topic_records_total|")}
             for topic, count in run.sender.acknowledged_of(read_of).items():
                 of_run[named("topic_records_acknowledged_total", topic)] = float(count)
@@ -767,15 +850,17 @@ class Supervisor:
         self._report_warnings()
 
     def _report_warnings(self, *, started: bool = False) -> None:
-        """Report the warnings that stand, when they are others than were reported last, and once when the task has started: also that there is none."""
-        # A name in them may be a server's bytes that are no UTF-8.
+        """Report the standing warnings if they have changed, and after each start even if there are
+        none.
+        """
+        # A name in a warning may be bytes of the server that are not UTF-8.
         texts = tuple(text.encode(errors="backslashreplace").decode() for text in self._warnings.texts())
         if started or texts != self._warnings_reported:
             self._warnings_reported = texts
             self._control.send({"type": "warnings", "warnings": texts})
 
     def _report_state(self, waits: str | None) -> None:
-        """The state of a task that runs, with what it waits for, when either is another than was reported last."""
+        """Report the state of a running task and what it waits for, if either has changed."""
         state = "PAUSED" if self._paused else "RUNNING" if self._has_run else "UNASSIGNED"
         if (state, waits) != self._reported:
             self._reported = state, waits
@@ -783,13 +868,17 @@ class Supervisor:
 
     def _state(self, state: str, trace: str | None = None) -> None:
         if trace is not None:
-            # A name in it may be a server's bytes that are no UTF-8, and a list of names may be long.
+            # A name in the trace may be bytes of the server that are not UTF-8, and lists of names
+            # may be long.
             trace = trace[:TRACE_CHARS_MAX].encode(errors="backslashreplace").decode()
         self._control.send({"type": "state", "state": state, "trace": trace})
 
 
 class _RestartError(Exception):
-    """A transient error, with the offset to start again from. ``losses``: how often that position has been lost by now, 0 for other errors."""
+    """A transient error, with the offset to restart from.
+
+    ``losses`` is the number of times that this position has been lost, 0 for other errors.
+    """
 
     def __init__(self, error: TransientError, offset: OffsetMap | None, *, losses: int = 0) -> None:
         super().__init__(str(error))
@@ -799,7 +888,10 @@ class _RestartError(Exception):
 
 
 def why_away(error: KafkaError, known: str | None) -> str | None:
-    """Why the brokers are away after an error of a client; ``known`` is why they were before it, None while they were not."""
+    """Return the reason why the brokers are away after a client's error, None while they are not.
+
+    ``known`` is the reason before this error.
+    """
     if error.code() not in _BROKERS_AWAY:
         return known
     if known is not None and error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  it follows the reason, and has none
@@ -808,7 +900,10 @@ def why_away(error: KafkaError, known: str | None) -> str | None:
 
 
 def _calm_the_collector() -> None:
-    """Modules and schemas stay: the cyclic collector need not walk them again with every few hundred batches (4 % of the time in a catch-up)."""
+    """Make the cyclic garbage collector run rarely and skip modules and schemas.
+
+    Otherwise it would walk them at every few hundred batches (4 % of the time in a catch-up).
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
@@ -824,7 +919,9 @@ def _own_offset(order: StartOrder) -> OffsetMap | None:
 
 
 def _idle_s(order: StartOrder) -> float:
-    """How long a poll waits for a first record while nothing else is to be done: poll.interval.ms, where it is set."""
+    """Return the seconds that a poll waits for a first record: poll.interval.ms if set, with a
+    limit.
+    """
     return min(_milliseconds(order.config, "poll.interval.ms", 0) / 1000 or POLL_TIMEOUT_S, _IDLE_MAX_S)
 
 
@@ -838,7 +935,7 @@ def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int
 
 
 def main(control: Control, factory: TaskFactory | None = None) -> int:
-    """The entry of ``dblog task``: run the task that the herder orders over the channel."""
+    """Run the task that the herder orders over the channel: the entry point of ``dblog task``."""
     if factory is None:
         from dblog.dialects.tasks import source_task  # noqa: PLC0415 - tests run the supervisor with a task of their own
 

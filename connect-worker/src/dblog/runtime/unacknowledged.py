@@ -1,8 +1,9 @@
-"""Whether the producer has forgotten records, so that the task would wait for good.
+"""Detects that the producer has lost records, for which the task would wait forever.
 
-A record waits as long as its broker is away, and no longer. But librdkafka (2.16) may keep those of a partition that had no leader when the producer
-first heard of it, behind a broker's restart: it neither sends nor reports them, though the partition has a leader again and other clients write to it. So the
-task starts again from its stored offset, with a new producer.
+A record normally waits only while its broker is away. But librdkafka (2.16) may keep the records of
+a partition that had no leader when the producer first heard of it, after a restart of the broker.
+It neither sends nor reports them, although the partition has a leader again and other clients write
+to it. The remedy is to restart from the stored offset with a new producer.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ AGAIN_S = 30.0
 
 
 class Unacknowledged:
-    """One run's. ``are_led``: whether the brokers answer, and each partition of these topics has its leader and all of its replicas. ``none``: what has not
-    been acknowledged, for the message.
+    """Watch over the acknowledgements of one run.
+
+    ``are_led`` takes topics and returns True if the brokers answer and each partition has its
+    leader and all its replicas. ``none`` names in the error message what was not acknowledged.
     """
 
     def __init__(self, are_led: Callable[[Collection[str]], bool], *, none: str = "nothing") -> None:
@@ -27,8 +30,12 @@ class Unacknowledged:
         self._led = False
 
     def check(self, waited_s: float, topics: Callable[[], Collection[str]]) -> None:
-        """``waited_s``: for how long what was sent first has not been acknowledged while no trouble was heard of; ``topics``: of all that is under way.
-        TransientError once that is long, and the brokers could take it at two looks.
+        """Raise TransientError if the producer has stalled.
+
+        ``waited_s`` is the age of the oldest unacknowledged record, or 0 while the brokers report
+        errors; ``topics`` returns the topics of all unacknowledged records. The producer has
+        stalled if this takes ``LIMIT_S`` or longer, and two checks in a row found that the brokers
+        could take the records.
         """
         if waited_s < LIMIT_S:
             self._looked_s, self._led = 0.0, False
