@@ -24,8 +24,6 @@ UNREVISED = (
     "connect-worker/src/dblog/kafka/",
     "connect-worker/src/dblog/rest/",
     "connect-worker/src/dblog/codecs/",
-    "connect-worker/src/dblog/apply/",
-    "connect-worker/src/dblog/dumps/",
     "connect-worker/src/dblog/*",
     "spark-sink/src/",
     "docker/",

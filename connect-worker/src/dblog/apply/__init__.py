@@ -1,1 +1,3 @@
-"""``dblog connectors``: keeps the connectors of a worker equal to files, by its REST interface alone."""
+"""``dblog connectors``: keeps the connectors of a worker equal to files, using only its
+REST API.
+"""

@@ -1,4 +1,8 @@
-"""``dblog connectors check``: whether a group of workers would take connectors from here. It changes nothing."""
+"""``dblog connectors check``: tests if a group of workers would accept connectors from this
+machine.
+
+Nothing is changed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ _INCOMPLETE = {"name": "dblog-check", "connector.class": "io.debezium.connector.
 
 
 def check(url: str, *, login: Path | None, authorities: Path | None) -> Iterator[str]:
-    """A line for each thing that holds; a DblogError for the first that does not."""
+    """Yield a line for each check that passes; raise DblogError at the first one that fails."""
     with Interface(url, login=read_login(login, os.environ), authorities=authorities) as interface:
         interface.require_ready()
         yield f"the group answers, led by {interface.leader}"

@@ -1,8 +1,11 @@
-"""Decides what to do so that the connectors that are there become those that are wanted. Pure: the whole rule is in ``decide``.
+"""Decides which actions turn the present connectors into the wanted ones. Pure: ``decide`` has the
+whole rule.
 
-A connector belongs to whoever stands in its configuration under ``dblog.owner``. What belongs to another one, or to nobody, is not touched: people's own
-connectors live beside. Deletion needs three things: it was asked for, the connector is ours, and every file could be read. Where no file is there at all, it
-was asked for twice, since a folder that is not mounted or checked out yet looks like that.
+A connector belongs to the owner named in its configuration under ``dblog.owner``. Connectors of
+other owners, or without one, are never touched, so people can run their own beside these. A
+connector is deleted only if deletion was requested, the connector is ours, and every file could be
+read. If there is no file at all, a second option must confirm the deletion: a folder that is not
+mounted or checked out yet looks the same.
 """
 
 from __future__ import annotations
@@ -22,17 +25,19 @@ _NO_FILE = (
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A connector of the worker, as its REST interface shows it."""
+    """A connector of the worker, as its REST API shows it."""
 
     name: str
     config: Mapping[str, str] = field(repr=False)
     state: str = ""
-    """RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED ...; empty before its first status."""
+    """State such as RUNNING, PAUSED, STOPPED, FAILED or UNASSIGNED; empty before the
+    first status.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create it, in that state."""
+    """Create the connector in this state; None leaves the state to the worker."""
 
     name: str
     config: Mapping[str, str] = field(repr=False)
@@ -41,7 +46,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Replace its configuration; ``keys`` are those that differ."""
+    """Replace the connector's configuration; ``keys`` are the options that differ."""
 
     name: str
     config: Mapping[str, str] = field(repr=False)
@@ -50,7 +55,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class SetState:
-    """Resume, pause or stop it."""
+    """Resume, pause or stop the connector."""
 
     name: str
     state: WantedState
@@ -58,28 +63,32 @@ class SetState:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete it: it is ours, and no longer wanted."""
+    """Delete a connector of this owner that is no longer wanted."""
 
     name: str
     renamed: str = ""
-    """The wanted connector that has its topic.prefix and is not there yet, as after a change of name."""
+    """Name of the wanted connector that is not created yet and has the same topic.prefix, as after
+    a rename; empty without one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Do nothing: it is ours and no longer wanted, and nothing may be deleted now."""
+    """Do nothing: the connector is ours and no longer wanted, but must not be deleted now."""
 
     name: str
     reason: str
     doubles: str = ""
-    """The wanted connector that has its topic.prefix, as after a change of name: both write to the same topics."""
+    """Name of the wanted connector with the same topic.prefix, as after a rename, so that both
+    write to the same topics; empty without one.
+    """
     problem: bool = False
-    """Whether a person has to look: its deletion was asked for, and the folder of files is suspicious."""
+    """True if a person has to look: deletion was requested, but the folder of files looks wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Do nothing: it is wanted, and not ours."""
+    """Do nothing: the connector is wanted, but one of this name belongs to another owner."""
 
     name: str
     reason: str
@@ -91,10 +100,12 @@ Action = Create | Update | SetState | Delete | Leave | Refuse
 def decide(
     wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owner: str, prune: bool, prune_all: bool, complete: bool
 ) -> list[Action]:
-    """Return the actions: deletions first, each kind by name.
+    """Return the actions: deletions first, each kind ordered by name.
 
-    ``complete``: every file could be read, so what none of them wants is not wanted. ``prune_all``: even if none is there. A connector that got another name is
-    deleted and created, and no worker creates a connector beside one that writes to the same topics.
+    ``complete`` is True if every file could be read, so that a connector in no file is not wanted.
+    ``prune_all`` allows deletions even if no file exists. A renamed connector is deleted and
+    created; deletions come first, because a worker refuses a connector that writes to another one's
+    topics.
     """
     actions: list[Action] = []
     deletions: list[Action] = []
@@ -146,8 +157,8 @@ _LEAVES = {
     WantedState.PAUSED: frozenset({"RUNNING", "STOPPED"}),
     WantedState.STOPPED: frozenset({"RUNNING", "PAUSED", "FAILED"}),
 }
-"""The states out of which a connector is taken. UNASSIGNED and RESTARTING pass by themselves; what FAILED was wanted to do is not shown, so only a stop is
-certain to change something.
+"""States that a wanted state ends. UNASSIGNED and RESTARTING pass without help. A FAILED connector
+does not show the state it was meant to have, so only a stop is sure to change something.
 """
 
 

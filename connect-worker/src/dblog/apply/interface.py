@@ -1,8 +1,10 @@
-"""The worker's REST interface, as a client of it: logs in, and turns every answer that is no success into a sentence.
+"""Client of the worker's REST API: logs in, and turns every failure into a sentence.
 
-Requests go to the address that the user has named, whichever worker it leads to: a standby hands on what only the leader can answer. So the leader's own
-address need not be reached from here, which behind a port-forward or a proxy it is not. Callers that a standby cannot hand on (``rest/forward.py``) get 409
-with the leader's address, and what follows goes there. A password never goes from an address with TLS to one without.
+Requests go to the address that the user named, whichever worker it leads to; a standby forwards
+what only the leader can answer. So the leader's own address need not be reachable from here, and
+through a port-forward or a proxy it is not. Requests that a standby cannot forward
+(``rest/forward.py``) get 409 with the leader's address, and later requests go there. A password is
+never sent from an address with TLS to one without.
 """
 
 from __future__ import annotations
@@ -20,20 +22,20 @@ from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.trust import trusting, unreached
 
 TIMEOUT_S = 100.0
-"""More than the worker takes for its own limit of a request, in which it checks a configuration."""
+"""Seconds to wait for an answer: more than the worker's own limit for checking a configuration."""
 LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
 
 _STANDBY = re.compile(r"\bstandby: (https?://\S+) runs\b")
 
 
 _WARNING = re.compile(r'\b(199|299) dblog "((?:[^"\\]|\\.)*)"')
-"""One of a worker's Warning header: 299 for a doubt, 199 for an ordinary remark."""
+"""A warning in the worker's Warning header: code 299 is a doubt, 199 an ordinary remark."""
 _DOUBT = "299"
 _REMEDY = "start one, or name the address of another with --url"
 
 
 class RefusedError(DblogError):
-    """The worker understood, and refuses; the text is the worker's."""
+    """A refusal by the worker, with its status and message."""
 
     def __init__(self, status: int, text: str) -> None:
         self.status = status
@@ -41,9 +43,11 @@ class RefusedError(DblogError):
 
 
 def read_login(path: Path | None, environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """User and password: of a folder with the files username and password (as Kubernetes mounts them), of a file or the environment user:password.
+    """Return user and password, or None if no login is given.
 
-    None without any of them; DefiniteError, without the text, where one is there and of another form.
+    ``path`` is a folder with the files username and password (as Kubernetes mounts them) or a file
+    with ``user:password``; without it the environment variable is read. Raise DefiniteError, which
+    does not quote the text, if the login has another form.
     """
     if path is None:
         return _pair(environment.get(LOGIN_VARIABLE, ""), f"the environment variable {LOGIN_VARIABLE}")
@@ -68,7 +72,10 @@ def _pair(text: str, where: str) -> tuple[str, str] | None:
 
 
 class Interface:
-    """One round's conversation with a group of workers. Close it after each round: the next one begins again at the address that was named."""
+    """One round's requests to a group of workers.
+
+    Close it after each round: the next round starts again at the address that the user named.
+    """
 
     def __init__(self, url: str, *, login: tuple[str, str] | None, authorities: Path | None = None) -> None:
         self._url = self._base = url.rstrip("/")
@@ -85,31 +92,33 @@ class Interface:
 
     @property
     def address(self) -> str:
-        """Return where requests go now."""
+        """Address that requests go to now."""
         return self._base
 
     @property
     def leader(self) -> str:
-        """Return the address that the leader advertises, as the worker's health named it; this worker's own where it leads itself."""
+        """Address that the leader advertises, as the worker's health named it; the worker's own
+        address if it leads itself.
+        """
         return self._leader or self._base
 
     def require_ready(self) -> None:
-        """Raise TransientError while the worker is not ready, or nobody leads its group."""
+        """Raise TransientError while the worker is not ready, or its group has no leader."""
         health = self._send("GET", "/health", None)
         self._leader = _leader_in(_message(health))
         if health.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             raise TransientError(f"the worker at {self._base} is not ready: {_message(health)}")
 
     def get(self, path: str) -> Any:
-        """The answer's JSON."""
+        """Return the JSON of the answer to a GET request."""
         return self._ask("GET", path)
 
     def send(self, method: str, path: str, body: object = None) -> Any:
-        """Any other request; the answer's JSON."""
+        """Send any other request and return the JSON of the answer."""
         return self._ask(method, path, body)
 
     def create(self, config: Mapping[str, str], state: str | None) -> None:
-        """Create a connector."""
+        """Create a connector, in this state if one is given."""
         body = {"name": config["name"], "config": dict(config), **({"initial_state": state.upper()} if state else {})}
         self._ask("POST", "/connectors", body)
 
@@ -118,7 +127,7 @@ class Interface:
         self._ask("PUT", f"{_of(config['name'])}/config", dict(config))
 
     def put_state(self, name: str, verb: str) -> None:
-        """``resume``, ``pause`` or ``stop``."""
+        """Send ``resume``, ``pause`` or ``stop`` to a connector."""
         self._ask("PUT", f"{_of(name)}/{verb}")
 
     def delete(self, name: str) -> None:
@@ -126,11 +135,11 @@ class Interface:
         self._ask("DELETE", _of(name))
 
     def restart_failed(self, name: str) -> None:
-        """Start a connector again, and those of its tasks that have failed."""
+        """Restart a connector and those of its tasks that have failed."""
         self._ask("POST", f"{_of(name)}/restart?includeTasks=true&onlyFailed=true")
 
     def validate(self, config: Mapping[str, str]) -> dict[str, list[str]]:
-        """What is wrong with a configuration, by its fields; empty if nothing."""
+        """Return the errors of a configuration by field; empty if it is valid."""
         answer = self._ask("PUT", f"/connector-plugins/{quote(config.get('connector.class', ''), safe='')}/config/validate", dict(config))
         found: dict[str, list[str]] = {}
         for item in answer.get("configs", []):
@@ -141,17 +150,19 @@ class Interface:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the last answer has warned of: doubts and ordinary remarks."""
+        """Texts of all warnings in the last answer, doubts and ordinary remarks."""
         return tuple(text for _, text in self._warned())
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What the last answer has put in doubt, without remarks that many a sound configuration gets."""
+        """Texts of the last answer's doubts, without remarks that sound configurations also get."""
         return tuple(text for code, text in self._warned() if code == _DOUBT)
 
     @property
     def ordinary(self) -> tuple[str, ...]:
-        """Return the last answer's remarks that many a sound configuration gets. The worker may have cut their ends."""
+        """Texts of the last answer's remarks that sound configurations also get; the worker may
+        have cut their ends.
+        """
         return tuple(text for code, text in self._warned() if code != _DOUBT)
 
     def _warned(self) -> list[tuple[str, str]]:
@@ -199,7 +210,7 @@ class Interface:
 
 
 def _leader_in(message: str) -> str:
-    """Return the leader's address where a standby names it; else an empty text."""
+    """Return the leader's address if the message of a standby names it, else an empty text."""
     found = _STANDBY.search(message)
     return found[1].rstrip("/") if found else ""
 

@@ -1,8 +1,11 @@
-"""``dblog connectors apply``: rounds, once or again and again, and what others see of them: log lines, a file of problems, metrics, an exit status.
+"""``dblog connectors apply``: runs one round or many, and reports each by log lines, a file of
+problems, metrics and an exit status.
 
-The file has one line for each problem and none when all is as wanted. It is there from the start, with a line until the first round is done, and its
-time is that of the newest progress: after each round, and in a round after each connector. A probe that prints it shows in an event of Kubernetes which
-connector and which field is at fault; one that looks at its time finds a round that hangs.
+The file has one line for each problem and is empty when everything is as wanted. It exists from the
+start, with one line until the first round is done. Its modification time is that of the last
+progress: it is touched after each round and, within a round, after each connector. A Kubernetes
+probe that prints the file shows in its event which connector and field is at fault. A probe that
+checks the file's time detects a round that hangs.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ _log = structlog.get_logger("dblog.apply")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How rounds are made, and where they are reported."""
+    """Settings of the rounds, and where they are reported."""
 
     task: Task
     url: str
@@ -40,13 +43,13 @@ class Settings:
     login: Path | None = None
     authorities: Path | None = None
     every_s: float | None = None
-    """None: one round."""
+    """Seconds between two rounds; None runs a single round."""
     problems_file: Path | None = None
     metrics_port: int | None = None
 
 
 class Numbers:
-    """What Prometheus gets: the newest round, and counts of all."""
+    """Metrics for Prometheus: the newest round, and counts over all rounds."""
 
     def __init__(self) -> None:
         self._report = Report()
@@ -55,7 +58,7 @@ class Numbers:
         self._last_good_s = 0.0
 
     def take(self, report: Report) -> None:
-        """One round more."""
+        """Take the report of a further round."""
         self._report = report
         self._rounds["unreachable" if not report.reached else "problems" if report.problems else "good"] += 1
         self._done.update(kind for kind, _ in report.done)
@@ -63,7 +66,7 @@ class Numbers:
             self._last_good_s = time.time()
 
     def collect(self) -> Iterator[Metric]:
-        """The families of one scrape."""
+        """Yield the metric families of one scrape."""
         report = self._report
         rounds = CounterMetricFamily("dblog_apply_rounds", "Rounds by their result.", labels=["result"])
         for result in ("good", "problems", "unreachable"):
@@ -92,7 +95,11 @@ class Numbers:
 
 
 def run(settings: Settings) -> int:
-    """Exit status 0 after one round that leaves nothing to mend, or after a signal; 1 with problems; 2 when nothing can be done at all."""
+    """Run the rounds and return the exit status.
+
+    0 means that one round left no problem, or that a signal ended the rounds; 1 that problems
+    remain; 2 that nothing could be done.
+    """
     restarts = Restarts(settings.policy)
     numbers = Numbers()
     ended = threading.Event()
@@ -103,7 +110,8 @@ def run(settings: Settings) -> int:
         registry = CollectorRegistry()
         registry.register(numbers)
         start_http_server(settings.metrics_port, registry=registry)
-    if settings.problems_file is not None:  # one of a former life would be taken for this one's
+    # Problems of an earlier process would be taken for those of this one.
+    if settings.problems_file is not None:
         _write(settings.problems_file, [Problem("all", "the first round is not done yet")])
     known, is_first = Report(), True
     while True:
@@ -112,7 +120,7 @@ def run(settings: Settings) -> int:
             report = _round(settings, restarts)
         except DblogError as e:
             report, status = Report(problems=[Problem("all", str(e))]), 2
-        except Exception as e:  # noqa: BLE001  a mistake in one round ends no other, and every connector is still looked after
+        except Exception as e:  # noqa: BLE001  a bug in one round must not end the program, which looks after all connectors
             report, status = Report(problems=[Problem("all", _unforeseen(e))]), 2
         numbers.take(report)
         _log_changes(known, report)
@@ -128,14 +136,16 @@ def run(settings: Settings) -> int:
 
 
 def _round(settings: Settings, restarts: Restarts) -> Report:
-    # The login is read for each round: one that was changed needs no restart.
+    # Read for each round, so that a changed login needs no restart.
     login = read_login(settings.login, os.environ)
     with Interface(settings.url, login=login, authorities=settings.authorities) as interface:
         return run_round(settings.task, interface, restarts, advanced=lambda: _touch(settings.problems_file))
 
 
 def _unforeseen(error: Exception) -> str:
-    """Its kind and place. Its text may have values."""
+    """Return a sentence with the error's class and place, without its text, which may contain
+    values.
+    """
     place = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"the round ended by {type(error).__name__} at {Path(place.filename).name}:{place.lineno}, which is a mistake of dblog: report it"
@@ -143,9 +153,14 @@ def _unforeseen(error: Exception) -> str:
 
 
 def _log_changes(known: Report, report: Report) -> None:
-    """A line for each problem or leftover that is new or has another reason, and one when the last problem has gone: what stays fills no log."""
+    """Log each problem or leftover that is new or has a new reason, and the end of the last
+    problem.
+
+    What stays the same is not logged again.
+    """
     if not report.reached:
-        report.left, report.warnings = known.left, known.warnings  # nothing is known of them
+        # An unreachable worker shows neither, so the known ones are kept.
+        report.left, report.warnings = known.left, known.warnings
     for problem in report.problems:
         if problem not in known.problems:
             _log.error("connector is not as wanted", connector=problem.connector, field=problem.key, reason=problem.text)

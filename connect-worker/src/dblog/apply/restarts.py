@@ -1,8 +1,10 @@
-"""Decides when failed connectors and tasks are started again: after n·n+n minutes for the n-th time in a row, 60 at most, and not for ever.
+"""Decides when failed connectors and tasks are restarted.
 
-The first restart comes at once. One that has run for as long as the next pause would have been is sound, and its count begins again. Most failures of a task
-need a person: trouble that may pass is retried by the task itself. What is left for a restart are tasks whose retries were limited, or whose process others
-ended. Times are of one clock that never stands still.
+The first restart comes at once. The pause after the n-th restart in a row is n*n + n minutes, 60 at
+most, and the number of restarts is limited. A connector that ran without failure for as long as its
+next pause starts a new series. Most failures of a task need a person, because the task itself
+retries transient errors. A restart helps tasks whose retries were limited, or whose process was
+killed from outside. Times are those of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -20,24 +22,29 @@ _RETRIABLE = re.compile(
     r"|\borg\.apache\.kafka\.(?:connect|common)\.errors\.\w*(?:Retriable|Timeout|Disconnect)\w*Exception",
     re.MULTILINE,
 )
-"""How a trace begins of what another try may mend: our transient errors, those whose tries were limited, a process that was killed from outside; and the
-retriable exceptions of a Kafka Connect on the JVM.
+"""Openings of traces whose cause another try may remove: our transient errors, those whose retries
+were limited, a process that was killed from outside, and the retriable exceptions of a Kafka
+Connect on the JVM.
 """
 
 
 def is_retriable(trace: str) -> bool:
-    """Whether another try may mend it."""
+    """Return True if another try may help against the error of this trace."""
     return _RETRIABLE.search(trace) is not None
 
 
 def pause_s(restarts: int) -> float:
-    """Seconds between that many restarts in a row and the next one."""
+    """Return the seconds to wait after this number of restarts in a row."""
     return 60.0 * min(restarts * restarts + restarts, _PAUSE_MAX_MINUTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``restarts_max`` None: for ever. ``retriable_only``: a failure that needs a person waits for one."""
+    """Rules of the restarts.
+
+    ``restarts_max`` limits the restarts in a row; None does not. With ``retriable_only``, a failure
+    that another try cannot remove waits for a person.
+    """
 
     restarts_max: int | None = 7
     retriable_only: bool = True
@@ -46,7 +53,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One part of a connector that is FAILED: itself (None) or a task."""
+    """A FAILED part of a connector: the connector itself (``task`` None) or one of its tasks."""
 
     task: int | None
     trace: str
@@ -57,13 +64,13 @@ class Failure:
 
     @property
     def sentence(self) -> str:
-        """The first line of the trace."""
+        """First line of the trace, at most 500 characters."""
         return self.trace.strip().partition("\n")[0][:500] or "no reason is given"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of failed connectors now: those to restart, and a sentence for each of the others."""
+    """Decision about failed connectors: names to restart, and a sentence for each of the others."""
 
     restart: tuple[str, ...]
     waiting: Mapping[str, str]
@@ -77,14 +84,20 @@ class _Series:
 
 
 class Restarts:
-    """The series of restarts of each connector. It lives as long as this program: after its own restart the pauses begin again."""
+    """Series of restarts of each connector, kept in memory: after a restart of this program the
+    pauses start again at the shortest.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._series: dict[str, _Series] = {}
 
     def decide(self, failures: Mapping[str, Iterable[Failure]], *, now_s: float) -> Verdict:
-        """``failures``: of every connector that is looked after, an empty list for one that is sound."""
+        """Decide which connectors are restarted now.
+
+        ``failures`` has an entry for every connector of this owner, with an empty list for a sound
+        one.
+        """
         self._series = {name: series for name, series in self._series.items() if name in failures}
         restart: list[str] = []
         waiting: dict[str, str] = {}
@@ -113,7 +126,7 @@ class Restarts:
         return Verdict(tuple(restart), waiting, stuck)
 
     def restarted(self, name: str, *, now_s: float) -> None:
-        """A restart was asked for."""
+        """Count a restart that was requested."""
         series = self._series.setdefault(name, _Series(0, now_s))
         series.restarts += 1
         series.last_s = now_s

@@ -1,7 +1,8 @@
-"""One round: read the files, ask the worker, decide, and do it; one connector's trouble stops no other's.
+"""One round: read the files, ask the worker, decide, act. A problem of one connector stops no
+other.
 
-A configuration is validated before it is applied, and one that fails is not: what runs goes on as it is. A round never waits for anything to come true, so
-it can be repeated as often as one likes.
+A configuration is validated first, and an invalid one is not applied: the connector keeps running
+as it is. A round never waits for a change to take effect, so it can be repeated at any time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _VERBS = {WantedState.RUNNING: "resume", WantedState.PAUSED: "pause", WantedStat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What to keep equal to what."""
+    """Files to apply, and the options for it."""
 
     path: Path
     owner: str
@@ -45,30 +46,33 @@ class Task:
     prune_all: bool = False
     dry_run: bool = False
     strict: bool = False
-    """Apply no configuration that leaves something in doubt; a doubt about a connector that stays as it is is a problem too."""
+    """True to apply no configuration with doubts, and to report doubts about unchanged connectors
+    as problems.
+    """
 
 
 @dataclass(slots=True)
 class Report:
-    """What a round has found and done."""
+    """Findings and actions of one round."""
 
     wanted: int = 0
     owned: int = 0
     done: list[tuple[str, str]] = field(default_factory=list)
-    """Kind of action, and connector."""
+    """Pairs of action and connector."""
     left: dict[str, str] = field(default_factory=dict)
-    """Owned, wanted by no file, and not deleted; with the reason."""
+    """Owned connectors that no file wants and that were not deleted, with the reason."""
     problems: list[Problem] = field(default_factory=list)
     warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What is in doubt, by connector."""
+    """Doubts and remarks by connector."""
     reached: bool = False
-    """Whether the worker has answered."""
+    """True if the worker has answered."""
 
 
 def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced: Callable[[], None] = lambda: None) -> Report:
-    """Do what is due now; ``advanced`` is called behind each connector, which may take minutes.
+    """Do what is due now. ``advanced`` is called after each connector, which may take minutes.
 
-    DefiniteError for what concerns all connectors and no retry helps (no such folder, no login).
+    Raise DefiniteError for a problem that concerns all connectors and that no retry removes, such
+    as a missing folder or login.
     """
     report = Report()
     if task.prune and not task.prune_all and task.path.is_file():
@@ -78,7 +82,7 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
     report.problems += files.problems
     try:
         interface.require_ready()
-        # Two questions: asked for the status, a worker leaves out connectors that have none yet.
+        # Two requests: with expand=status the worker omits connectors that have no status yet.
         infos, statuses = interface.get("/connectors?expand=info"), interface.get("/connectors?expand=status")
     except (TransientError, RefusedError) as e:
         report.problems.append(Problem("worker", str(e)))
@@ -95,7 +99,8 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
         except (TransientError, RefusedError) as e:
             report.problems.append(Problem(action.name, str(e)))
         advanced()
-    changed = {name for kind, name in report.done if kind in ("delete", "update")}  # their status is that of before
+    # The status of changed connectors was read before the change.
+    changed = {name for kind, name in report.done if kind in ("delete", "update")}
     if task.strict:
         _add_standing_doubts(report, interface, [present[name] for name in ours if name in files.wanted and name not in changed])
     if not task.dry_run:
@@ -150,7 +155,7 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
 
 
 def _is_refused(name: str, interface: Interface, report: Report, *, strict: bool) -> bool:
-    """Note what the check of a configuration has remarked; return whether it is not applied for what it leaves in doubt."""
+    """Record the warnings of a validated configuration; return True if strict mode refuses it."""
     doubts = interface.doubts
     if interface.warnings:
         report.warnings[name] = interface.warnings
@@ -160,7 +165,10 @@ def _is_refused(name: str, interface: Interface, report: Report, *, strict: bool
 
 
 def _add_standing_doubts(report: Report, interface: Interface, kept: list[Present]) -> None:
-    """Make a problem of each warning in the status of connectors that stay as they are, but for ordinary remarks on their configuration."""
+    """Report a problem for each warning in the status of an unchanged connector.
+
+    Ordinary remarks on its configuration are left out.
+    """
     for one in kept:
         if texts := report.warnings.get(one.name):
             try:

@@ -1,8 +1,10 @@
-"""What is wanted: connectors in files, one a file, JSON or YAML.
+"""Reads the wanted connectors from files, one per file, in JSON or YAML.
 
-A file has ``name`` (else the file's own is taken), ``config`` and ``state`` (``running``, ``paused``, ``stopped``; without it the connector is left as people
-paused or stopped it), or it is the flat configuration that Connect's own tools take. A folder is read with all below it, but for names that begin with a dot:
-Kubernetes keeps the versions of a mounted ConfigMap there. Nothing of a file's values stands in a message.
+A file has ``name`` (by default the file's own), ``config`` and ``state`` (``running``, ``paused``
+or ``stopped``; without it the connector stays as people paused or stopped it). Alternatively it is
+the flat configuration that Connect's own tools take. Folders are read recursively, except names
+that begin with a dot, where Kubernetes keeps the versions of a mounted ConfigMap. Messages never
+contain values of a file.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _FIELDS = {"name", "config", "state"}
 
 
 class WantedState(StrEnum):
-    """What a connector shall do."""
+    """State that a connector shall have."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -34,7 +36,7 @@ class WantedState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One connector."""
+    """A wanted connector."""
 
     name: str
     config: Mapping[str, str] = field(repr=False)
@@ -43,7 +45,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What keeps a connector from being as it is wanted; ``key`` is the field of its configuration, where it is one."""
+    """Reason why a connector is not as wanted; ``key`` is the option at fault, empty if there is
+    none.
+    """
 
     connector: str
     text: str
@@ -55,18 +59,24 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What the files have. With ``problems`` it is not known which connectors they want, so none may be taken for unwanted."""
+    """Connectors that the files want. If there are problems, the list may lack some, so a connector
+    that is missing here must not be taken for unwanted.
+    """
 
     wanted: Mapping[str, Wanted]
     problems: tuple[Problem, ...] = ()
 
 
 class UnusableError(Exception):
-    """The file cannot be used; the text has the reason."""
+    """A file that cannot be used, with the reason."""
 
 
 def read_wanted(path: Path) -> Files:
-    """All connectors of a file or folder. DefiniteError when there is no such path: an empty folder wants nothing, a missing one is a mistake."""
+    """Read all connectors of a file or folder.
+
+    Raise DefiniteError if the path does not exist: an empty folder wants no connector, but a
+    missing folder is a mistake.
+    """
     if not path.exists():
         raise DefiniteError(f"{path} does not exist; name a file or a folder with connectors")
     wanted: dict[str, Wanted] = {}
@@ -97,7 +107,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def read_file(file: Path) -> Wanted:
-    """The connector of one file; UnusableError has the reason why there is none."""
+    """Read the connector of one file; raise UnusableError with the reason if it has none."""
     try:
         if file.stat().st_size > FILE_BYTES_MAX:
             raise UnusableError(f"is larger than {FILE_BYTES_MAX // 1024 // 1024} MiB")
@@ -124,7 +134,7 @@ def read_file(file: Path) -> Wanted:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_int=str, parse_float=str)  # numbers stay as they are written
+        return json.loads(text, parse_int=str, parse_float=str)  # keeps numbers as they are written
     except ValueError as e:
         place = f" at line {e.lineno}" if isinstance(e, json.JSONDecodeError) else ""
         raise UnusableError(f"is not JSON{place}") from None
@@ -133,10 +143,10 @@ def _json(text: str) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    import yaml  # noqa: PLC0415  JSON needs none
+    import yaml  # noqa: PLC0415  JSON files do not need it
 
     try:
-        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  makes texts, lists and maps alone: 1.10 stays 1.10, and no stays no
+        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  makes only texts, lists and maps: 1.10 stays 1.10, and no stays no
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         raise UnusableError("is not YAML" + (f" at line {mark.line + 1}" if mark is not None else "")) from None

@@ -1,1 +1,1 @@
-"""``dblog dumps``: dumps on demand from the command line, by the REST interface of a worker."""
+"""``dblog dumps``: requests and controls dumps from the command line, by a worker's REST API."""

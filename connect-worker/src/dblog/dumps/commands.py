@@ -1,4 +1,4 @@
-"""The commands of ``dblog dumps``: each is a few requests to a worker, found through any worker of the group."""
+"""The commands of ``dblog dumps``: each sends a few requests to any worker of the group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Priority = Annotated[int | None, typer.Option(help="Dumps of a higher one go fir
 _URL = "http://localhost:8083"
 _INTERRUPTED = 130
 _PASSING = frozenset({409, 429, 500, 503})
-"""What is answered while another worker takes the lead, or a broker is away."""
+"""Statuses that pass: another worker takes the lead, or a broker is away."""
 
 
 @app.command("start")
@@ -201,7 +201,7 @@ def _follow(interface: Interface, connector: str, dump: str, every_s: float) -> 
 
 
 def _newest(dumps: Sequence[dict[str, Any]], connector: str) -> str:
-    """The one that is followed when none is named."""
+    """Return the id of the newest dump that has not ended, or of the newest dump if all have."""
     from dblog.dumps.lines import ENDED  # noqa: PLC0415
 
     if not dumps:
@@ -222,7 +222,9 @@ def _steering(chunk_rows: str | None, delay_ms: int | None, parallelism: int | N
 
 
 def _key(text: str) -> list[Any]:
-    """A key's values: a JSON list, or one value, which is a text where it is no JSON."""
+    """Return the values of a key: a JSON list, or a single value, taken as text if it
+    is not JSON.
+    """
     try:
         value = json.loads(text)
     except ValueError:
@@ -236,7 +238,7 @@ def _path(connector: str, dump: str | None = None) -> str:
 
 @contextlib.contextmanager
 def _interface(url: str, login: Path | None, ca: Path | None) -> Iterator[Interface]:
-    """The worker's interface; what it refuses, or why it does not answer, is printed, and the exit status is 1."""
+    """Yield a client of the worker; if a request fails, print why and exit with status 1."""
     from dblog.apply.interface import Interface as Worker  # noqa: PLC0415
     from dblog.apply.interface import read_login  # noqa: PLC0415
 

@@ -1,4 +1,6 @@
-"""What the commands print of dumps: one line for each, and a picture of one with its tables. Pure."""
+"""Formats dumps for the terminal: one line per dump, or a picture of one dump and its
+tables. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _UNIT = 1024
 
 
 def table_of(dumps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The list of a connector's dumps, with headings."""
+    """Yield the lines of a table of dumps, headings first."""
     rows: list[tuple[str, ...]] = [("ID", "MODE", "STATE", "DONE", "TABLES", "ROWS", "PATTERNS")]
     for dump in dumps:
         status = dump["status"]
@@ -29,7 +31,7 @@ def table_of(dumps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def details_of(dump: Mapping[str, Any]) -> Iterator[str]:
-    """One dump: what was asked, how far it is, and its tables."""
+    """Yield the lines that describe one dump: its request, its progress, its tables."""
     yield headline(dump)
     for name in ("tables", "predicate", "columns", "surrogate_key", "chunk_rows", "delay_ms", "parallelism", "priority", "order", "wanted"):
         if dump.get(name) not in (None, {}):
@@ -42,7 +44,11 @@ def details_of(dump: Mapping[str, Any]) -> Iterator[str]:
 
 
 def picture_of(dump: Mapping[str, Any], *, width: int, height: int) -> list[str]:
-    """The live view: a bar for the dump, and one for each table as far as the terminal has room. No line is longer than ``width``."""
+    """Return the live view: a bar for the dump, and one for each table that the terminal has room
+    for.
+
+    No line is longer than ``width``.
+    """
     status = dump["status"]
     lines = [headline(dump), f"{bar(share(status), _BAR_CHARS)} {progress_of(status)}"]
     tables = status.get("tables", ())
@@ -55,7 +61,7 @@ def picture_of(dump: Mapping[str, Any], *, width: int, height: int) -> list[str]
 
 
 def headline(dump: Mapping[str, Any]) -> str:
-    """Which dump it is."""
+    """Return a line with the dump's id, connector, mode and state."""
     what = "the connector's own dump" if dump.get("requested_by") == "connector" else f"dump {dump['id']}"
     mode = dump.get("mode")
     reason = dump["status"].get("reason")
@@ -69,7 +75,9 @@ def headline(dump: Mapping[str, Any]) -> str:
 
 
 def _asked(dump: Mapping[str, Any]) -> str:
-    """What it was asked for and is not yet: the task does it within a second or two."""
+    """Return a remark about a requested state that is not reached yet, which takes a
+    second or two.
+    """
     state, wanted = dump["status"]["state"], dump.get("wanted")
     if wanted in {"PAUSED", "STOPPED"} and state != wanted and state not in ENDED:
         return f" (asked to be {wanted})"
@@ -77,7 +85,7 @@ def _asked(dump: Mapping[str, Any]) -> str:
 
 
 def progress_of(status: Mapping[str, Any]) -> str:
-    """How far a dump is, in one line."""
+    """Return the progress of a dump in one line."""
     parts = [f"{share_text(status)}", f"{_rows(status)} rows"]
     if status.get("rows_estimated") is not None and status["state"] not in ENDED:
         parts[-1] = f"{_rows(status)} of about {_number(status['rows_estimated'])} rows"
@@ -97,7 +105,7 @@ def progress_of(status: Mapping[str, Any]) -> str:
 
 
 def table_line(table: Mapping[str, Any], *, width: int) -> str:
-    """How far one table is."""
+    """Return the progress of one table in one line."""
     parts = [f"{_rows(table)} rows"]
     if table.get("rows_estimated") is not None and table.get("state") not in ENDED:
         parts = [f"{_rows(table)} of about {_number(table['rows_estimated'])} rows"]
@@ -115,7 +123,10 @@ def table_line(table: Mapping[str, Any], *, width: int) -> str:
 
 
 def share(status: Mapping[str, Any]) -> float | None:
-    """How much is done, from 0 to 1; an estimate, so only an end is the whole. None where nothing is known."""
+    """Return the share that is done, from 0 to 1; None if nothing is known.
+
+    The share is an estimate, so it stays below 1 until the state is DONE.
+    """
     if status.get("state") == "DONE":
         return 1.0
     rows, estimated = status.get("rows"), status.get("rows_estimated")
@@ -126,19 +137,19 @@ def share(status: Mapping[str, Any]) -> float | None:
 
 
 def share_text(status: Mapping[str, Any]) -> str:
-    """The same in percent."""
+    """Return the share that is done in percent, or ``?``."""
     done = share(status)
     return "?" if done is None else f"{int(done * _WHOLE)} %"
 
 
 def bar(done: float | None, chars: int) -> str:
-    """A bar of that many characters between brackets."""
+    """Return a bar of this number of characters between brackets."""
     full = 0 if done is None else int(done * chars)
     return f"[{'#' * full}{'.' * (chars - full)}]"
 
 
 def duration(seconds: float) -> str:
-    """A time that is left, as people say it."""
+    """Return a duration with a fitting unit, such as ``90 s`` or ``5 min``."""
     whole = max(0, round(seconds))
     if whole < 2 * _MINUTE_S:
         return f"{whole} s"
@@ -150,13 +161,13 @@ def duration(seconds: float) -> str:
 
 
 def _time_left(status: Mapping[str, Any]) -> str:
-    """With what the times so far were wrong by, as a share of them."""
+    """Return the time left, with the mean relative error of past estimates if it is known."""
     error = status.get("eta_error")
     return f"{duration(status['eta_s'])} left" + ("" if error is None else f" ± {round(error * _WHOLE)} %")
 
 
 def _size(size_bytes: float) -> str:
-    """Of bytes, with a unit."""
+    """Return a size with a fitting unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size_bytes < _UNIT:
             return f"{size_bytes:.3g} {unit}" if size_bytes < _WHOLE else f"{size_bytes:.0f} {unit}"
@@ -174,7 +185,7 @@ def _rows(status: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    """In groups of three: dumps have rows by the million."""
+    """Return a number with its digits in groups of three."""
     return f"{round(value):,}".replace(",", " ")
 
 

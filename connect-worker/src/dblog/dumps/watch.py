@@ -1,6 +1,7 @@
-"""``dblog dumps watch``: follows a dump to its end. A terminal gets a picture that is drawn again in place, anything else a line for each step.
+"""``dblog dumps watch``: follows a dump to its end.
 
-A worker that does not answer is asked again: the dump goes on under the next one that leads.
+A terminal gets a picture that is redrawn in place; any other output gets a line for each change. A
+worker that does not answer is asked again: the dump continues under the next leader.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from dblog.dumps.printable import printable
 from dblog.errors import TransientError
 
 Ask = Callable[[], Mapping[str, Any]]
-"""Gives the dump's detail; TransientError where nobody answers."""
+"""Function that returns the dump as the REST API shows it; raises TransientError if no worker
+answers.
+"""
 
 _ERASE = "\x1b[J"
-"""From the cursor to the end of the screen."""
+"""Erases from the cursor to the end of the screen."""
 
 
 def watch(ask: Ask, out: TextIO, *, every_s: float, live: bool, pause: Callable[[float], None] = time.sleep) -> str:
-    """Follow a dump until it has ended; the state it has ended in."""
+    """Follow a dump until it has ended, and return its last state."""
     view = _Live(out) if live else _Plain(out)
     while True:
         try:
@@ -40,7 +43,7 @@ def watch(ask: Ask, out: TextIO, *, every_s: float, live: bool, pause: Callable[
 
 @dataclass(slots=True)
 class _Live:
-    """A picture that is drawn over the last one."""
+    """View that redraws a picture in place."""
 
     out: TextIO
     _drawn: int = 0
@@ -61,7 +64,7 @@ class _Live:
 
 @dataclass(slots=True)
 class _Plain:
-    """A line with its time whenever there is something new."""
+    """View that prints a line with the time at each change."""
 
     out: TextIO
     _last: str = ""
