@@ -1,1 +1,1 @@
-"""What has arrived against what chunk markers count (I9)."""
+"""Checks that every dumped row that a chunk marker counts has arrived (I9)."""

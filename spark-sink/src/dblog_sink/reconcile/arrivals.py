@@ -1,17 +1,25 @@
-"""Counts dumped rows as batches meet them, and reads chunk markers: the small Delta table behind the book of ``chunk_ledger.py`` (I9).
+"""Counts dumped rows in each batch, reads chunk markers, and keeps both in a small Delta table
+(I9).
 
-One commit for each batch that has rows of a dump or markers: rows counted by topic and position, and what markers count. It carries the batch's
-transaction id, so a repeated batch adds nothing (I8), and the table is the truth: after a restart the book is what the table holds, and no shortfall
-is reported before its chunk's counts were read there once more. Verdicts are appended too, and dropped with all else of their age.
+``chunk_ledger.py`` has the rules; this module feeds its book and stores its verdicts. A batch with
+dumped rows or markers makes one commit: the number of rows by topic and position, and the counts of
+the markers. The commit carries the batch's transaction id, so a repeated batch adds nothing (I8).
+The table is the truth: the book is rebuilt from it after a restart, and no shortfall is reported
+before the chunk's counts have been read from the table again. Verdicts are appended too, and
+deleted together with other entries of their age.
 
-Counting reads no row's columns: ``op``, ``source.sequence`` and ``source.lsn`` are skipped to, in records that contain ``incremental``, as rows of a dump do.
-The marker's digest is not compared: it is made of the Avro bytes of each row that the worker read, those that were never sent included; to have them
-here, every dumped row would be decoded and encoded a second time.
+Counting decodes no column of a row. It reads ``op``, ``source.sequence`` and ``source.lsn`` alone,
+and only of records that contain the text ``incremental``, as dumped rows do.
 
-Markers of repair dumps are links of chains besides (``dump_chains.py``). A dump that is whole waits in ``whole`` until what landed of it is merged and
-its ghosts are removed (``batches/after_dumps.py``); the outcome is appended here, and a dump without one is decided again after a restart.
+The marker's digest is not checked. It covers the Avro bytes of each row that the worker read,
+including rows that it did not send, so checking it would mean decoding and encoding every dumped
+row a second time.
 
-Markers of dumps that only compare go to ``verifications.py``.
+Markers of repair dumps are also links of chains (``dump_chains.py``). A whole repair dump waits in
+``whole`` until its landed records are merged and its ghosts removed (``batches/after_dumps.py``).
+That outcome is appended here; a dump without an outcome is decided again after a restart.
+
+Markers of verify dumps go to ``verifications.py``.
 """
 
 from __future__ import annotations
@@ -68,7 +76,9 @@ from dblog_sink.tables.verify import MARKS
 log = logging.getLogger(__name__)
 
 _GROUPS_MAX = 200_000
-"""Chunks that wait for rows or for a marker, and gaps of dumps: some hundred bytes each."""
+"""Maximum number of groups in the book and of links in the chains; each takes some hundred
+bytes.
+"""
 _COMPACT_EVERY = 50
 _ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _OWED, _COVERED, _LOST, GHOSTS = (
     "arrived",
@@ -85,9 +95,9 @@ _ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _BEGIN, _FINAL, _OWED, _
     "ghosts",
 )
 _FOREVER = (_FLOOR, _BEGIN, _FINAL, _OWED, _COVERED, GHOSTS)
-"""Facts that nothing brings again."""
+"""Kinds of entries that are never deleted, because no later record repeats them."""
 REMOVED, KEPT, WAITS = "removed", "kept", "waits"
-"""What became of a repair dump's ghosts; ``waits`` is reported, and not the end."""
+"""Outcomes for the ghosts of a repair dump. ``waits`` is reported, but is not final."""
 _SCHEMA = t.StructType(
     [
         t.StructField(name, kind)
@@ -126,18 +136,21 @@ _MARKER_FIELDS = {
     "low_ts_ms": "BIGINT",
     "own_left": "BOOLEAN",
 }
-"""What is read of a marker; what an older worker does not write is NULL."""
+"""Fields read from a marker. A field that an older worker does not write is NULL."""
 _MARKS = {"fingerprints": "BINARY", "schemas": "STRUCT<key: STRING, row: STRING>"}
-"""The same of one that compares; it does not come to the driver."""
+"""Further fields of a verify dump's marker. They go from Kafka to Delta and never to the driver."""
 
 Entry = dict[str, Any]
-"""One row of the table."""
+"""A row of the table, as column name to value."""
 Ends = Callable[[Collection[str]], Mapping[str, Mapping[int, int]]]
-"""The offsets at which topics end in Kafka now, by partition."""
+"""Looks up the current end offsets of topics in Kafka, by partition."""
 
 
 class Arrivals:
-    """The table at ``path`` and its book. ``count`` is called by the batch, ``look`` between batches."""
+    """The table of counts at ``path`` and its book.
+
+    The micro-batch calls ``count``; the job calls ``look`` between batches.
+    """
 
     def __init__(
         self,
@@ -166,7 +179,7 @@ class Arrivals:
         self._keep_s = settings["chunks.keep.h"] * 3600.0
         names = settings["topics"]
         self.counts: bool = settings["topics.markers"].pattern != "" and (names is None or any(map(self.of_markers, listed(names))))
-        """Whether the job may read chunk markers."""
+        """True if the job may read topics of chunk markers."""
         self._turn = threading.RLock()
         self._commits = 0
         self._exists = DeltaTable.isDeltaTable(session, path)
@@ -174,19 +187,21 @@ class Arrivals:
         self.book = self._read()
         self.chains = self._read_chains()
         self.whole: dict[ChainKey, Dump] = {}
-        """Repair dumps that are whole and whose ghosts are not removed yet. Read by other threads."""
+        """Whole repair dumps whose ghosts are not removed yet. Other threads read it."""
         self._repaired: dict[str, Loss] = {}
-        """By topic, the loss that was last found to be repaired."""
+        """Topic to the loss that was last found to be repaired."""
         self.verifications = Verifications(session, settings, progress, self.chains, now_s=now_s)
 
     # -- what a batch asks ----------------------------------------------------------------------------------------------------------
 
     def of_markers(self, topic: str) -> bool:
-        """Whether the topic is one of chunk markers."""
+        """Return True if the topic carries chunk markers."""
         return self._settings["topics.markers"].fullmatch(topic) is not None
 
     def count(self, raw: DataFrame, profiled: Iterable[TopicStats], markers: Iterable[TopicStats], sequence: int, txn: Txn) -> None:
-        """Record what a batch has of dumps, unless it was recorded before."""
+        """Append the batch's dumped rows and markers to the table, unless they are there
+        already.
+        """
         dumped = [stats for stats in profiled if stats.maybe_dumped] if self.counts else []
         markers = list(markers)
         with self._turn:
@@ -212,13 +227,16 @@ class Arrivals:
         self._reached("counted")
 
     def _arrived(self, raw: DataFrame, profiled: Sequence[TopicStats]) -> list[Entry]:
-        """How many rows of dumps there are, by topic and position; of those without a position, how many may be such rows."""
+        """Count the batch's dumped rows by topic and position, and the undecodable ones by
+        topic.
+        """
         schema_ids: dict[bytes, Envelope] = {}
         for stats in profiled:
             schema_ids |= self._applier.row_schemas(stats)
         sequenced = {schema_id: one for schema_id, one in schema_ids.items() if one.may_be_numbered}
         rows = raw.where(F.col("topic").isin([stats.topic for stats in profiled]) & maybe_dumped())
-        # No filter above the two projections: it would be pushed through, and decode twice (records/decode.py).
+        # A filter above the two projections would be pushed through them, and every record would be
+        # decoded twice (records/decode.py).
         found = rows.select("topic", "value_schema_id", _dump_columns(sequenced).alias("dump")).select(
             "topic",
             (_has_schema_among(sequenced) & F.col("dump.op").isNull() | ~_has_schema_among(schema_ids)).alias("unreadable"),
@@ -233,7 +251,11 @@ class Arrivals:
         ]
 
     def _markers(self, raw: DataFrame, profiled: Iterable[TopicStats], txn: Txn) -> list[Entry]:
-        """The markers of chunks whose topics the sink reads; what those of dumps that compare bring is kept."""
+        """Read the batch's chunk markers and return their entries.
+
+        Leaves out markers of topics that the sink does not read. Writes the fingerprints of verify
+        dumps to their own table at once.
+        """
         found: list[Row] = []
         marks: list[DataFrame] = []
         for stats in profiled:
@@ -263,12 +285,12 @@ class Arrivals:
         ends_of = self._ends_of(found)
         compared = [row for row in found if row["mode"] == VERIFY and row["dump"] is not None]
         if compared:
-            # A dump that only compares sends no rows that could be counted.
+            # A verify dump sends no rows that could be counted.
             facts = [self._marker_facts(row, ends_of) | _link_facts(row) for row in compared]
             with self._turn:
                 self.verifications.take(reduce(DataFrame.unionByName, marks), facts, txn.of("fingerprints"))
             self._reached("fingerprints_kept")
-        # The table's first dump is still to come, though it has no chunk yet.
+        # The table's first dump has rows still to read, although none of its chunks has come.
         first = {row["topic"]: {"kind": _OWED, "topic": row["topic"]} for row in found if row["own_left"]}
         with self._turn:
             owed: list[Entry] = [entry for topic, entry in first.items() if topic not in self.book.begun]
@@ -281,7 +303,8 @@ class Arrivals:
                 "seq1": row["low"]["sequence_high"],
                 "seq2": row["low"]["sequence_low"],
                 "ts_ms": row["ts_ms"] if kind == _FINAL or row["low_ts_ms"] is None else row["low_ts_ms"],
-                # A worker that names no dump tells no beginning either: its dumps count from their ends.
+                # A worker that writes no dump id marks no beginning either: such a dump counts from
+                # its end.
                 "dump": row["dump"] or "",
                 "exact": kind == _BEGIN and row["dump"] is not None,
             }
@@ -297,7 +320,11 @@ class Arrivals:
         ]
 
     def _ends_of(self, markers: Iterable[Row]) -> Callable[[Row], str]:
-        """Gives the offsets before which all that a marker counts lies, as JSON by partition."""
+        """Return a function from a marker to its end offsets, as JSON by partition.
+
+        Every row that the marker counts lies before these offsets. A marker without offsets gets
+        the current end offsets of its topic.
+        """
         asked = {row["topic"] for row in markers if row["offsets"] is None}
         ends = self._ends(asked) if asked else {}
 
@@ -319,7 +346,11 @@ class Arrivals:
         }
 
     def _floors(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Where counting begins in the middle, some rows of the first chunk that a topic shows may have come before."""
+        """Return a floor for each topic that this batch shows for the first time.
+
+        When counting begins in the middle of a topic, earlier batches may have had rows of that
+        first chunk.
+        """
         first: dict[str, Position] = {}
         for entry in entries:
             topic = entry["topic"]
@@ -331,20 +362,27 @@ class Arrivals:
     # -- what a snapshot asks ------------------------------------------------------------------------------------------------------------
 
     def dumps_incomplete(self, upto: Position, read: Mapping[str, int] = ALL_BATCHES) -> dict[str, str]:
-        """By topic, why its table's first dump is not wholly among the records up to a position, as far as markers show. ``read``: by topic, the last batch
-        whose records count; later ones may have landed since.
+        """Return topics whose first dump is incomplete among records up to position ``upto``, with
+        the reason.
+
+        ``read`` maps a topic to its last batch whose records count; later batches may have landed
+        since.
         """
         with self._turn:
             return self.book.dumps_incomplete(upto, read)
 
     def dumped_since(self, since: Mapping[str, Loss], upto: Position, read: Mapping[str, int] = ALL_BATCHES) -> Collection[str] | None:
-        """Topics whose tables were dumped wholly again behind a loss and up to a position, as far as markers show; None: the source writes none."""
+        """Return topics whose tables were completely dumped after a loss and up to position
+        ``upto``.
+
+        Return None if the source writes no markers. ``read`` is as in ``dumps_incomplete``.
+        """
         with self._turn:
             found = self.book.dumped_since(since, upto, read)
         if found is None:
             return None
         asked = {topic: times for topic, times in found.items() if self._repaired.get(topic) != since[topic]}
-        # A row in quarantine has arrived, and its table does not have it.
+        # A quarantined row has arrived, but its table does not have it.
         bad = self._applier.topics_in_quarantine(asked) if asked else set()
         self._repaired |= {topic: since[topic] for topic in asked.keys() - bad}
         return found.keys() - bad
@@ -352,11 +390,15 @@ class Arrivals:
     # -- between batches ------------------------------------------------------------------------------------------------------------
 
     def look(self, read_to: ReadTo) -> list[Verdict]:
-        """Judge what can be judged, and report; ``read_to``: the offsets that the query has committed."""
+        """Judge the chunks that can be judged, report the verdicts and return them.
+
+        ``read_to`` holds the offsets that the query has committed.
+        """
         with self._turn:
             found = self._judged(read_to) if self.book.groups else []
             if any(one.result not in (COMPLETE, LATE) for one in found):
-                # The book may have met a marker for the second time, long after it was judged: the table knows.
+                # The book may hold a marker that came again long after its verdict. Only the table
+                # knows that.
                 self.book = self._read()
                 found = self._judged(read_to)
             covered = self.book.coverage.decide()
@@ -374,7 +416,10 @@ class Arrivals:
     # -- repair dumps ---------------------------------------------------------------------------------------------------------------
 
     def lose(self, topics: Iterable[str]) -> None:
-        """Records of these topics are lost: a dump that runs now may lack changes that replaced rows of its chunks."""
+        """Record that records of these topics are lost.
+
+        A dump that is running may lack changes that replaced rows of its chunks.
+        """
         with self._turn:
             if self.counts and (entries := [{"kind": _LOST, "topic": topic} for topic in topics]):
                 self._append(entries, None)
@@ -382,7 +427,10 @@ class Arrivals:
                     self.chains.lose(entry["topic"], self._now_s())
 
     def ended(self, dump: Dump, result: str, *, rows: int = 0, why: str = "", final: bool = True) -> None:
-        """Record what became of a dump's ghosts, and report it. ``final`` False: what is still missing may come."""
+        """Record and report the outcome for a dump's ghosts.
+
+        ``final`` is False if the dump may still become whole.
+        """
         entry = {"kind": GHOSTS, "topic": dump.topic, "name": dump.table, "dump": dump.dump, "seq1": dump.low[0], "seq2": dump.low[1]}
         with self._turn:
             self._append([entry | {"rows": rows, "result": result, "why": why, "exact": final}], None)
@@ -391,7 +439,7 @@ class Arrivals:
         self.report_dump(dump, result, rows=rows, why=why)
 
     def report_dump(self, dump: Dump, result: str, *, rows: int = 0, why: str = "") -> None:
-        """Report what becomes of a dump's ghosts."""
+        """Report the outcome for a dump's ghosts as a progress line and in the log."""
         facts = {"table": dump.table, "topic": dump.topic, "dump": dump.dump, "position": list(dump.low)}
         self._progress.emit("ghosts", result=result, rows=rows, why=why, **facts)
         if result == REMOVED:
@@ -402,7 +450,9 @@ class Arrivals:
             log.warning("%s: no row was removed after dump %s, for %s", dump.table, dump.dump, why)
 
     def _decide(self, read_to: ReadTo) -> None:
-        """Find the dumps that came to their ends."""
+        """Move dumps that became whole to ``whole``, and report those after which no row is
+        removed.
+        """
         if not self.chains.open:
             return
         found = self.chains.decide(
@@ -425,7 +475,8 @@ class Arrivals:
 
     def _judge_link(self, verdict: Verdict) -> None:
         marker = verdict.marker
-        if verdict.result == LATE:  # whole now, if nothing of it is missing any more
+        # The chunk is whole now if none of its rows is missing any more.
+        if verdict.result == LATE:
             group = self.book.groups.get((marker.topic, marker.position))
             if group is None or marker.chunk_id not in group.missing_rows:
                 self.chains.judge(marker.topic, marker.chunk_id, "")
@@ -437,7 +488,9 @@ class Arrivals:
         return self.book.judge(read_to, now_s=self._now_s(), wait_s=wait_s, doubt=self._doubt, midway=self._midway())
 
     def _doubt(self, topic: str) -> str | None:
-        """Why rows of the topic may be missing lawfully, None if they may not."""
+        """Return a legitimate reason why rows of the topic may be missing, or None if there is
+        none.
+        """
         if self._applier.record_kind(topic) == UNWRAPPED:
             return "its rows are unwrapped and have no position"
         if self._compacted(topic):
@@ -488,7 +541,7 @@ class Arrivals:
     def _append(self, entries: Sequence[Entry], txn: Txn | None, *, columns: Sequence[str] | None = None) -> None:
         names = [field.name for field in _SCHEMA.fields]
         text = json.dumps([{name: entry.get(name) for name in names if entry.get(name) is not None} for entry in entries])
-        # Text that the JVM takes apart, as in the control table: no Python worker is needed.
+        # The JVM parses JSON text, as in the control table, so no Python worker is needed.
         rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_SCHEMA))).alias("one")).select("one.*")
         rows = rows.withColumn("at", F.current_timestamp())
         if columns is not None:
@@ -503,8 +556,10 @@ class Arrivals:
         self._commits += 1
 
     def _follow_columns(self) -> None:
-        """Add the columns that a table of an earlier version lacks. One without ``dump`` is of a version that did not record what a repair dump confirms
-        (``tables/modes/history.py``), so all that it counted is taken for not counted.
+        """Add the columns that a table written by an earlier version lacks.
+
+        A table without the column ``dump`` comes from a version that did not record which rows a
+        repair dump confirms (``tables/modes/history.py``). Its counts are treated as never made.
         """
         if not self._exists:
             return
@@ -520,7 +575,7 @@ class Arrivals:
         self._session.sql(f"ALTER TABLE delta.{quote(self.path)} ADD COLUMNS ({', '.join(missing)})")
 
     def _read_chains(self) -> Chains:
-        """The repair dumps that the table shows no end of."""
+        """Rebuild the chains of repair dumps that have no final outcome in the table."""
         chains = Chains()
         if not self._exists:
             return chains
@@ -544,7 +599,8 @@ class Arrivals:
             done = [(row["seq1"], row["seq2"]) for row in found if row["exact"]]
             if done:
                 chains.done[key] = max(done)
-        # One after the other, each with its verdict: of a dump of many chunks most are folded as they come.
+        # Link by link, each with its verdict, so that most chunks of a large dump are folded on the
+        # way.
         for row in self._judged_links(table.where(links).select("*", at)).toLocalIterator():
             given = row.asDict()
             chains.link(_link(_marker(row["topic"], (row["seq1"], row["seq2"]), given, row["at_s"]), given))
@@ -557,7 +613,11 @@ class Arrivals:
         return chains
 
     def _judged_links(self, links: DataFrame) -> DataFrame:
-        """Return markers in the order of their positions, with ``judged``, their last verdict, NULL for none, and ``late``, how many rows came after it."""
+        """Return markers in the order of their positions, each with its last verdict and late rows.
+
+        ``judged`` is the last verdict, NULL if there is none; ``late`` counts rows that came after
+        it.
+        """
         table = self._session.read.format("delta").load(self.path).where(F.col("kind").isin(_JUDGED, _LATE))
         verdict = F.struct("at", "missing", "unreadable", "result", "why")
         of_chunk = table.groupBy("topic", "chunk_id").agg(
@@ -567,7 +627,7 @@ class Arrivals:
         return links.join(of_chunk, ["topic", "chunk_id"], "left").orderBy("seq1", "seq2")
 
     def _read(self) -> Book:
-        """The book as the table has it, without chunks that are judged."""
+        """Rebuild the book from the table, without the chunks that are judged."""
         book = Book()
         if not self._exists:
             return book
@@ -598,7 +658,7 @@ class Arrivals:
             ),
         )
         used: dict[str, int] = {}
-        # In order, so that what is many is folded as it comes.
+        # In order of positions, so that ranges of large dumps are folded on the way.
         for row in grouped.orderBy("seq1", "seq2").toLocalIterator():
             topic = row["topic"]
             for one in row["judged"]:
@@ -629,7 +689,7 @@ class Arrivals:
             if row["floor"]:
                 book.floors[topic] = max(position, book.floors.get(topic, position))
             group = _group(topic, position, row)
-            # A record in quarantine has arrived, but not in its table.
+            # A quarantined record has arrived, but its table does not have it.
             whole = [one for one in row["judged"] if one["result"] in (COMPLETE, SHORT) and not one["unreadable"]]
             for one in whole:
                 if one["chunk_id"] not in group.missing_rows:
@@ -641,13 +701,14 @@ class Arrivals:
         return book
 
     def _compact(self) -> None:
-        """Drop what is old, and put small files together; the book then forgets the same."""
+        """Delete old entries, compact small files, and rebuild the book from the rest."""
         if self._commits < _COMPACT_EVERY:
             return
         self._commits = 0
         table = self._session.read.format("delta").load(self.path)
         position = ["topic", "seq1", "seq2"]
-        # What belongs to one low watermark goes together, or what is left of it would count more, or less, than came.
+        # All entries of one low watermark are kept or deleted together; otherwise the remaining
+        # ones would count too many or too few rows.
         newest = F.max("at").over(Window.partitionBy(*position))
         age_of = F.when(F.col("seq1").isNull(), F.col("at")).otherwise(F.col("newest"))
         young = age_of >= F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s))
@@ -671,7 +732,10 @@ class Arrivals:
 
 
 def _dump_columns(envelopes: Mapping[bytes, Envelope]) -> Column:
-    """By the record's schema id: its sequence, its LSN (NULL where the source has none) and operation, NULL for other schema ids."""
+    """Return a column with a record's sequence, LSN and operation; NULL for other schema ids.
+
+    The LSN is NULL for sources that have none.
+    """
     struct = "struct<source:struct<sequence:string,lsn:bigint>,op:string>"
     branches = []
     for schema_id, envelope in envelopes.items():
@@ -693,7 +757,10 @@ def _has_schema_among(schema_ids: Collection[bytes]) -> Column:
 
 
 def _position_of_dump() -> list[Column]:
-    """Both numbers of a dumped row's position, NULL for all else: also for a row that Debezium has read from PostgreSQL."""
+    """Return the two numbers of a dumped row's position as columns.
+
+    Both are NULL for other records, and for rows that Debezium read from PostgreSQL.
+    """
     numbers = ((1, "seq1"), (3, "seq2"))
     counts = f"dump.op = 'r' AND {is_numbered('dump')}"
     return [F.expr(f"IF({counts}, {quoted_part('dump.source.sequence', at)}, NULL)").alias(name) for at, name in numbers]
@@ -727,7 +794,7 @@ def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) ->
 
 
 def _marks(known: Collection[str]) -> list[Column]:
-    """What a marker that compares brings, in the columns ``MARKS``."""
+    """Return the columns ``MARKS`` of a verify dump's marker; NULL if its schema lacks them."""
     paths = ("m.fingerprints", "m.schemas.key", "m.schemas.row")
     there = "fingerprints" in known and "schemas" in known
     return [
@@ -737,20 +804,23 @@ def _marks(known: Collection[str]) -> list[Column]:
 
 
 def _of(dump: str | None, scope: str | None) -> str:
-    """What a marker's chunk is of. The source's own dump is all that it dumps of a table, also where its options leave out some rows."""
+    """Return FIRST, WHOLE or PART for a marker with this dump id and scope.
+
+    The source's own dump is FIRST even when its options leave out some rows.
+    """
     if dump in (None, OWN):
         return FIRST
     return WHOLE if scope == WHOLE_TABLE else PART
 
 
 def _kind(given: Mapping[str, Any]) -> str:
-    """The same of a marker in the table, in which an earlier version has not recorded it."""
+    """Return the kind of dump of a stored marker, derived for entries of earlier versions."""
     recorded: str | None = given["result"]
     return recorded or _of(given.get("dump"), given.get("scope"))
 
 
 def _link_facts(row: Row) -> Entry:
-    """What the chain of a dump must know of a marker."""
+    """Return the fields of a marker that a link of a chain needs."""
     return {
         "dump": row["dump"],
         "mode": row["mode"],
@@ -769,16 +839,16 @@ def _link_facts(row: Row) -> Entry:
 
 
 _RANGE = ("dump", "scope", "source", "after", "upto", "begins", "final", "ts_ms", "low_ts_ms")
-"""What a marker tells of the range of its chunk, in the table."""
+"""Columns of a stored marker that describe its chunk's range and dump."""
 
 
 def _is_range(given: Mapping[str, Any]) -> bool:
-    """Whether the chunk is of a dump whose ranges are kept."""
+    """Return True if ``Coverage`` keeps the ranges of this chunk's dump."""
     return given.get("dump") is not None and _kind(given) != PART
 
 
 def _range(topic: str, position: Position, given: Mapping[str, Any]) -> tuple[TableDump, Range]:
-    """The dump that a chunk is of, and its range."""
+    """Return the chunk's dump and its range."""
     return (topic, given["source"], given["dump"]), Range(
         chunk_id=given["chunk_id"],
         low=position,
@@ -828,7 +898,7 @@ def _link(marker: Marker, given: Mapping[str, Any]) -> Link:
 
 
 def _fault(result: str, missing: int, unreadable: int, why: str) -> str:
-    """Why a judged chunk is no part of a whole dump; empty where it is."""
+    """Return why a judged chunk keeps its dump from being whole; empty if it does not."""
     if result == SHORT:
         return f"{missing} rows of one of its chunks did not arrive"
     if result == UNPROVEN:
@@ -851,7 +921,7 @@ def _marker(topic: str, position: Position, given: Mapping[str, Any], met_s: flo
 
 
 def _group(topic: str, position: Position, row: Row) -> Group:
-    """What the table's rows of one topic and position leave open."""
+    """Return what the stored entries of one topic and position leave open."""
     group = Group(arrived=row[_ARRIVED] - row[_LATE])
     markers = {one["chunk_id"]: _marker(topic, position, one.asDict(), float(one["met"])) for one in row["markers"]}
     came = row[_LATE]

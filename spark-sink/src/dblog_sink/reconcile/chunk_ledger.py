@@ -1,14 +1,20 @@
-"""What chunk markers count against what arrived (I9): the book of dumped ranges, and when one of them may be judged. Pure.
+"""The book of chunk markers and dumped rows: which chunks may be judged, and how (I9). Pure.
 
-A marker counts how many rows of its range were sent, to which topic, and the low watermark; every one of those rows carries the low watermark's position
-(schemas/README.md, ``source.sequence``). So rows are counted by topic and position, wherever they lie in Kafka: gaps that transactions leave in the
-offsets mean nothing, a chunk that a restarted worker reads again has another low watermark and a marker of its own, and a record is counted although it
-goes to quarantine. Chunks of one low watermark are judged in the order of their markers, the rows that came being theirs in this order.
+A marker counts the rows of its chunk that were sent, and names the topic and the low watermark.
+Each of those rows carries the low watermark's position (schemas/README.md, ``source.sequence``).
+Rows are therefore counted by topic and position, wherever they lie in Kafka. Gaps that transactions
+leave in the offsets do not matter. A chunk that a restarted worker reads again has a new low
+watermark and a new marker. A quarantined record is counted too. If several chunks share a low
+watermark, they are judged in the order of their markers, and arrived rows are assigned to them in
+that order.
 
-A chunk is complete as soon as enough has come, in any order. It is short only when its topic's partitions are read past where its rows can be, and,
-where the marker does not give it itself, a while has passed: the producer may still be trying. A shortfall is unproven where rows may be missing lawfully: in
-a compacted topic, whose later records have replaced them, and at positions whose rows were not all counted (``floors``). Rows that come
-after all are reported as late.
+A chunk is complete as soon as enough rows have come, in any order. It is short only once its
+topic's partitions are read past every offset where its rows can be. If the marker does not give
+these offsets, ``wait_s`` must also have passed, since the producer may still be retrying.
+
+A shortfall is unproven if rows may be missing legitimately: in a compacted topic, where later
+records replaced them, and at positions whose rows were not all counted (``floors``). Rows that come
+after the verdict are reported as late.
 """
 
 from __future__ import annotations
@@ -20,31 +26,39 @@ from types import MappingProxyType
 from dblog_sink.reconcile.dump_coverage import Coverage, Covered, Position
 
 ChunkKey = tuple[str, Position]
-"""A topic, and the low watermark's position."""
+"""A topic and the position of a low watermark."""
 ReadTo = Mapping[str, Mapping[int, int]]
-"""By topic and partition: all before this offset is read."""
+"""Topic to partition to offset; every record before the offset is read."""
 
 COMPLETE, SHORT, UNPROVEN, LATE = "complete", "short", "unproven", "late"
 FIRST, WHOLE, PART = "first", "whole", "part"
-"""What a chunk is of: the source's own dump of the table, one that was requested, or a requested one of some of its rows or columns."""
+"""Kinds of dumps that a chunk belongs to: the source's own dump of the table, a requested dump of
+the whole table, or a requested dump of some of its rows or columns.
+"""
 NOT_COUNTED = "counting began after the first of its rows"
 TOO_MANY = "too many chunks wait to be judged"
 NOT_ENDED = "its first dump has not ended"
 NOT_YET = "rows of its first dump are still to come"
 NOT_ARRIVED = "rows of a dump did not arrive; dump the table again"
 OWN = "initial"
-"""What the source's own dump is called in markers (schemas/README.md)."""
+"""Id of the source's own dump in markers (schemas/README.md)."""
 _NEVER = (1 << 63, 0)
 _BEFORE_ALL = (-1, 0)
 ALL_BATCHES: Mapping[str, int] = MappingProxyType({})
-"""Whatever has landed counts."""
+"""Default for ``read``: every landed batch counts."""
 BATCHES_MAX = 1000
-"""Batches of which it is known where their rows of dumps lie; a snapshot is chosen over the newest but a few."""
+"""Number of batches per topic whose positions of dumped rows are remembered. A snapshot leaves out
+only the newest few batches.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """What the worker reports of one chunk. ``rows`` were sent; ``ends``: by partition, the offset before which they all lie."""
+    """The worker's report on one chunk.
+
+    ``rows`` is the number of rows sent. ``ends`` maps each partition to an offset that lies after
+    all of them.
+    """
 
     topic: str
     position: Position
@@ -53,82 +67,110 @@ class Marker:
     rows: int
     ends: Mapping[int, int]
     exact: bool
-    """The worker gives the ends; else they are the brokers' at the time the sink met the marker."""
+    """True if ``ends`` comes from the worker; else the sink asked the brokers when the marker
+    came.
+    """
     met_s: float
     of: str = FIRST
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records that never came: up to this time of Kafka's, and this position of the log. None: a sink of before has not noted it."""
+    """Records that were lost before the sink read them.
+
+    ``ms`` is their latest Kafka timestamp and ``position`` their latest position in the log. The
+    position is None if an earlier version of the sink recorded the loss.
+    """
 
     ms: int
     position: Position | None = None
 
     def is_before(self, low: Position, began_ms: int) -> bool:
-        """Whether a dump that began at this low watermark, and at this time of the worker's, reads what was lost. Both must show it: the last of the records
-        may be of a transaction that no row came of, so that its position is not known, and clocks differ.
+        """Return True if a dump that began at this low watermark and time reads what was lost.
+
+        ``began_ms`` is the worker's clock. Position and time must both be later: the position of
+        the last lost record is unknown if it belongs to a transaction of which no row came, and
+        clocks differ.
         """
         return began_ms > self.ms and (self.position is None or low > self.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The outcome for one chunk. ``missing``: rows that did not arrive, or, of a late chunk, that have arrived by now."""
+    """The verdict on one chunk.
+
+    ``missing`` counts rows that did not arrive; of a late chunk, rows that have arrived since.
+    """
 
     marker: Marker
     result: str
     missing: int = 0
     unreadable: int = 0
-    """Of the rows expected: taken to be among the topic's records in quarantine that have no position."""
+    """Expected rows that are taken to be among the topic's quarantined records without a
+    position.
+    """
     why: str = ""
 
 
 @dataclass(slots=True)
 class Group:
-    """The chunks of one topic and low watermark: rows that came and belong to no judged chunk, chunks to be judged, and what judged ones miss."""
+    """The chunks of one topic and low watermark.
+
+    ``arrived`` counts rows that came and are not assigned to a judged chunk, ``markers`` has the
+    chunks to be judged, and ``missing_rows`` the judged chunks that miss rows.
+    """
 
     arrived: int = 0
     markers: dict[str, Marker] = field(default_factory=dict)
     missing_rows: dict[str, tuple[Marker, int]] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
-    """Of those judged ones, the chunks of which rows are in quarantine."""
+    """Judged chunks with rows in quarantine."""
 
 
 @dataclass(slots=True)
 class Book:
-    """Everything that is not judged yet."""
+    """The chunks that are not judged yet, and what is known of each table's dumps."""
 
     groups: dict[ChunkKey, Group] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
-    """By topic: dumped records that went to quarantine without a position, and belong to no chunk yet."""
+    """Topic to the number of dumped records that are quarantined without a position and not
+    assigned to a chunk yet.
+    """
     floors: dict[str, Position] = field(default_factory=dict)
-    """By topic: up to this position rows may have come that were not counted."""
+    """Topic to the position up to which rows may have come uncounted."""
     sequence: int = -1
-    """The last batch that was counted."""
+    """Batch sequence of the last counted batch."""
     begun: set[str] = field(default_factory=set)
-    """Topics of which a marker of the source's own dump came, or one that says that this dump has rows still to read."""
+    """Topics whose own dump has sent a marker, or is known to have rows still to read."""
     requested: set[str] = field(default_factory=set)
-    """Topics of which a marker of a requested dump came."""
+    """Topics with a marker of a requested dump."""
     dumped: set[str] = field(default_factory=set)
-    """Topics of which rows of a dump came."""
+    """Topics with dumped rows."""
     coverage: Coverage = field(default_factory=Coverage)
-    """Of the source's own dumps, and of others of the whole table."""
+    """Coverage of the tables by the source's own dumps and by requested dumps of whole tables."""
     begins: dict[str, dict[tuple[str, Position], tuple[int, bool]]] = field(default_factory=dict)
-    """By topic, where such dumps began: the dump and the low watermark; the worker's time of it, and whether ``coverage`` has what follows."""
+    """Topic to the beginnings of such dumps. A beginning maps dump and low watermark to the
+    worker's time and a flag, True if ``coverage`` has the ranges from there on.
+    """
     ends: dict[str, set[tuple[str | None, Position]]] = field(default_factory=dict)
-    """By topic, the low watermarks of chunks that end where their table ends, and the dump; None: it is not known, or does not bring all rows."""
+    """Topic to the last chunks of its dumps, as dump and low watermark. The dump is None if it is
+    unknown or does not bring all rows.
+    """
     landed: dict[str, dict[int, tuple[Position, Position]]] = field(default_factory=dict)
-    """By topic and batch, between which positions rows of dumps came in the last ``BATCHES_MAX`` of them."""
+    """Topic to batch to the lowest and highest position of dumped rows in it. Holds the last
+    ``BATCHES_MAX`` batches.
+    """
     has_markers: bool = False
-    """A marker came: the source writes them."""
+    """True once a marker has come, which shows that the source writes them."""
 
     def dumps_incomplete(self, upto: Position, read: Mapping[str, int] = ALL_BATCHES) -> dict[str, str]:
-        """By topic, why rows of its table's first dump are missing among those up to a position, of batches up to ``read``.
+        """Return topics whose first dump is incomplete among records up to position ``upto``, with
+        the reason.
 
-        Later dumps repeat what is there; of what the worker passed over in the first one, nothing is known here.
+        ``read`` maps a topic to its last batch that counts. Later dumps do not count, as they
+        repeat rows. Rows that the worker left out of the first dump are not known here.
         """
-        # Rows whose markers are still to come are of a first dump, unless one is known that was requested.
+        # Rows without a marker yet belong to a first dump, unless the topic has a requested dump.
         begun = self.begun | (self.dumped - self.requested) if self.has_markers else ()
         covered = self.coverage.by_topic()
         first = self._first_ends(begun, covered)
@@ -146,8 +188,12 @@ class Book:
     def dumped_since(
         self, since: Mapping[str, Loss], upto: Position, read: Mapping[str, int] = ALL_BATCHES
     ) -> Mapping[str, tuple[int, int]] | None:
-        """Topics whose tables were dumped wholly again behind a loss, up to a position and by batches up to ``read``, and the worker's times when that dump
-        began and ended. ``since``: the losses, by topic. None: the source writes no markers.
+        """Return topics whose tables were completely dumped after their loss, with the dump's
+        times.
+
+        ``since`` holds the losses by topic. The dump must end at or before position ``upto``, in
+        batches up to ``read``. The times are the worker's, of its begin and end. Return None if the
+        source writes no markers.
         """
         if not self.has_markers or not since:
             return {} if self.has_markers else None
@@ -162,8 +208,11 @@ class Book:
         return {topic: times for topic, times in found.items() if times is not None}
 
     def unsettled(self) -> tuple[set[ChunkKey], dict[str, Position]]:
-        """Return where rows are missing that no later dump has brought, and by topic from which position on the source's own dumps do not cover their tables
-        yet: what is forgotten of them would count as if it had come.
+        """Return the entries that must be kept until a later dump replaces them.
+
+        First the chunks with missing rows that no later dump has brought. Then, by topic, the
+        position from which the source's own dump does not cover its table yet. If these entries
+        were deleted, the missing rows would count as arrived.
         """
         covered = self.coverage.by_topic()
         missing = {
@@ -178,17 +227,23 @@ class Book:
         return missing, since
 
     def begin(self, topic: str, position: Position, dump: str, ms: int, *, ranged: bool = False) -> None:
-        """The first chunk of a dump of the topic's table was reported. ``ranged``: the ranges of its chunks are kept, and were when it came first."""
+        """Record the beginning of a dump of the topic's table.
+
+        ``ranged`` is True if the ranges of its chunks have been kept since then.
+        """
         begins = self.begins.setdefault(topic, {})
         known_ms, was_ranged = begins.get((dump, position), (ms, ranged))
         begins[dump, position] = (min(ms, known_ms), ranged and was_ranged)
 
     def end(self, topic: str, position: Position, dump: str | None = None) -> None:
-        """The chunk was reported that ends where the topic's table ends. ``dump``: its id, None where it is not known, or does not bring all rows."""
+        """Record the last chunk of a dump of the topic's table.
+
+        ``dump`` is its id, None if it is unknown or does not bring all rows.
+        """
         self.ends.setdefault(topic, set()).add((dump, position))
 
     def arrive(self, topic: str, position: Position, rows: int, sequence: int = -1) -> None:
-        """Rows of a dump came, in this batch."""
+        """Count dumped rows that came in batch ``sequence``."""
         self.dumped.add(topic)
         landed = self.landed.setdefault(topic, {})
         low, high = landed.get(sequence, (position, position))
@@ -198,11 +253,11 @@ class Book:
         self.groups.setdefault((topic, position), Group()).arrived += rows
 
     def cannot_read(self, topic: str, rows: int) -> None:
-        """Records of a dump came that have no position."""
+        """Count dumped records that have no readable position."""
         self.unreadable[topic] = self.unreadable.get(topic, 0) + rows
 
     def expect(self, marker: Marker) -> None:
-        """A marker came; the same one a second time changes nothing."""
+        """Record a marker. Repeating it changes nothing."""
         self.has_markers = True
         self.know(marker.topic, marker.of)
         group = self.groups.setdefault((marker.topic, marker.position), Group())
@@ -210,19 +265,27 @@ class Book:
             group.markers.setdefault(marker.chunk_id, marker)
 
     def know(self, topic: str, of: str) -> None:
-        """A dump of this kind has chunks of the topic's table."""
+        """Record that a dump of this kind (``FIRST``, ``WHOLE``, ``PART``) has chunks of the
+        topic's table.
+        """
         (self.begun if of == FIRST else self.requested).add(topic)
 
     def owe(self, topic: str) -> None:
-        """A marker of a requested dump came, and the source's own dump of the topic's table has rows still to read."""
+        """Record that the source's own dump of the topic's table has rows still to read.
+
+        A requested dump's marker says so.
+        """
         self.begun.add(topic)
         self.has_markers = True
 
     def judge(
         self, read_to: ReadTo, *, now_s: float, wait_s: float, doubt: Callable[[str], str | None], midway: bool = False
     ) -> list[Verdict]:
-        """Judge what can be judged now. ``doubt``: why rows of a topic may be missing lawfully; asked only where some are missing. ``midway``: counting did not
-        begin with the first record, so nothing is known of topics without a floor.
+        """Judge every chunk that can be judged now, and return the verdicts.
+
+        ``doubt`` returns a legitimate reason for missing rows of a topic; it is called only if some
+        are missing. ``midway`` is True if counting did not begin with the first record, so that a
+        topic without a floor proves nothing.
         """
         found: list[Verdict] = []
         for key, group in list(self.groups.items()):
@@ -235,7 +298,8 @@ class Book:
                 del group.markers[marker.chunk_id]
                 if verdict.result == SHORT:
                     group.missing_rows[marker.chunk_id] = (marker, verdict.missing)
-                if verdict.unreadable:  # they have arrived, but not in their table
+                # These rows have arrived, but their table does not have them.
+                if verdict.unreadable:
                     group.unreadable.add(marker.chunk_id)
                 elif verdict.result == COMPLETE:
                     self.coverage.prove(marker.topic, marker.chunk_id)
@@ -249,7 +313,10 @@ class Book:
         return found
 
     def forget(self, groups_max: int) -> list[Verdict]:
-        """Drop the oldest of too many: rows whose marker never came, and markers that cannot be judged. # I6"""
+        """Drop the oldest groups above ``groups_max``, and return verdicts for their chunks.
+
+        These are rows whose marker never came and markers that cannot be judged. # I6
+        """
         found: list[Verdict] = []
         for key in list(self.groups)[: max(0, len(self.groups) - groups_max)]:
             group = self.groups.pop(key)
@@ -260,7 +327,10 @@ class Book:
         return found
 
     def _first_ends(self, topics: Collection[str], covered: Mapping[str, Collection[Covered]]) -> dict[str, Position]:
-        """By topic, from which position on its tables' first dumps are there; what is never reached, where one has not ended."""
+        """Return, by topic, the position at which the first dumps of all its tables have ended.
+
+        The position is out of reach if one of them has not ended.
+        """
         of_table: dict[str, dict[str, Position]] = {}
         for (topic, table, _), _ in self.coverage.uncovered(OWN):
             of_table.setdefault(topic, {})[table] = _NEVER
@@ -274,8 +344,10 @@ class Book:
         }
 
     def _ends(self, topic: str) -> Iterator[tuple[str | None, Position, tuple[Position, int] | None]]:
-        """The ends of dumps whose ranges are not kept, each with the dump and where and when it began: of what one read before it began again, another attempt
-        ended, or none did.
+        """Yield the ends of dumps whose ranges are not kept, each with its dump and its beginning.
+
+        The beginning is the latest one of the dump at or before that end, None if it is unknown.
+        Chunks before that beginning belong to another attempt.
         """
         begins = self.begins.get(topic, {})
         for dump, end in self.ends.get(topic, ()):
@@ -286,7 +358,11 @@ class Book:
     def _whole(
         self, topic: str, loss: Loss, upto: Position, covered: Collection[Covered], waiting: Collection[Position], read: Mapping[str, int]
     ) -> tuple[int, int] | None:
-        """When the dump began and ended that has read all that was lost. ``waiting``: low watermarks of chunks of which rows are missing."""
+        """Return the worker's times when a dump that read the whole loss began and ended, else
+        None.
+
+        ``waiting`` holds the low watermarks of the topic's chunks that miss rows.
+        """
         for one in covered:
             proven = one.proven and one.upto <= upto and not self._landed_later(topic, read, one.low, one.upto)
             if proven and loss.is_before(one.low, one.began_ms):
@@ -299,14 +375,20 @@ class Book:
         return None
 
     def _landed_later(self, topic: str, read: Mapping[str, int], low: Position, upto: Position) -> bool:
-        """Whether rows of dumps between these positions came in a batch behind the last of the topic's that was read; False where none of it was."""
+        """Return True if a batch after the last read one has dumped rows between these positions.
+
+        Return False if ``read`` does not name the topic.
+        """
         if topic not in read:
             return False
         landed = self.landed.get(topic, {}).items()
         return any(sequence > read[topic] and first <= upto and last >= low for sequence, (first, last) in landed)
 
     def _dumped_again(self, topic: str, position: Position, group: Group, covered: Collection[Covered], upto: Position) -> bool:
-        """Whether a whole dump began, or where ranges are not kept, ended behind a chunk whose rows are missing, beside the one that the chunk is of."""
+        """Return True if a later whole dump replaces every missing row of this group.
+
+        If ranges are kept, that dump must begin after the chunk; if not, it must only end after it.
+        """
         if any(one.proven and one.low > position and one.upto <= upto for one in covered):
             return True
         ends = sum(end >= position for _, end, _ in self._ends(topic))
@@ -328,7 +410,8 @@ class Book:
 
 def is_past(marker: Marker, read_to: ReadTo, *, now_s: float, wait_s: float) -> bool:
     partitions = read_to.get(marker.topic)
-    if partitions is None:  # the sink does not read the topic, or not yet
+    # The sink does not read the topic, or has not started to.
+    if partitions is None:
         return False
     return all(partitions.get(partition, 0) >= end for partition, end in marker.ends.items()) and (
         marker.exact or now_s - marker.met_s >= wait_s

@@ -1,18 +1,24 @@
-"""Which dumps of a table are whole, by the markers of their chunks: what a whole dump did not bring, the source does not have. Pure.
+"""Decides from chunk markers which dumps of a table are whole. Pure.
 
-A chain is the markers of one dump of one topic. It is whole if complete chunks lead from one that begins to one that is final, each from the end of the one
-before (schemas/README.md). Then every row of the source has a record at or behind the low watermark of the chunk that begins: its row was sent, or a change
-inside a window replaced it, or it came later. So a row of the table whose newest record is older is a ghost.
+The source does not have rows that a whole dump did not bring. A chain is the set of markers of one
+dump of one topic. It is whole if complete chunks lead from one that begins the table to one that
+ends it, each starting where the one before ended (schemas/README.md). Then every row of the source
+has a record at or after the low watermark of the first chunk: the row was sent, a change inside a
+window replaced it, or it was written later. A row of the table whose newest record is older is
+therefore a ghost.
 
-No order of arrival is relied on: markers are a graph of bounds, and a chunk that a restarted worker reads again is one edge more. A dump that begins its
-table again is another attempt, which begins behind all chunks of the one before: the two are never mixed, for each has looked up anew where the table ends.
+The order of arrival does not matter. Markers form a graph of bounds, and a chunk that a restarted
+worker reads again is another edge. A dump that begins its table again starts another attempt, after
+all chunks of the attempt before. Attempts are never mixed, because each looks up the end of the
+table anew.
 
-Whatever is doubtful keeps the rows: a ghost that stays is found by the next dump, a row that is deleted by mistake is gone.
+In doubt rows are kept: the next dump finds a ghost that stayed, but a row deleted by mistake is
+lost.
 
-Of a dump of many chunks, runs of complete neighbours are kept as one link (``folding.py``).
+In a dump of many chunks, runs of complete neighbours are kept as one link (``folding.py``).
 
-A dump that only compares (mode ``verify``) sends no rows, so its chunks are complete as they come; and what it shows of some rows of a table is shown,
-whether it covers all of them or not.
+A verify dump sends no rows, so its chunks are complete as they come. What it shows about some rows
+holds whether or not it covers the whole table.
 """
 
 from __future__ import annotations
@@ -27,12 +33,14 @@ from dblog_sink.reconcile.folding import FOLD_ABOVE, UNFOLDED, UNFOLDED_OF_MANY,
 from dblog_sink.records.source_epochs import EPOCH_SHIFT
 
 REPAIR, VERIFY = "repair", "verify"
-"""Modes: ghosts are removed after the one, and the other sends no rows, but what they are compared by."""
+"""Modes of dumps. A whole repair dump is followed by the removal of ghosts. A verify dump sends
+fingerprints in place of rows.
+"""
 WHOLE_TABLE = "table"
-"""The scope of dumps that cover their tables."""
+"""Scope of dumps that cover their tables."""
 
 ChainKey = tuple[str, str]
-"""A topic, and the id of the dump."""
+"""A topic and the id of a dump."""
 
 NOT_BEGUN = "its first chunk was not met"
 MISSING_CHUNK = "a chunk between its first and its last was not met"
@@ -47,77 +55,93 @@ NOT_ENDED = "its last chunk was not met"
 OVERTAKEN = "another dump of the table that compares began before it ended"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
-"""Database and table with no character that a topic's name replaces, or that separates its parts: no other table has a topic of this name."""
+"""Matches database and table without characters that are replaced or used as separators in topic
+names, so that no other table has the same topic.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """What a link must know besides that stands for a run of complete chunks, whose first one it is by position."""
+    """Further facts of a link that stands for a run of complete chunks.
+
+    The link's marker is that of the run's first chunk by position.
+    """
 
     latest: Position
-    """The low watermark of the latest of them."""
+    """Low watermark of the latest chunk."""
     met_first_s: float
     met_last_s: float
     opened_ms: int
-    """The least time at which a window of them opened."""
+    """Earliest time at which a window of the run opened, in milliseconds."""
     ahead_s: float
-    """How far the worker's clock was ahead at most."""
+    """Largest ``ahead_s`` of the run's links."""
     settles: Marker | None
-    """Reached when all of them are that are waited for: those of which rows were not sent, or that compare. None: none is."""
+    """Marker that stands for all chunks to be waited for: those with rows that were not sent, and
+    those of a verify dump. None if there is none.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One chunk of a dump. ``high``: the first number of the high watermark's position; ``ts_ms``: when the window closed."""
+    """A chunk of a dump, or a run of chunks.
+
+    ``high`` is the first number of the high watermark's position; ``ts_ms`` is the worker's time
+    when the window closed.
+    """
 
     marker: Marker
     dump: str
     scope: str
     server: str
     source: str
-    """The table's name in the source."""
+    """Table name in the source."""
     after: str | None
     upto: str | None
     begins: bool
     final: bool
     high: int
     dropped: int
-    """Rows that were not sent, for a change of the log replaced them."""
+    """Number of rows that were not sent because a change in the log replaced them."""
     ts_ms: int
     low_ts_ms: int | None = None
-    """When the worker met the low watermark; None: an older one, which does not tell."""
+    """Worker's time of the low watermark; None from an older worker, which does not write it."""
     folded: Folded | None = None
-    """Of a link that stands for a run of chunks."""
+    """Further facts if the link stands for a run of chunks, else None."""
 
     @property
     def low(self) -> Position:
-        """The low watermark."""
+        """Position of the low watermark."""
         return self.marker.position
 
     @property
     def latest(self) -> Position:
-        """The low watermark of its latest chunk."""
+        """Low watermark of the latest chunk."""
         return self.low if self.folded is None else self.folded.latest
 
     @property
     def met_s(self) -> tuple[float, float]:
-        """When the first and the last of its markers came."""
+        """Times when the first and the last marker came, by the sink's clock."""
         return (self.marker.met_s, self.marker.met_s) if self.folded is None else (self.folded.met_first_s, self.folded.met_last_s)
 
     @property
     def opened_ms(self) -> int:
-        """When its first window opened, as far as the worker tells."""
+        """Time when the first window opened, in milliseconds; when it closed, if the worker reports
+        only that.
+        """
         if self.folded is not None:
             return self.folded.opened_ms
         return self.ts_ms if self.low_ts_ms is None else self.low_ts_ms
 
     @property
     def ahead_s(self) -> float:
-        """How far the worker's clock was ahead at least, by the times of its markers."""
+        """Lower bound on how far the worker's clock is ahead of the sink's, in seconds."""
         return self.ts_ms / 1000 - self.marker.met_s if self.folded is None else self.folded.ahead_s
 
     def settles(self, mode: str) -> Marker | None:
-        """Return the marker that every partition must be read past before the dump is whole; None: there is none."""
+        """Return the marker past whose ends every partition must be read before the dump is whole.
+
+        Return None if there is none.
+        """
         if self.folded is not None:
             return self.folded.settles
         return self.marker if self.dropped or mode == VERIFY else None
@@ -125,8 +149,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """A dump of a table that came to its end. ``table`` is the name in the lake, ``ts_ms`` the worker's time of the low watermark; of an older worker that of
-    the first window's end.
+    """A dump of a table that has ended.
+
+    ``table`` is the table's name in the lake. ``ts_ms`` is the worker's time of the low watermark,
+    or of the end of the first window if the worker is older.
     """
 
     topic: str
@@ -135,19 +161,19 @@ class Dump:
     low: Position
     ts_ms: int
     upto: Position
-    """The low watermark of its last chunk."""
+    """Low watermark of the last chunk."""
     scope: str = WHOLE_TABLE
     mode: str = REPAIR
 
     @property
     def key(self) -> ChainKey:
-        """Which chain it is of."""
+        """Key of the dump's chain."""
         return self.topic, self.dump
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A dump after which no row is removed, and why."""
+    """A dump after which no row is removed, and the reason."""
 
     dump: Dump
     why: str
@@ -155,43 +181,48 @@ class Kept:
 
 @dataclass(slots=True)
 class Chain:
-    """The chunks of one dump, by their ids. ``verdicts``: empty for a complete chunk, else what is wrong with it; none yet for one that is not judged."""
+    """The chunks of one dump, by chunk id.
+
+    A verdict is empty for a complete chunk, else the fault. A chunk that is not judged has none.
+    """
 
     links: dict[str, Link] = field(default_factory=dict)
     verdicts: dict[str, str] = field(default_factory=dict)
     has_end: bool = False
-    """A final chunk was met."""
+    """True once a final chunk has come."""
     reported: str = ""
-    """Why it was not whole when that was last reported."""
+    """Reason that was last reported for the dump not being whole; empty if none was."""
     left_over: int = 0
-    """Links that the last folding left: it is tried again when there are twice as many."""
+    """Number of links after the last folding. Folding is tried again at twice that number."""
 
 
 @dataclass(slots=True)
 class Chains:
-    """Everything of one ``mode`` that is not acted on yet."""
+    """All dumps of one ``mode`` that still wait for an outcome."""
 
     mode: str = REPAIR
     open: dict[ChainKey, Chain] = field(default_factory=dict)
     done: dict[ChainKey, Position] = field(default_factory=dict)
-    """Dumps that were whole, and where they began: what a restarted worker reads again of their ends changes nothing."""
+    """Whole dumps, with the position where each began. Last chunks that a restarted worker sends
+    again change nothing.
+    """
     lost_s: dict[str, float] = field(default_factory=dict)
-    """By topic, when records of it were last found to be lost."""
+    """Topic to the time when records of it were last found to be lost."""
     sources: dict[str, set[str]] = field(default_factory=dict)
-    """By topic, the tables of the source whose markers name it."""
+    """Topic to the source tables whose markers name it."""
     fold_above: int = FOLD_ABOVE
     unfolded: int = UNFOLDED
 
     def name(self, topic: str, source: str) -> None:
-        """Rows of a source table go to this topic."""
+        """Record that rows of a source table go to this topic."""
         self.sources.setdefault(topic, set()).add(source)
 
     def lose(self, topic: str, at_s: float) -> None:
-        """Records of the topic were found to be lost."""
+        """Record that records of the topic were found to be lost."""
         self.lost_s[topic] = max(at_s, self.lost_s.get(topic, at_s))
 
     def link(self, link: Link) -> None:
-        """A marker came; the same one a second time changes nothing."""
+        """Add a marker to its chain. Repeating it changes nothing."""
         key = (link.marker.topic, link.dump)
         began = self.done.get(key)
         if began is not None and key not in self.open and not (link.begins and link.low > began):
@@ -205,7 +236,7 @@ class Chains:
             self._fold(chain, self.unfolded)
 
     def judge(self, topic: str, chunk_id: str, fault: str) -> None:
-        """A chunk was judged; ``fault`` is empty if all of it came."""
+        """Set the verdict on a chunk. ``fault`` is empty if all its rows came."""
         for (one, _), chain in self.open.items():
             if one == topic and chunk_id in chain.links:
                 chain.verdicts[chunk_id] = fault
@@ -213,9 +244,11 @@ class Chains:
     def decide(
         self, read_to: ReadTo, *, now_s: float, wait_s: float, keep_s: float, uncounted: Callable[[str, Position], bool]
     ) -> list[Dump | Kept]:
-        """What came to its end: dumps that are whole, each once, and those that are not, each time for another reason.
+        """Return dumps that have reached an outcome.
 
-        ``uncounted``: whether rows of a chunk of this topic and low watermark may have come before counting began.
+        A whole dump is returned once as a Dump. One that is not whole is returned as Kept, again
+        each time the reason changes. ``uncounted`` tells whether rows of the chunk of this topic
+        and low watermark may have come before counting began.
         """
         found: list[Dump | Kept] = []
         for key, chain in list(self.open.items()):
@@ -241,7 +274,9 @@ class Chains:
         return found
 
     def forget(self, links_max: int) -> list[Kept]:
-        """Drop the oldest dumps of too many gaps. # I6"""
+        """Drop the oldest dumps while there are more than ``links_max`` links, and return them. #
+        I6
+        """
         found = []
         if sum(len(chain.links) for chain in self.open.values()) > links_max:
             for chain in self.open.values():
@@ -252,7 +287,10 @@ class Chains:
         return found
 
     def _fold(self, chain: Chain, unfolded: int) -> None:
-        """Keep each run of complete neighbours as one link, but for the newest chunks. Attempts are not mixed."""
+        """Replace each run of complete neighbours by one link, except among the newest chunks.
+
+        Runs do not cross attempts.
+        """
         in_order = sorted(chain.links.values(), key=lambda link: link.low)
         newest = {link.marker.chunk_id for link in in_order[max(0, len(in_order) - unfolded) :]}
         for attempt in _attempts(in_order):
@@ -274,7 +312,9 @@ class Chains:
         chain.left_over = len(chain.links)
 
     def _abandoned(self, key: ChainKey, chain: Chain, old: bool) -> str | None:  # noqa: FBT001  a fact
-        """Why a dump that has not ended is not waited for any more."""
+        """Return why the sink stops waiting for a dump that has not ended, or None if it still
+        waits.
+        """
         last = max(link.latest for link in chain.links.values())
         others = [link for (topic, dump), other in self.open.items() if topic == key[0] and dump != key[1] for link in other.links.values()]
         began = [began for (topic, _), began in self.done.items() if topic == key[0]] + [link.low for link in others if link.begins]
@@ -285,7 +325,9 @@ class Chains:
     def _outcome(
         self, chain: Chain, read_to: ReadTo, *, now_s: float, wait_s: float, uncounted: Callable[[str, Position], bool]
     ) -> Dump | Kept | None:
-        """Of the newest attempt, unless an earlier one is whole. None: more may come."""
+        """Return the outcome of the newest whole attempt, else of the newest one; None if more may
+        come.
+        """
         found: list[Dump | Kept | None] = []
         for attempt in _attempts(chain.links.values()):
             first = attempt[0]
@@ -300,7 +342,7 @@ class Chains:
         return next((one for one in reversed(found) if isinstance(one, Dump)), found[-1])
 
     def _fault(self, attempt: list[Link], uncounted: Callable[[str, Position], bool], *, wait_s: float) -> str | None:
-        """What makes a dump doubtful, however complete its chunks are."""
+        """Return why a dump is in doubt even if all its chunks are complete, else None."""
         first = attempt[0]
         topic = first.marker.topic
         if self.mode == REPAIR and any(link.scope != WHOLE_TABLE for link in attempt):
@@ -316,19 +358,25 @@ class Chains:
 
 
 def _is_over(outcome: Dump | Kept | None) -> bool:
-    """Whether nothing that comes makes this dump whole."""
+    """Return True if no later marker can make this dump whole."""
     return isinstance(outcome, Kept) and outcome.why not in (NOT_BEGUN, MISSING_CHUNK)
 
 
 def is_alone(topic: str, server: str, source: str) -> bool:
-    """Whether the topic's name shows that it is one table's: ``<topic.prefix>.<database>.<table>``, from which no character was taken away."""
+    """Return True if the topic's name proves that it belongs to this table alone.
+
+    The name must be ``<topic.prefix>.<database>.<table>``, with no character of it replaced.
+    """
     return topic == f"{server}.{source}" and _PLAIN.fullmatch(source) is not None
 
 
 def _opened_s(attempt: list[Link], window_s: float) -> float:
-    """When the first window of a dump opened, by the sink's clock, or earlier. Markers tell it by the worker's: that is ahead at least as far as one of them
-    came before it was written, and behind only what makes the dump seem older. Those of older workers tell when windows closed, and ``window_s`` is taken for
-    how long one is open.
+    """Return when the first window of a dump opened, by the sink's clock, or an earlier time.
+
+    Markers give the worker's time. If a marker arrived before the time written in it, the worker's
+    clock is ahead by at least the difference, which is subtracted. A clock that lags only makes the
+    dump seem older. Markers of older workers give the time when windows closed; ``window_s`` stands
+    for how long a window is open.
     """
     ahead_s = max(0.0, *(link.ahead_s for link in attempt))
     opened_ms = min(link.opened_ms for link in attempt)
@@ -336,7 +384,10 @@ def _opened_s(attempt: list[Link], window_s: float) -> float:
 
 
 def _attempts(links: Iterable[Link]) -> list[list[Link]]:
-    """The chunks in the order of their low watermarks, parted in front of each that begins its table."""
+    """Split the chunks into attempts, in the order of their low watermarks.
+
+    A new attempt starts at each chunk that begins the table.
+    """
     found: list[list[Link]] = []
     for link in sorted(links, key=lambda link: (link.low, not link.begins)):
         if not found or (link.begins and (link.low > found[-1][0].low or not found[-1][0].begins)):
@@ -350,8 +401,9 @@ def _chained(
 ) -> Dump | Kept | None:
     complete = [link for link in attempt if verdicts.get(link.marker.chunk_id) == ""]
     if _reaches_end(complete):
-        # The changes that replaced rows of its chunks are counted by nobody: they have come when all partitions are read past what there was. So are all
-        # changes in front of a chunk that only compares.
+        # Nobody counts the changes that replaced rows of these chunks. They have come once all
+        # partitions are read past the ends of that time. The same holds for all changes before a
+        # chunk of a verify dump.
         replaced = (marker for link in complete if (marker := link.settles(mode)) is not None)
         settled = all(is_past(marker, read_to, now_s=now_s, wait_s=wait_s) for marker in replaced)
         return _dump_of(attempt, mode) if settled else None
@@ -366,12 +418,12 @@ def _chained(
 
 
 def _traits(link: Link) -> tuple[object, ...]:
-    """What all chunks of a run must have in common."""
+    """Return the properties that all chunks of a run must share."""
     return link.scope, link.server, link.source, link.low[0] >> EPOCH_SHIFT
 
 
 def _one_of(run: list[Link], mode: str) -> Link:
-    """Return the link that stands for a run of complete chunks."""
+    """Merge a run of complete chunks into one link."""
     first = min(run, key=lambda link: link.low)
     waited = [marker for link in run if (marker := link.settles(mode)) is not None]
     folded = Folded(
@@ -387,7 +439,7 @@ def _one_of(run: list[Link], mode: str) -> Link:
 
 
 def _latest_of(markers: list[Marker]) -> Marker:
-    """Return a marker that every partition is read past only when that is so of all of these."""
+    """Merge markers into one that is past only when every one of them is."""
     ends: dict[int, int] = {}
     for marker in markers:
         for partition, end in marker.ends.items():
@@ -397,7 +449,7 @@ def _latest_of(markers: list[Marker]) -> Marker:
 
 
 def _reaches_end(links: list[Link]) -> bool:
-    """Whether these chunks lead from the table's beginning to its end."""
+    """Return True if these chunks lead from the table's beginning to its end."""
     behind: dict[str | None, list[Link]] = {}
     for link in links:
         if not link.begins:

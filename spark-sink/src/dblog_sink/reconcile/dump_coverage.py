@@ -1,11 +1,14 @@
-"""From which position on a dump covers its table, by the ranges of its chunks. Pure.
+"""Finds the position from which a dump covers its table, from the ranges of its chunks. Pure.
 
-The chunk that ends where the table ends says nothing of those in front of it: several readers read inside one table, and the last range may be read first.
-So the markers of a dump are a graph of bounds, as in ``dump_chains.py``: it **covers** its table once they lead from a chunk that begins to one that is
-final, at the position of the latest chunk of the earliest such way. It is **proven** once such a way is of chunks whose rows have all come, each into its
-table: what a dump repairs is repaired by a proven one.
+The chunk at the end of the table says nothing about those before it: several readers may read one
+table, and the last range may be read first. So the markers of a dump are a graph of bounds, as in
+``dump_chains.py``. A dump **covers** its table once they lead from a chunk that begins the table to
+one that ends it; the position is that of the latest chunk on the earliest such path. The dump is
+**proven** once there is a path of chunks whose rows have all arrived in the table. Only a proven
+dump repairs a loss.
 
-The two are facts, and stay when the chunks are forgotten. A dump that began before the sink kept ranges has none, and its end is taken for the whole of it.
+Both facts are kept when the chunks are forgotten. A dump that began before the sink kept ranges has
+none; its end counts as its coverage.
 """
 
 from __future__ import annotations
@@ -23,7 +26,11 @@ TableDump = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """One chunk of a dump of a table. ``low``: its low watermark; ``opened_ms``, ``ts_ms``: the worker's time of it, and of its window's end."""
+    """The key range of one chunk of a dump.
+
+    ``low`` is its low watermark, ``opened_ms`` the worker's time of it, and ``ts_ms`` the worker's
+    time when the window closed.
+    """
 
     chunk_id: str
     low: Position
@@ -34,19 +41,25 @@ class Range:
     opened_ms: int
     ts_ms: int
     repairs: bool = True
-    """It leaves out no row of its range."""
+    """True if no row of the range was left out."""
     latest_low: Position | None = None
-    """Of a run of chunks that is kept as one, the low watermark of the latest of them (``folding.py``)."""
+    """Low watermark of the latest chunk if the range stands for a run of chunks (``folding.py``),
+    else None.
+    """
 
     @property
     def latest(self) -> Position:
-        """The low watermark of its latest chunk."""
+        """Low watermark of the latest chunk."""
         return self.low if self.latest_low is None else self.latest_low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """A dump covers its table. ``low``, ``began_ms``: of the chunk that begins it; ``upto``, ``ended_ms``: of the latest one that it takes."""
+    """A dump that covers its table.
+
+    ``low`` and ``began_ms`` are of the chunk that begins it, ``upto`` and ``ended_ms`` of the
+    latest chunk that it needs.
+    """
 
     of: TableDump
     low: Position
@@ -57,46 +70,49 @@ class Covered:
 
     @property
     def topic(self) -> str:
-        """Where its rows went."""
+        """Topic of the dump's rows."""
         return self.of[0]
 
 
 @dataclass(slots=True)
 class _Open:
-    """What is known of a dump that is not proven, by the ids of its chunks."""
+    """The chunks of a dump that is not proven, by chunk id."""
 
     ranges: dict[str, Range] = field(default_factory=dict)
     proven: set[str] = field(default_factory=set)
-    """Chunks all rows of which are in their table."""
+    """Ids of chunks whose rows are all in their table."""
     has_end: bool = False
-    """A final chunk was met."""
+    """True once a final chunk has come."""
     left_over: int = 0
-    """Ranges that the last folding left."""
+    """Number of ranges after the last folding."""
 
 
 @dataclass(slots=True)
 class Coverage:
-    """All dumps of all tables whose ranges are kept."""
+    """The dumps whose ranges are kept, of all tables."""
 
     found: dict[tuple[TableDump, Position, bool], Covered] = field(default_factory=dict)
-    """By the dump, the position where it began, and whether it is proven."""
+    """Coverage by dump, the position where it began, and whether it is proven."""
     _open: dict[TableDump, _Open] = field(default_factory=dict)
     _chunks: dict[tuple[str, str], TableDump] = field(default_factory=dict)
-    """By topic and id, the dump that a chunk is of."""
+    """Topic and chunk id to the chunk's dump."""
     _changed: set[TableDump] = field(default_factory=set)
     _proven_low: dict[TableDump, Position] = field(default_factory=dict)
     fold_above: int = FOLD_ABOVE
     unfolded: int = UNFOLDED
 
     def take(self, covered: Covered) -> None:
-        """A fact, as it was found before."""
+        """Take in a fact that was found before, such as one read from the table."""
         self.found[covered.of, covered.low, covered.proven] = covered
         if covered.proven:
             self._proven_low[covered.of] = max(covered.low, self._proven_low.get(covered.of, covered.low))
             self._forget(covered.of)
 
     def add(self, of: TableDump, one: Range) -> None:
-        """A marker came; the same one a second time changes nothing, and neither does what a restarted worker reads again of a dump that is proven."""
+        """Add the range of a chunk. Repeating it changes nothing.
+
+        Neither do chunks of a proven dump that a restarted worker reads again.
+        """
         low = self._proven_low.get(of)
         if low is not None and of not in self._open and not (one.begins and one.low > low):
             return
@@ -107,7 +123,7 @@ class Coverage:
         self._changed.add(of)
 
     def prove(self, topic: str, chunk_id: str) -> None:
-        """All rows of a chunk are in their table."""
+        """Record that all rows of a chunk are in their table."""
         of = self._chunks.get((topic, chunk_id))
         if of is not None:
             dump = self._open[of]
@@ -117,7 +133,7 @@ class Coverage:
                 self._fold(of, dump, self.unfolded)
 
     def decide(self) -> list[Covered]:
-        """What is covered, or proven, since the last call."""
+        """Return the dumps that became covering or proven since the last call."""
         new: list[Covered] = []
         for of in sorted(self._changed & self._open.keys()):
             dump = self._open[of]
@@ -134,7 +150,9 @@ class Coverage:
         return new
 
     def forget(self, ranges_max: int) -> None:
-        """Drop the oldest dumps of too many gaps: they cover nothing. # I6"""
+        """Drop the oldest dumps while there are more than ``ranges_max`` ranges; they cover
+        nothing. # I6
+        """
         if len(self._chunks) > ranges_max:
             for of, dump in self._open.items():
                 self._fold(of, dump, min(self.unfolded, UNFOLDED_OF_MANY))
@@ -142,19 +160,19 @@ class Coverage:
             self._drop(next(iter(self._open)))
 
     def by_topic(self) -> dict[str, list[Covered]]:
-        """All that was found."""
+        """Return all covering dumps by topic."""
         found: dict[str, list[Covered]] = {}
         for one in self.found.values():
             found.setdefault(one.topic, []).append(one)
         return found
 
     def uncovered(self, dump: str) -> Iterator[tuple[TableDump, Collection[Range]]]:
-        """The tables that the dump of this id does not cover yet, with the chunks that are known."""
+        """Yield the tables that the dump of this id does not cover yet, with their known chunks."""
         covered = {of for of, _, _ in self.found}
         return ((of, one.ranges.values()) for of, one in self._open.items() if of[2] == dump and of not in covered)
 
     def _forget(self, of: TableDump) -> None:
-        """Drop the chunks of attempts up to the one that is proven."""
+        """Drop the chunks of all attempts up to the proven one."""
         dump = self._open.get(of)
         if dump is None:
             return
@@ -166,7 +184,10 @@ class Coverage:
                 self.prove(of[0], one.chunk_id)
 
     def _fold(self, of: TableDump, dump: _Open, unfolded: int) -> None:
-        """Keep each run of proven neighbours as one range, but for the newest chunks. Attempts are not mixed."""
+        """Replace each run of proven neighbours by one range, except among the newest chunks.
+
+        Runs do not cross attempts.
+        """
         in_order = sorted(dump.ranges.values(), key=lambda one: one.low)
         proven = dump.proven - {one.chunk_id for one in in_order[max(0, len(in_order) - unfolded) :]}
         for attempt in attempts(in_order):
@@ -186,7 +207,10 @@ class Coverage:
 
 
 def attempts(ranges: Iterable[Range]) -> list[list[Range]]:
-    """The chunks in the order of their low watermarks, parted in front of each that begins the table: no other chunk of an attempt has an earlier one."""
+    """Split the chunks into attempts, in the order of their low watermarks.
+
+    A new attempt starts at each chunk that begins the table; no other chunk of it is earlier.
+    """
     found: list[list[Range]] = []
     for one in sorted(ranges, key=lambda one: (one.low, not one.begins)):
         if not found or (one.begins and (one.low > found[-1][0].low or not found[-1][0].begins)):
@@ -196,7 +220,10 @@ def attempts(ranges: Iterable[Range]) -> list[list[Range]]:
 
 
 def reaches_end(ranges: Iterable[Range]) -> Position | None:
-    """The position of the latest chunk of the earliest way from the table's beginning to its end; None: there is no way."""
+    """Return the position of the latest chunk on the earliest path through the table.
+
+    Return None if no path leads from the table's beginning to its end.
+    """
     behind: dict[str | None, list[Range]] = {}
     ahead: list[tuple[Position, int, Range]] = []
     for number, one in enumerate(ranges):
@@ -219,7 +246,7 @@ def reaches_end(ranges: Iterable[Range]) -> Position | None:
 
 
 def _one_of(run: list[Range]) -> Range:
-    """Return the range that stands for a run of chunks."""
+    """Merge a run of chunks into one range."""
     first, begin, end = min(run, key=lambda one: one.low), run[0], run[-1]
     return replace(
         first,

@@ -1,8 +1,10 @@
-"""Which neighbouring chunks of a dump can be kept as one, so that memory follows the gaps of a dump and not its chunks. Pure.
+"""Folds neighbouring chunks of a dump into one, so that memory grows with gaps, not chunks. Pure.
 
-A table of ten terabytes has half a million chunks. A run of chunks, each of which begins where the one before ends, leads from where its first begins to where
-its last ends; whoever looks for a way through a dump needs no more of it. Only a worker that is started again needs the bounds in between: it goes on at the
-last one that it had stored, and its chunks may end elsewhere. So the newest chunks of a dump are left as they are, many more than a worker can read again.
+A table of ten terabytes has half a million chunks. A run of chunks, each beginning where the one
+before ends, leads from the beginning of its first to the end of its last; a search for a path
+through the dump needs no more. Only a restarted worker needs the bounds in between: it continues
+after the last chunk that it had stored, and its new chunks may end elsewhere. So the newest chunks
+are not folded, and these are many more than a worker reads again.
 """
 
 from __future__ import annotations
@@ -11,16 +13,19 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 FOLD_ABOVE = 40_000
-"""Chunks of a dump from which on it is folded."""
+"""A dump is folded when it has more chunks than this."""
 UNFOLDED = 20_000
-"""The newest chunks, which are left as they are: some hundred million rows."""
+"""Number of newest chunks that stay unfolded, some hundred million rows."""
 
 UNFOLDED_OF_MANY = 1_000
-"""The same where all dumps together have too many."""
+"""Number of newest chunks of each dump that stay unfolded when all dumps together have too many."""
 
 
 class Bounded(Protocol):
-    """A range of a table's keys: where it begins and ends, and whether that is the table's beginning or end."""
+    """A range of a table's keys.
+
+    ``begins`` and ``final`` are True if it reaches the table's beginning or end.
+    """
 
     @property
     def after(self) -> str | None: ...
@@ -36,7 +41,10 @@ T = TypeVar("T", bound=Bounded)
 
 
 def runs(ranges: Sequence[T]) -> list[list[T]]:
-    """Return the runs of neighbours among these ranges, each of two or more, each range in one at most. Of ranges that begin alike the first one is taken."""
+    """Return the runs of two or more neighbours among these ranges.
+
+    A range is in one run at most. If several ranges begin alike, the first one is used.
+    """
     behind: dict[str | None, T] = {}
     for one in ranges:
         if not one.begins:

@@ -1,11 +1,13 @@
-"""Dumps that compare (mode ``verify``): what their markers bring is kept in a Delta table until it is compared, and the verdicts in another one.
+"""Keeps the fingerprints of verify dumps in one Delta table and the verdicts in another.
 
-A marker of such a dump has a fingerprint of each row in place of the row (schemas/README.md). Of a large table that is hundreds of megabytes: the bytes go
-from Kafka to the table ``fingerprints`` without coming to the driver, which keeps the chain of chunks alone (``dump_chains.py``). A row of that table is one
-marker; it is written under the batch's transaction id before anything else of the batch is recorded, so a batch that is repeated adds nothing (I8), and the
-chains are what the table holds. Once there is a verdict the dump's fingerprints are deleted.
+A marker of a verify dump has a fingerprint of each row in place of the row (schemas/README.md),
+hundreds of megabytes for a large table. They go from Kafka to the table ``fingerprints`` without
+passing through the driver, which keeps only the chain of chunks (``dump_chains.py``). The table has
+one row for each marker, written with the batch's transaction id before anything else of the batch
+is recorded. So a repeated batch adds nothing (I8), and the chains can be rebuilt from the table. A
+dump's fingerprints are deleted once it has a final verdict.
 
-A verdict (``verified``) is final, or may change: what is still missing of a dump may come.
+A verdict in ``verified`` that is not final may change, since missing parts of the dump may come.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ from dblog_sink.tables.verify import COUNTS, DIFFERING, MARKS, UNKNOWN, Verdict,
 log = logging.getLogger(__name__)
 
 WAITS = "waits"
-"""Reported, and no verdict."""
+"""Result that is reported, but is no verdict."""
 _LINKS_MAX = 200_000
-"""Gaps, and chunks that are not folded, of dumps that have not ended: some hundred bytes each."""
+"""Maximum number of links of dumps that have not ended; each takes some hundred bytes."""
 _COMPACT_EVERY = 20
 
 _FACTS: tuple[tuple[str, t.DataType], ...] = tuple(
@@ -50,7 +52,7 @@ _FACTS: tuple[tuple[str, t.DataType], ...] = tuple(
     for name in names
 )
 _MARKER = ("topic", "chunk_id", "upto")
-"""Which marker it is."""
+"""Columns that identify a marker."""
 _KEPT = t.StructType([t.StructField("sign", t.StringType()), *(t.StructField(name, t.StringType()) for name in ("key", "after", "upto"))])
 _VERDICT = t.StructType(
     [
@@ -63,32 +65,43 @@ _VERDICT = t.StructType(
 
 
 class Verifications:
-    """The tables ``fingerprints`` and ``verified`` below state.path. Its methods are called with the turn of ``Arrivals``, but ``ended``."""
+    """The tables ``fingerprints`` and ``verified`` below state.path.
+
+    Call all methods but ``ended`` while holding the lock of ``Arrivals``.
+    """
 
     def __init__(
         self, session: SparkSession, settings: Settings, progress: Progress, other: Chains, *, now_s: Callable[[], float] = time.time
     ) -> None:
-        """``other``: what is known of topics from other dumps counts here too."""
+        """Rebuild the chains from the tables.
+
+        ``other`` holds the repair dumps' chains; lost records and shared topics known there count
+        here too.
+        """
         self._session = session
         self.path, self._verdicts_path = fingerprints_path(settings.state_path), verdicts_path(settings.state_path)
         self._progress = progress
         self._now_s = now_s
         self._log_h = settings.log_h
         self._wait_s: float = settings["chunks.wait.s"]
-        # Longer ago a delete may be forgotten that explains why a row is not there.
+        # Before that, the delete that explains a missing row may have been forgotten.
         self._keep_s = min(settings["chunks.keep.h"], settings["tombstones.keep.h"]) * 3600.0
         self._turn = threading.Lock()
         self._made: set[str] = set()
-        """Paths of tables that are there."""
+        """Paths of tables that exist."""
         self._commits = 0
         self.whole: dict[ChainKey, Dump] = {}
-        """Dumps that are whole and not compared yet. Read by other threads."""
+        """Whole dumps that are not compared yet. Other threads read it."""
         self.chains = self._read(other)
 
     # -- what a batch brings ----------------------------------------------------------------------------------------------------------------
 
     def take(self, markers: DataFrame, facts: Sequence[dict[str, Any]], txn: Txn) -> None:
-        """Keep what the batch's markers bring. ``markers``: ``_MARKER`` and ``MARKS``; ``facts``: the same markers without, by ``_FACTS``."""
+        """Store the markers of a batch and add them to the chains.
+
+        ``markers`` has the columns ``_MARKER`` and ``MARKS``; ``facts`` has the same markers by
+        ``_FACTS``.
+        """
         kind = t.ArrayType(t.StructType([t.StructField(name, one) for name, one in _FACTS]))
         rows = self._session.range(1).select(F.explode(F.from_json(F.lit(json.dumps(facts)), kind)).alias("one")).select("one.*").distinct()
         same = [F.col(f"facts.{name}").eqNullSafe(F.col(f"marks.{name}")) for name in _MARKER]
@@ -112,7 +125,7 @@ class Verifications:
     # -- between batches ----------------------------------------------------------------------------------------------------------------------
 
     def decide(self, read_to: ReadTo) -> None:
-        """Find the dumps that came to their ends."""
+        """Move dumps that became whole to ``whole``, and record those that cannot be compared."""
         if not self.chains.open:
             return
         found = self.chains.decide(
@@ -129,7 +142,9 @@ class Verifications:
             self.ended(one.dump, unknown(one.why), last=last)
 
     def ended(self, dump: Dump, verdict: Verdict, *, last: bool = True) -> None:
-        """Record the verdict, and report it. ``last`` False: what is still missing may come."""
+        """Record and report a verdict. ``last`` is False if missing parts of the dump may still
+        come.
+        """
         entry = {"table": dump.table, "topic": dump.topic, "dump": dump.dump, "scope": dump.scope, "seq1": dump.low[0], "seq2": dump.low[1]}
         with self._turn:
             text = json.dumps([entry | verdict.facts | {"keys": list(verdict.keys), "last": last}])
@@ -144,7 +159,10 @@ class Verifications:
         self.report(dump, verdict)
 
     def report(self, dump: Dump, verdict: Verdict, *, waits: bool = False) -> None:
-        """Report what a comparison has shown, or why there is none; ``waits``: there may be one later."""
+        """Report the verdict as a progress line and in the log.
+
+        ``waits`` is True if there is no verdict yet.
+        """
         facts = {"table": dump.table, "topic": dump.topic, "dump": dump.dump, "scope": dump.scope, "position": list(dump.low)}
         self._progress.emit("verified", **facts, **verdict.facts | ({"result": WAITS} if waits else {}))
         counts = dict(zip(COUNTS, verdict.counts, strict=True))
@@ -159,7 +177,7 @@ class Verifications:
             log.info("%s: dump %s shows %d rows that are as in the source, and none that is not", dump.table, dump.dump, counts["equal"])
 
     def _forget(self, dump: Dump) -> None:
-        """Drop the dump's fingerprints, and with them those that are too old."""
+        """Delete the dump's fingerprints, together with those that are too old."""
         if not DeltaTable.isDeltaTable(self._session, self.path):
             return
         table = DeltaTable.forPath(self._session, self.path)
@@ -174,14 +192,16 @@ class Verifications:
     # -- the tables ---------------------------------------------------------------------------------------------------------------------------
 
     def _follow_columns(self) -> None:
-        """Add the columns that a table of fingerprints of an earlier version lacks."""
+        """Add the columns that a table of fingerprints from an earlier version lacks."""
         there = self._session.read.format("delta").load(self.path).columns
         missing = [f"{quote(name)} {type_sql(kind)}" for name, kind in _FACTS if name not in there]
         if missing:
             self._session.sql(f"ALTER TABLE delta.{quote(self.path)} ADD COLUMNS ({', '.join(missing)})")
 
     def _read(self, other: Chains) -> Chains:
-        """The dumps that have no verdict yet; what was found wrong before is counted from the start."""
+        """Rebuild the chains of dumps without a final verdict, and count earlier verdicts as
+        metrics.
+        """
         chains = Chains(mode=VERIFY, sources=other.sources, lost_s=other.lost_s)
         reported: dict[ChainKey, str] = {}
         for row in newest(self._session, self._verdicts_path, ("topic", "dump")):
@@ -208,17 +228,20 @@ class Verifications:
 
 
 def fingerprints_path(state_path: str) -> str:
-    """Where fingerprints wait."""
+    """Return the path of the table of fingerprints."""
     return f"{state_path}/fingerprints"
 
 
 def verdicts_path(state_path: str) -> str:
-    """Where verdicts are."""
+    """Return the path of the table of verdicts."""
     return f"{state_path}/verified"
 
 
 def newest(session: SparkSession, path: str, of: Sequence[str] = ("topic",), *, judged: bool = False) -> list[Row]:
-    """The newest verdict of each table, by its topic (or of what else is named), in order of their names; ``judged``: without those that are unknown."""
+    """Return the newest verdict of each topic, in the order of topics.
+
+    ``of`` names other columns to group by. ``judged`` leaves out verdicts that are unknown.
+    """
     if not DeltaTable.isDeltaTable(session, path):
         return []
     rows = session.read.format("delta").load(path).where(F.lit(not judged) | (F.col("result") != UNKNOWN))
@@ -227,7 +250,7 @@ def newest(session: SparkSession, path: str, of: Sequence[str] = ("topic",), *, 
 
 
 def of_dump(session: SparkSession, path: str, dump: Dump) -> DataFrame:
-    """The markers of a whole dump, as they were kept."""
+    """Return the stored markers of a whole dump."""
     at = F.struct(F.col("seq1"), F.col("seq2"))
     first, last = (
         F.struct(F.lit(one[0]).cast("long").alias("seq1"), F.lit(one[1]).cast("long").alias("seq2")) for one in (dump.low, dump.upto)
