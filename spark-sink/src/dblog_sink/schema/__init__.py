@@ -1,1 +1,1 @@
-"""Schemas: from the registry to Spark's types, and how a table follows its source's columns."""
+"""Schemas from the registry, their Spark types, and how tables follow their source's columns."""

@@ -1,9 +1,11 @@
-"""Reads Avro in the JVM, by Spark's ``from_avro`` with its options as a literal.
+"""Reads Avro in the JVM with Spark's ``from_avro``, passing its options as a literal.
 
-Spark's own function writes them as an expression, ``map('mode', ...)``, which builds the map in a field of its own each time that it is evaluated: also
-while plans are compared, which every query of the JVM does with every cached frame (Spark 4.1, CreateMap and ArrayBasedMapBuilder; CacheManager;
-RuntimeReplaceable.canonicalized). Two threads at once break it with DUPLICATED_MAP_KEY, and it stays broken: then each query fails, for ever, and the frame
-cannot be removed from the cache. A literal has no state.
+Spark's own Python function passes them as an expression, ``map('mode', ...)``, which builds the map
+in a field of the expression whenever it is evaluated. That also happens while plans are compared,
+which every query of the JVM does with every cached frame (Spark 4.1, CreateMap and
+ArrayBasedMapBuilder; CacheManager; RuntimeReplaceable.canonicalized). Two threads at once break the
+expression with DUPLICATED_MAP_KEY, and it stays broken: from then on every query fails, and the
+frame cannot be removed from the cache. A literal has no state.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 
 def read_avro(value: Column, writer: str, reader: str | None = None) -> Column:
-    """What ``value`` holds, written with the schema ``writer`` and read as ``reader``; of a record that does not decode all fields are NULL (PERMISSIVE)."""
+    """Return a column that decodes ``value``, written with schema ``writer`` and read as
+    ``reader``.
+
+    All fields of a record that does not decode are NULL (mode PERMISSIVE).
+    """
     options = {"mode": "PERMISSIVE"} if reader is None else {"mode": "PERMISSIVE", "avroSchema": reader}
     return F.call_function("from_avro", value, F.lit(writer), _literal(options))
 

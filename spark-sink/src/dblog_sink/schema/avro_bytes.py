@@ -1,10 +1,14 @@
-"""SQL of the Avro bytes that a value of a Delta column had in its record: the way back of ``schema/types.py``, for fingerprints (schemas/README.md).
+"""Makes SQL that turns a Delta value back into the Avro bytes that its record had, for
+fingerprints.
 
-A record in Avro binary is its fields one after the other, so each column is written by itself: no record is built, and what a column cannot give back
-exactly is known by its name. A value that no value of the source becomes (a NULL in a NOT NULL column, a fraction of a second that the source's type does
-not have) has no bytes: NULL, so that no fingerprint equals it.
+It reverses the conversions of ``schema/types.py`` (schemas/README.md). A record in Avro binary is
+the concatenation of its fields, so each column is encoded separately and no record is built. A
+column that cannot be turned back exactly is reported by name. A value that the source cannot hold,
+such as NULL in a NOT NULL column or a fraction of a second that the source's type lacks, becomes
+NULL, so that no fingerprint equals it.
 
-No conversion here rounds or wraps, and none can fail: casts are ``try_cast``, for rows that somebody else wrote must not stop a comparison.
+No conversion rounds, wraps or fails. Casts are ``try_cast``, because rows that somebody else wrote
+must not stop a comparison.
 """
 
 from __future__ import annotations
@@ -30,17 +34,21 @@ from dblog_sink.schema.types import (
 )
 
 FRACTION = "io.dblog.fraction"
-"""Parameter of a TIMESTAMP in the schemas of a verify marker: how many digits of a second its text has."""
+"""Schema parameter of a TIMESTAMP in verify markers: number of fractional digits of its text."""
 
 Sql = Callable[[str], str]
 
 
 class NoWayBackError(Exception):
-    """The column does not have what its record had; the text says why."""
+    """Raised when a column does not hold what its record had; the text gives the reason."""
 
 
 def field_bytes(schema: Any, definitions: Mapping[str, Any], *, held: t.DataType, path: str, where: str) -> str:
-    """SQL of one field's bytes; ``schema``: its Avro type, ``held``: the type of the Delta column at ``path``. Raises NoWayBackError."""
+    """Return SQL of one field's Avro bytes.
+
+    ``schema`` is its Avro type and ``held`` the type of the Delta column at ``path``. Raise
+    NoWayBackError if the column cannot be turned back.
+    """
     if not isinstance(schema, list):
         return _value(schema, definitions, held, path, where)
     at = schema.index("null") if "null" in schema else -1
@@ -115,7 +123,7 @@ def _scalar(schema: Any, kind: str, made: Conversion, path: str) -> str:
 
 
 def _instant(name: str, logical: str | None, micros: str) -> str:
-    """Of microseconds since 1970."""
+    """Return SQL of the source's number for microseconds since 1970."""
     if name.endswith(".NanoTimestamp"):
         ends = f"CASE {micros} WHEN {INFINITE_MICROS}L THEN {LONG_MAX}L WHEN {MINUS_INFINITE_MICROS}L THEN {-LONG_MAX}L - 1L"
         return f"{ends} ELSE try_multiply({micros}, 1000L) END"
@@ -125,7 +133,10 @@ def _instant(name: str, logical: str | None, micros: str) -> str:
 
 
 def _time_of_day(name: str, logical: str | None, path: str) -> str:
-    """Of microseconds since midnight, where the column is a time; else the number itself."""
+    """Return SQL of a time's number in the source's unit from microseconds since midnight.
+
+    A column that is not a time keeps its number.
+    """
     if name in ("io.debezium.time.Time", "org.apache.kafka.connect.data.Time") or logical == "time-millis":
         return _exact(path, 1000)
     return f"try_multiply({path}, 1000L)" if name.endswith(".NanoTime") else path
@@ -136,13 +147,17 @@ def _exact(number: str, unit: int) -> str:
 
 
 def _zoned(path: str, schema: Mapping[str, Any]) -> str:
-    """An instant in UTC with as many digits as the column has on the source, which Delta does not know."""
+    """Return SQL of an instant in UTC, with as many fractional digits as the source's column has.
+
+    Delta does not know that number, so it comes from the marker's schema.
+    """
     given = schema.get("connect.parameters", {}).get(FRACTION)
     if given is None or not str(given).isdigit() or int(given) > 6:  # noqa: PLR2004  microseconds
         msg = f"how many digits of a second its TIMESTAMP has is not known (the marker's schema has no {FRACTION})"
         raise NoWayBackError(msg)
     digits = int(given)
-    # A cast writes years behind 9999 and before 1 as the source's connector does; a pattern of date_format has no such years.
+    # A cast writes years after 9999 and before 1 as the source's connector does; a pattern of
+    # date_format cannot.
     second = f"replace(substring_index(CAST({path} AS STRING), '.', 1), ' ', 'T')"
     micros, unit = f"unix_micros({path})", 10 ** (6 - digits)
     part = f", '.', lpad(CAST(pmod({micros}, 1000000L) div {unit}L AS STRING), {digits}, '0')" if digits else ""
@@ -162,11 +177,12 @@ def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], held: t.D
 
 
 def _array(items: Any, definitions: Mapping[str, Any], held: t.DataType, path: str, where: str) -> str:
-    """One block: how many there are, and each of them; then the end."""
+    """Return SQL of an array as one Avro block: item count, items, end mark."""
     bare = next((one for one in items if one != "null"), None) if isinstance(items, list) else items
     if (
         bare in _BOTH and conversion(bare, definitions, where=where).type == held
-    ):  # what Avro and Spark both have is written by Spark at once
+        # Spark writes these whole arrays at once, because Avro and Spark have the same item type.
+    ):
         array = _avro(path, {"type": "array", "items": items})
         return array if isinstance(items, list) else f"IF(exists({path}, x -> x IS NULL), NULL, {array})"
     variable = f"e{where.count('[')}"
@@ -179,33 +195,41 @@ _BOTH = ("float", "double", "int", "long", "string")
 
 
 _LIMBS, _LIMB = 12, 24
-"""Limbs of a long decimal, and bits of one: 288 bits hold more than 76 digits, and a limb times a billion is still a BIGINT."""
+"""Number of limbs of a long decimal, and bits in each. 288 bits hold more than 76 digits, and a
+limb times a billion still fits into a BIGINT.
+"""
 _GROUP = 9
-"""Digits that are taken in at once."""
+"""Number of decimal digits added in one step."""
 _DIGITS_OF_LIMB = 7.2
-"""A limb holds more."""
+"""Number of decimal digits that certainly fit into a limb."""
 _VARIABLE = "-?(0|[1-9][0-9]*)([.][0-9]*[1-9])?"
-"""How a number of any scale is written, which has no zeros to spare."""
+"""Matches a number of any scale written without redundant zeros."""
 
 
 def _long_decimal(path: str, scale: int) -> str:
-    """SQL of Avro's bytes of the decimal whose text is at ``path``, with ``scale`` digits behind the point."""
+    """Return SQL of the Avro bytes of a decimal kept as text, with ``scale`` digits after the
+    point.
+    """
     shape = f"-?[0-9]{{1,76}}[.][0-9]{{{scale}}}" if scale else "-?[0-9]{1,76}"
     zero = "array(" + ", ".join(["0L"] * _LIMBS) + ")"
     return f"IF(regexp_like({path}, '^({shape})$'), {_unscaled(path, zero)}, NULL)"
 
 
 def _variable_decimal(path: str) -> str:
-    """SQL of Avro's bytes of a VariableScaleDecimal whose text is at ``path``: how many digits are behind the point, and all of them as one number."""
+    """Return SQL of the Avro bytes of a VariableScaleDecimal kept as text: scale, then unscaled
+    value.
+    """
     scale = f"IF(contains({path}, '.'), length(substring_index({path}, '.', -1)), 0)"
     zero = f"array_repeat(0L, CAST(length({path}) / {_DIGITS_OF_LIMB}D AS INT) + 2)"
     return f"IF(regexp_like({path}, '^({_VARIABLE})$') AND {path} <> '-0', concat({_number(scale)}, {_unscaled(path, zero)}), NULL)"
 
 
 def _unscaled(path: str, zero: str) -> str:
-    """SQL of Avro's bytes of the number of all digits of a text: two's complement, big-endian, as short as it gets. ``zero``: SQL of as many limbs as it needs.
+    """Return SQL of the Avro bytes of the integer made of all digits of a text.
 
-    The digits are taken in nine at a time. Of a negative number one less is computed and its bits are turned.
+    The bytes are the shortest big-endian two's complement. ``zero`` is SQL of an array with enough
+    zero limbs. Digits are added nine at a time. For a negative number its absolute value minus one
+    is computed, then all bits are inverted.
     """
     negative = f"startswith({path}, '-')"
     digits = f"translate({path}, '-.', '')"
@@ -223,7 +247,7 @@ def _unscaled(path: str, zero: str) -> str:
     less = step.format(add=f"IF({negative}, -1L, 0L)", times="1L")
     limbs = f"aggregate(array({limbs}), {zero}, (z, a) -> {less})"
     whole = f"regexp_replace(array_join(transform(reverse({limbs}), x -> lpad(hex(x), {_LIMB // 4}, '0')), ''), '^(00)+', '')"
-    # The first bit shows the sign.
+    # The first bit is the sign.
     signed = f"transform(array({whole}), h -> IF(h = '' OR h >= '8', concat('00', h), h))[0]"
     digits = "".join(f"{n:X}" for n in range(16))
     turned = f"IF({negative}, translate({signed}, '{digits}', '{digits[::-1]}'), {signed})"
@@ -231,7 +255,7 @@ def _unscaled(path: str, zero: str) -> str:
 
 
 def concatenated(parts: Any) -> str:
-    """SQL of these bytes, one after the other; of none, no byte."""
+    """Return SQL that concatenates these bytes; empty bytes if there are none."""
     return f"concat({', '.join([*parts] or [_NOTHING])})"
 
 

@@ -1,10 +1,10 @@
-"""JSON with schema, as Kafka Connect's JsonConverter writes it: its schema as an Avro schema, its values as Avro's would be.
+"""Reads the schema in JSON records of Kafka Connect's JsonConverter as an Avro schema. Pure.
 
-A record is ``{"schema": {...}, "payload": {...}}`` (org.apache.kafka.connect.json.JsonConverter, schemas.enable=true; the schema comes first). The schema is
-turned into the Avro schema that Confluent's converter would have made of it, so that everything else of the sink knows one kind of schema.
-Values differ only where JSON has no type: bytes, and the unscaled value of a Decimal, are base64 (decimal.format=BASE64, the default).
-
-Pure: text to schemas, types and SQL.
+A record is ``{"schema": {...}, "payload": {...}}`` (org.apache.kafka.connect.json.JsonConverter,
+schemas.enable=true; the schema comes first). Its schema is turned into the Avro schema that
+Confluent's converter would have written, so that the rest of the sink deals with one kind of
+schema. Values differ only where JSON has no type: bytes, and the unscaled value of a Decimal, are
+base64 (decimal.format=BASE64, the default).
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ _RAW: Mapping[str, t.DataType] = {
 
 
 def avro_schema(part: str) -> Any | None:
-    """Return the Avro schema of a record that begins with ``part``, its text up to the payload; None if that is no JSON with schema.
+    """Return the Avro schema of a JSON record, or None if it is not JSON with schema.
 
-    Whoever writes into the topic writes the schema, too, so one that Connect would not write is told from one that the sink has no type for: ``Malformed``.
+    ``part`` is the record's text before the payload. Anyone who can write to the topic can write a
+    schema. Raise Malformed for one that Connect would not write, and ParkError for one of a type
+    that the sink does not support.
     """
     try:
         schema = json.loads(part + "}")["schema"]
@@ -62,7 +64,7 @@ def avro_schema(part: str) -> Any | None:
 
 
 class Malformed(Exception):  # noqa: N818
-    """A schema in JSON that Connect's converter does not write."""
+    """Raised for a schema in JSON that Connect's converter does not write."""
 
 
 def _avro(schema: Mapping[str, Any], name: str) -> Any:
@@ -107,7 +109,7 @@ def _avro(schema: Mapping[str, Any], name: str) -> Any:
 
 
 def spark_type(schema: Any, definitions: Mapping[str, Any], *, where: str) -> t.DataType:
-    """The type with which ``from_json`` reads a value."""
+    """Return the type with which ``from_json`` reads a value."""
     schema = _resolved(schema, definitions, where=where)
     kind = schema if isinstance(schema, str) else schema["type"]
     match kind:
@@ -122,7 +124,7 @@ def spark_type(schema: Any, definitions: Mapping[str, Any], *, where: str) -> t.
 
 
 def as_read(conversion: Conversion, schema: Any, definitions: Mapping[str, Any], *, where: str) -> Conversion:
-    """The same conversion for a value that ``from_json`` read."""
+    """Return the conversion adapted to a value that ``from_json`` has read."""
     lift = _lift(schema, definitions, where=where, depth=0)
     if lift is None:
         return conversion
@@ -136,13 +138,17 @@ def as_read(conversion: Conversion, schema: Any, definitions: Mapping[str, Any],
 
 
 def _lift(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int) -> Sql | None:
-    """From the SQL of a value of ``from_json`` to that of the value which ``from_avro`` would have given; None where they are equal."""
+    """Return a function from SQL of a ``from_json`` value to SQL of the ``from_avro`` value.
+
+    Return None if the two are equal.
+    """
     schema = _resolved(schema, definitions, where=where)
     kind = schema if isinstance(schema, str) else schema["type"]
     if kind == "bytes":
         if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
             digits, scale = decimal_digits(schema), int(schema.get("scale", 0))
-            if digits <= DECIMAL_DIGITS_MAX:  # the conversion of a wider one begins with its bytes
+            # The conversion of a wider decimal begins with its bytes.
+            if digits <= DECIMAL_DIGITS_MAX:
                 return lambda path: decimal_sql(f"unbase64({path})", digits, scale)
         return lambda path: f"unbase64({path})"
     if kind == "record":

@@ -1,19 +1,21 @@
-"""How a target table follows its source's columns: the ALTERs before the write, and where each field of each schema id goes.
+"""Plans how a target table follows its source's columns, and alters it.
 
-The decision is pure (``planned``): from the target's columns, the fields of every schema id in a set of records and the table's policy it derives the
-changes of the target and, for each id, its fields with the column that takes them. Nothing is ever cast in silence: a value keeps its value, or its record goes
-to quarantine, or the table stops with a sentence that names table, column and types.
+``planned`` is pure. From the target's columns, the fields of every schema id in a set of records,
+and the table's policy it derives the changes of the target and, for each schema id, the column of
+each field. Nothing is cast silently: either a value is preserved, or its record goes to quarantine,
+or the table stops with an error that names table, column and types.
 
 | change in the source | evolve | lenient | ignore | fail |
 |---|---|---|---|---|
 | column added | added; older rows get its default | the same | left out | stops |
 | column dropped | kept, NULL from then on; or dropped (evolution.drop) | kept | kept | stops |
-| column renamed | renamed where the source reports it, else added and the old one kept | the same | left out | stops |
+| column renamed | renamed if the source reports it, else added and the old one kept | the same | left out | stops |
 | type widened | widened (Delta's type widening) | the same | cast, or quarantine | stops |
 | type otherwise changed | evolution.incompatible: stops, <column>__v2, or cast, or quarantine | <column>__v2 | cast, or quarantine | stops |
 
-A writer with an older, narrower type (a late dump row) is cast up. A key column can only be widened. Columns are matched by name, whatever their order
-and the case of their letters, and every column is nullable.
+Values of an older, narrower type, such as those of a late dump row, are cast up. A key column can
+only be widened. Columns are matched by name, regardless of order and letter case, and every column
+is nullable.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ from dblog_sink.schema.writer_schemas import Field
 
 _INTEGERS: tuple[type[t.DataType], ...] = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 _DIGITS: dict[type[t.DataType], int] = {t.ByteType: 10, t.ShortType: 10, t.IntegerType: 10, t.LongType: 20}
-"""Digits a decimal needs to hold the integer type, as Delta's type widening counts them (TypeWidening.isTypeChangeSupported)."""
+"""Decimal digits that hold each integer type, as Delta's type widening counts them
+(TypeWidening.isTypeChangeSupported).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A column that the target does not have. ``fill``: SQL of the value that existing rows get."""
+    """A column that the target lacks. ``fill`` is SQL of the value for existing rows, None for
+    NULL.
+    """
 
     name: str
     type: t.DataType
@@ -60,7 +66,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """A column that has another name in the source now."""
+    """A column with a new name in the source."""
 
     name: str
     to: str
@@ -71,7 +77,7 @@ Change = AddColumn | WidenColumn | DropColumn | RenameColumn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What may happen to the target; the choices of ``tables.TABLE_OPTIONS``."""
+    """The changes that are allowed for a target, as chosen by ``tables.TABLE_OPTIONS``."""
 
     evolution: str = "evolve"
     drop: str = "keep"
@@ -81,21 +87,29 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do so that every schema id's records can be written."""
+    """The changes of the target and the column of each field, so that all records can be
+    written.
+    """
 
     changes: tuple[Change, ...]
     columns: Columns
-    """The target's columns after the changes."""
+    """Columns of the target after the changes."""
     fields: Mapping[int, tuple[Field, ...]]
-    """By schema id, in the order of the versions: each field under the column that takes it, converted to a type that the column holds."""
+    """Schema id to its fields, in the order of schema ids. Each field has the name of its column
+    and converts to a type that the column holds.
+    """
     renamed: str | None = None
-    """The key of the last statement whose renames the table has followed then (``tables/schema_changes.py``); None: as before."""
+    """Key of the last statement whose renames the table then has (``tables/schema_changes.py``);
+    None if it does not change.
+    """
     shown: Mapping[int, str] | None = None
-    """By schema id, the statement that it and all later ones come after, where that is new."""
+    """Schema id to the statement that precedes it and all later ids, for new findings only."""
 
 
 def wider(target: t.DataType, incoming: t.DataType) -> t.DataType | None:
-    """The narrowest type that holds both and that Delta can widen ``target`` to; None if there is none."""
+    """Return the narrowest type that holds both and to which Delta can widen ``target``, or
+    None.
+    """
     if target == incoming:
         return target
     match target, incoming:
@@ -115,7 +129,9 @@ def wider(target: t.DataType, incoming: t.DataType) -> t.DataType | None:
         if isinstance(incoming, _INTEGERS):
             return max(target, incoming, key=lambda kind: _INTEGERS.index(type(kind)))
         if isinstance(incoming, t.BooleanType):
-            return target  # tinyint(1) read from SHOW CREATE or from the DDL text: Debezium's manual, "MySQL connector", Boolean values
+            # A tinyint(1) read from SHOW CREATE or from the DDL text: Debezium's manual, "MySQL
+            # connector", Boolean values.
+            return target
         if isinstance(incoming, t.DecimalType):
             whole = max(_DIGITS[type(target)], incoming.precision - incoming.scale)
             return t.DecimalType(whole + incoming.scale, incoming.scale) if whole + incoming.scale <= DECIMAL_DIGITS_MAX else None
@@ -131,7 +147,7 @@ def wider(target: t.DataType, incoming: t.DataType) -> t.DataType | None:
 
 
 def changes(table: str, target: Columns, incoming: Columns) -> list[Change]:
-    """What must be altered so that ``target`` can hold ``incoming``; raises DefiniteError where nothing can be done."""
+    """Return the changes that let ``target`` hold ``incoming``. Raise DefiniteError if none do."""
     fields = [Field(name, Conversion(kind, None)) for name, kind in incoming]
     return list(planned(table, target, {0: fields}, Policy()).changes)
 
@@ -147,11 +163,13 @@ def planned(
     newest: int = -1,
     partial: Collection[int] = (),
 ) -> Plan:
-    """What must be altered so that ``target`` can hold every version; raises DefiniteError where the policy lets nothing be done.
+    """Plan the changes that let ``target`` hold every version.
 
-    ``target`` empty: the table is made. ``keys``: lower-case names of key columns; ``key_fields``: fields of record keys. ``newest``: the
-    highest schema id that the target has seen; an older one brings no dropped column back. Renames were followed before (``renamings.py``).
-    ``partial``: schema ids of records that have some columns only: what they lack shows nothing.
+    An empty ``target`` is a table to be created. ``keys`` has the lower-case names of key columns,
+    ``key_fields`` the fields of record keys. ``newest`` is the highest schema id that the target
+    has seen; an older one does not restore a dropped column. ``partial`` has schema ids of records
+    with some columns only, whose missing columns prove nothing. Renames have been followed before
+    (``renamings.py``). Raise DefiniteError if the policy forbids every solution.
     """
     columns = {name.lower(): (name, kind) for name, kind in target}
     changes: dict[tuple[str, str], Change] = {}
@@ -172,7 +190,8 @@ def planned(
         fields_of_columns[schema_id] = tuple(fields)
     for field in key_fields:
         _assign_column(table, field, columns, changes, policy, fresh=fresh, is_key=True)
-    if not fresh and last >= max(newest, 0):  # schemas in JSON have no order
+    # Schemas in JSON have no order.
+    if not fresh and last >= max(newest, 0):
         _drops(table, columns, versions[last], fields_of_columns[last], changes, policy, keys)
     return Plan(changes=tuple(changes.values()), columns=tuple(columns.values()), fields=fields_of_columns)
 
@@ -187,7 +206,10 @@ def _assign_column(
     fresh: bool,
     is_key: bool,
 ) -> Field | None:
-    """The field under the column that takes it, which is made or widened for it; None where it is left out."""
+    """Return the field with the name of its column, which is added or widened if necessary.
+
+    Return None if the field is left out.
+    """
     kind = field.conversion.type
     if is_key and not orderable(kind):
         msg = (
@@ -246,8 +268,10 @@ def _assign_column(
 
 
 def swapped(target: Columns, order: Sequence[str], versions: Mapping[int, Sequence[Field]], plan: Plan) -> bool:
-    """Return whether columns may have been renamed: one comes while another one is missing, one comes that is not the last, or those that stay are in another
-    order than ``order``.
+    """Return True if columns may have been renamed.
+
+    That is so if a column is added while another is missing, if an added column is not the last, or
+    if the remaining ones are in another order than ``order``.
     """
     if not versions:
         return False
@@ -257,13 +281,17 @@ def swapped(target: Columns, order: Sequence[str], versions: Mapping[int, Sequen
         return True
     before = [name.lower() for name in order]
     staying = [name for name in newest if name in before]
-    # RENAME a TO a_old, ADD a: the new name stands where the renamed column does, and the known one is the new column.
+    # RENAME a TO a_old, ADD a: the name a_old is new, but stands in the place of the old column;
+    # the column with the known name is the new one.
     early = bool(staying) and any(name in added for name in newest[: newest.index(staying[-1])])
     return early or staying != [name for name in before if name in newest]
 
 
 def of_column(field: Field, held: t.DataType) -> Field:
-    """The field as its column takes it: a decimal that is text by default stays a decimal, or a struct, where the table has one."""
+    """Return the field with the conversion that suits its column's type.
+
+    A decimal that is text by default stays a decimal, or a struct, if the table has it so.
+    """
     bounded = field.conversion.bounded
     return replace(field, conversion=bounded) if bounded is not None and isinstance(held, type(bounded.type)) else field
 
@@ -277,13 +305,16 @@ def _versions_of(name: str, columns: Mapping[str, tuple[str, t.DataType]]) -> It
 
 
 def _is_version(name: str, present: Collection[str]) -> bool:
-    """Whether the column holds another type of a column that the source still has (``<column>__v2``)."""
+    """Return True if the column holds an earlier type of a present column (``<column>__v2``)."""
     match = re.fullmatch(r"(.+)__v\d+", name)
     return match is not None and match[1] in present
 
 
 def _cast(table: str, field: Field, held: t.DataType) -> Conversion:
-    """A conversion to the column's own type that fails, for quarantine, where the value would not come back the same."""
+    """Return a conversion to the column's type that fails for values that the cast would change.
+
+    Records with such values go to quarantine.
+    """
     made = field.conversion
     if made.type == held:
         return made
@@ -299,7 +330,8 @@ def _cast(table: str, field: Field, held: t.DataType) -> Conversion:
 
     def failed(path: str) -> str:
         value = made.convert(path)
-        # Text may be written in several ways ('01' is 1); of other types the value itself must survive.
+        # A text can write one number in several ways ('01' is 1). A value of another type must
+        # survive the cast both ways.
         same = "false" if isinstance(made.type, t.StringType) else f"NOT (try_cast({sql(path)} AS {type_sql(made.type)}) <=> {value})"
         already = f" OR {made.failed(path)}" if made.failed is not None else ""
         return f"(({value} IS NOT NULL AND ({sql(path)} IS NULL OR {same})){already})"
@@ -335,11 +367,14 @@ def _drops(
 
 
 MAPPED = ("delta.columnMapping.mode", "name")
-"""The property of tables whose columns have names of their own in the files."""
+"""Table property that decouples column names from the names in data files."""
 
 
 def needs_mapping(name: str, kind: t.DataType) -> bool:
-    """Tell whether a file cannot have a column of this name, or a member of a struct in it (Delta: DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES)."""
+    """Return True if a file cannot have a column of this name and type.
+
+    Members of structs count too (Delta: DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES).
+    """
     return re.search(r"[ ,;{}()\n\t=]", name) is not None or any(needs_mapping(*member) for member in _members(kind))
 
 
@@ -356,15 +391,16 @@ def _members(kind: t.DataType) -> Iterator[tuple[str, t.DataType]]:
 
 
 def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
-    """Alter the Delta table at ``path``; any statement may find its work done by an earlier attempt."""
+    """Alter the Delta table at ``path``. Each statement may be repeated after a failed attempt."""
     target = f"delta.{quote(path)}"
     added = [change for change in needed if isinstance(change, AddColumn)]
     widened = [change for change in needed if isinstance(change, WidenColumn)]
     dropped = [change for change in needed if isinstance(change, DropColumn)]
     renamed = {change.name: change.to for change in needed if isinstance(change, RenameColumn)}
     if dropped or renamed or any(needs_mapping(change.name, change.type) for change in added):
-        # With names apart from files a column can be dropped or renamed (Delta's PROTOCOL, "Column Mapping"). Set by the property alone: Delta then adds
-        # the one feature that it needs, where a writer version would add all that this version stands for, change data feed among them.
+        # Column mapping lets a column be dropped or renamed (Delta's PROTOCOL, "Column Mapping").
+        # Setting only the property makes Delta add this one feature; setting a writer version would
+        # add all features of that version, change data feed among them.
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     for name, to in renaming_steps(renamed):
         session.sql(f"ALTER TABLE {target} RENAME COLUMN {quote(name)} TO {quote(to)}")
@@ -372,20 +408,25 @@ def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
         session.sql(f"ALTER TABLE {target} DROP COLUMN {quote(change.name)}")
     made: list[AddColumn | WidenColumn] = [*added, *widened]
     if any(_has_wall_clock(change.type) for change in made):
-        # The one type that Delta adds to a new table by itself, and to no other (Delta's PROTOCOL, "Timestamp without timezone").
+        # Delta enables this type by itself only in new tables (Delta's PROTOCOL, "Timestamp without
+        # timezone").
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
     if added:
         columns = ", ".join(f"{quote(change.name)} {type_sql(change.type)}" for change in added)
         session.sql(f"ALTER TABLE {target} ADD COLUMNS ({columns})")
     if widened:
-        # Switched on only when it is needed: a table that never widened stays readable by readers without the feature.
+        # Enabled only when it is needed, so that a table that never widened stays readable without
+        # the feature.
         session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     for widening in widened:
         session.sql(f"ALTER TABLE {target} ALTER COLUMN {quote(widening.name)} TYPE {type_sql(widening.type)}")
 
 
 def renaming_steps(renamed: Mapping[str, str]) -> list[tuple[str, str]]:
-    """One rename after the other that together rename all of these columns at once: names that are still taken are reached by way of another one."""
+    """Return single renames that together perform all of these at once.
+
+    A column whose new name is still taken gets a temporary name first.
+    """
     taken = {name.lower() for name in renamed}
     free = (name for n in range(2 * len(renamed)) if (name := f"_dblog_to_{n}") not in taken)
     aside = {name: next(free) for name, to in renamed.items() if to.lower() in taken and to.lower() != name.lower()}

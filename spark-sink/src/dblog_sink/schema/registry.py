@@ -1,9 +1,11 @@
-"""The schema registry as the sink needs it: the text of a schema by id, over HTTP, waited for while the registry is away.
+"""Reads schemas by id from the schema registry over HTTP, and waits while it is unavailable.
 
-Ids are immutable, so a text once read is kept: in memory, and in a local folder if one is configured. Only the driver asks; executors
-never do. A registry that is away makes no bad records: it is waited for with growing pauses, never skipped. An id that
-a healthy registry does not know counts as unknown after a while (a record written with a foreign registry), and the caller decides. It is asked for again
-now and then, with growing pauses and without waiting: the registry may have been restored, or its copy was behind.
+Ids are immutable, so a schema once read is cached, in memory and in a local folder if one is
+configured. Only the driver asks the registry, never an executor. An unavailable registry makes no
+bad records: the sink waits with growing pauses and skips nothing. If a healthy registry keeps
+answering that it does not know an id, as for a record written with another registry, the caller
+decides. The id is asked for again at growing intervals, without waiting, since the registry may
+have been restored, or a replica of it may have lagged.
 """
 
 from __future__ import annotations
@@ -34,16 +36,20 @@ _UNKNOWN_PAUSE_MAX_S = 600.0
 _LOG_EVERY_S = 60.0
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
 _ANSWER_S = 60.0
-"""How long an answer may take altogether; the timeout is that of each read."""
+"""Time limit for a whole answer, in seconds; the timeout option limits each read."""
 _PIECE_BYTES = 64 * 1024
 _REFERENCES_MAX = 1000
-"""Schemas that one refers to, through others too."""
+"""Maximum number of schemas that one schema refers to, directly or through others."""
 _DEPTH_MAX = 50
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
 def tls_context(*, ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """The TLS settings of these PEM files, None where there are none: then the machine's authorities count. DefiniteError for a file that is no such thing."""
+    """Return the TLS context for these PEM files.
+
+    Return None if there are none; the machine's certificate authorities then apply. Raise
+    DefiniteError if a file is not valid.
+    """
     if ca is None and certificate is None:
         return None
     try:
@@ -58,18 +64,20 @@ def tls_context(*, ca: str | None, certificate: str | None, key: str | None) -> 
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Lets a redirect be an answer like any other: whoever sends one must not get the password that the registry gets."""
+    """Treats a redirect as an answer, so that its sender never receives the registry's password."""
 
     def redirect_request(self, *_: object) -> None:
-        """Follow none."""
+        """Follow no redirect."""
         return
 
 
 class Registry:
-    """Schemas by id. A registry may be anybody: nothing is sent on to where it points, no proxy of the environment is asked, and answers have bounds.
-    ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop.
+    """Schemas by id.
 
-    ``asked`` gets the outcome of each request: ok, unknown (the registry has no such id), away (it does not answer, or not with a schema), refused.
+    The registry is not trusted: redirects are not followed, no proxy of the environment is used,
+    and the size and duration of answers are limited. ``stopping`` ends a wait early when the job
+    shall stop. ``asked`` receives the outcome of each request: ok, unknown (no such id), away (no
+    answer, or not a schema) or refused. Tests inject ``sleep`` and ``now_s``.
     """
 
     def __init__(
@@ -103,12 +111,16 @@ class Registry:
         self._asked = asked
         self._known: dict[int, str] = {}
         self._unknown: dict[int, tuple[float, float]] = {}
-        """By id: the time before which it is not asked for again, and the pause after that."""
+        """Unknown id to the time before which it is not asked for again, and the pause after
+        that.
+        """
 
     def schema(self, schema_id: int) -> str | None:
-        """The schema's Avro text, or None if the registry keeps answering that it has no such id.
+        """Return the schema's Avro text, or None if the registry keeps answering that the id is
+        unknown.
 
-        Raises AwayError when the registry stayed away for longer than allowed, DefiniteError when it refuses us.
+        Raise AwayError if the registry stays unavailable for too long, DefiniteError if it refuses
+        access.
         """
         if schema_id in self._known:
             return self._known[schema_id]
@@ -160,7 +172,9 @@ class Registry:
             pause_s = min(pause_s * 2, _PAUSE_MAX_S, max(self._unknown_wait_s / 4, _PAUSE_FIRST_S))
 
     def _ask(self, schema_id: int) -> tuple[str, str | None, bool]:
-        """(why not, text, whether the registry answered that the id is unknown)."""
+        """Ask each URL once. Return the reason for a failure, the text, and True if the id is
+        unknown.
+        """
         reason = ""
         for url in self._urls:
             try:
@@ -203,7 +217,10 @@ class Registry:
         return answer
 
     def _whole(self, url: str, answer: Mapping[str, Any], schema_id: int) -> str:
-        """The text of a schema; one that refers to others comes with them, each after those that it refers to itself."""
+        """Return the text of a schema together with the schemas that it refers to.
+
+        Each of these comes after those that it refers to itself.
+        """
         kind = answer.get("schemaType", "AVRO")
         if kind != "AVRO":
             msg = f"schema {schema_id} is of type {kind}; the sink reads Avro: use Debezium's Avro converter"
@@ -247,4 +264,5 @@ class Registry:
         self._cache_path.mkdir(parents=True, exist_ok=True)
         fresh = self._cache_path / f".{schema_id}.new"
         fresh.write_text(text, encoding="utf-8")
-        fresh.replace(self._cache_path / f"{schema_id}.avsc")  # a reader never sees half a file
+        # The rename is atomic, so no reader sees half a file.
+        fresh.replace(self._cache_path / f"{schema_id}.avsc")

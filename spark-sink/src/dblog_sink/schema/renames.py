@@ -1,10 +1,12 @@
-"""Which columns were renamed, by the source's own schema history: read from the DDL in its schema-change records.
+"""Finds renamed columns in the DDL of the source's schema-change records. Pure.
 
-A record of Debezium's schema-change topic carries the statement. Only a statement that renames (``RENAME COLUMN a TO b``, ``CHANGE a b ...``) distinguishes
-a rename from a column dropped and another added; without that topic among the job's topics a rename counts as the latter. A misread statement does no harm:
-a column is renamed only if the newest records do not have the old name and have the new one (``evolve.planned``).
+A record of Debezium's schema-change topic carries the statement. Only a statement that renames
+(``RENAME COLUMN a TO b``, ``CHANGE a b ...``) tells a rename from a dropped and an added column; if
+the job does not read that topic, a rename counts as the latter. A misread statement does no harm: a
+column is renamed only if the newest records have the new name and not the old one
+(``evolve.planned``).
 
-Pure. MySQL manual, ALTER TABLE Statement; PostgreSQL manual, ALTER TABLE.
+MySQL manual, ALTER TABLE Statement; PostgreSQL manual, ALTER TABLE.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _TEXTS = re.compile(r"'(?:[^'\\]|\\.|'')*'|/\*.*?\*/|--[^\n]*|#[^\n]*", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A column of a table of the statement's database, or of the one that the statement names."""
+    """A renamed column. ``database`` is None if the statement names none."""
 
     database: str | None
     table: str
@@ -35,7 +37,7 @@ class Renamed:
 
 
 def renamed(ddl: str) -> list[Renamed]:
-    """The columns that a statement renames, in its order."""
+    """Return the columns that a statement renames, in the order of the statement."""
     match = _TABLE.match(_TEXTS.sub(" ", ddl))
     if match is None:
         return []

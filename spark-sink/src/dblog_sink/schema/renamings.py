@@ -1,17 +1,22 @@
-"""Which renames of the source a table has followed, and under which names each schema's fields are found in it.
+"""Decides which renames of the source a table has followed, and maps fields of schemas to columns.
+Pure.
 
-A statement renames some columns of a table at once: two may change places, and a name that one column gives up may become another's. So renames are no
-list of names but a course: the table's columns, each under one name after each statement. A schema stands somewhere on the course: after how many of the
-statements is told by its names, and where all names are the same before and after (two columns that changed places), by their order, for a rename leaves a
-column where it is, and a new one comes last. The table goes on to the last place that a schema shows, and never back. Fields of a schema from further back
-go to the columns that they are today.
+A statement renames several columns at once: two may swap names, and a name that one column gives up
+may become another's. So renames are not a list of names but a course: the names of the table's
+columns before the first statement and after each. Each schema stands at a place on the course,
+after a certain number of statements. Its names show the place. If all names are the same before and
+after a statement, as for two columns that swapped names, their order shows it, because a rename
+does not move a column, and a new column comes last. The table moves to the latest place that a
+schema shows, and never back. Fields of schemas at earlier places go to the current columns.
 
-So a statement that was misread, or that did nothing (IF EXISTS), does no harm: no schema shows that it was carried out.
+A misread statement, or one without effect (IF EXISTS), does no harm, since no schema shows that it
+was carried out.
 
-A name that a rename gives to a column cannot belong to another one in the source: if the table has such a column, the source has dropped it, and it goes
-aside (``<column>__dropped``).
+A new name cannot belong to another column in the source. If the table has a column of that name,
+the source has dropped it, and it is renamed to ``<column>__dropped``.
 
-Pure. MySQL manual, ALTER TABLE Statement ("Renaming, Redefining, and Reordering Columns"): all renames of one statement refer to the names before it.
+MySQL manual, ALTER TABLE Statement ("Renaming, Redefining, and Reordering Columns"): all renames of
+one statement refer to the names before it.
 """
 
 from __future__ import annotations
@@ -22,33 +27,37 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Statement = Sequence[tuple[str, str]]
-"""What one statement renames: old name and new."""
+"""Pairs of old and new names that one statement renames."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What to do with a table and some schemas."""
+    """The changes of names for a table and some schemas."""
 
     done: int
-    """How many statements the table has followed then."""
+    """Number of statements that the table then has followed."""
     moves: Mapping[str, str]
-    """The table's columns that get another name, and that name."""
+    """Current column name to new name, for columns to be renamed."""
     names: Mapping[int, Mapping[str, str | None]]
-    """By schema: for a field, in lower case, the column that it is now; None: no column of today. Fields that are not named are what they are called."""
+    """Schema to its fields' columns after the renames, by lower-case field name. None means no
+    column of the table; a field that is not named keeps its name.
+    """
     shown: Mapping[int, int]
-    """The first schema id from which on all stand at the new place or after it, and that place; empty where the table stays where it was."""
+    """Lowest schema id from which all schemas stand at the table's new place or later, and that
+    place. Empty if the table does not move.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What to make a table of."""
+    """The names with which to create a table."""
 
     done: int
-    """How many statements it has followed then."""
+    """Number of statements that the table then has followed."""
     shown: Mapping[int, int]
-    """By schema id, the place from which on it and all later ones stand."""
+    """Schema id to the earliest place of it and all later schemas."""
     names: Mapping[int, Mapping[str, str | None]]
-    """As in ``Followed``."""
+    """Schema to its fields' columns, as in ``Followed``."""
 
 
 def followed(
@@ -63,12 +72,18 @@ def followed(
     newest: int = -1,
     shown: Mapping[int, int] | None = None,
 ) -> Followed:
-    """Find the place of a table with these ``columns``, which has followed ``done`` of the statements, and of the schemas (``versions``: their field names).
+    """Find the place of a table and of some schemas on the course of renames.
 
-    ``order``: the columns as the source has them, as far as known. ``keys``: lower-case names of key columns, which are never renamed. ``partial``: schemas
-    of records that have some columns only; they show nothing. ``newest``: the newest schema that the table has followed, and ``shown``, by schema, the places
-    that it went to: ids of a registry rise with time, so no later schema stands before them, even if its names are those of long ago (a column that was
-    renamed away, and whose name a new one has). An id up to ``newest`` may come again with its names. Negative numbers of schemas have no order.
+    ``columns`` are the table's, which has followed ``done`` of the statements; ``versions`` has the
+    field names of each schema. ``order`` has the columns in the source's order, as far as known.
+    ``keys`` has the lower-case names of key columns, which are never renamed. Schemas in
+    ``partial`` have some columns only and prove nothing.
+
+    ``newest`` is the newest schema that the table has followed, and ``shown`` has the places that
+    it moved to, by schema. Registry ids grow with time, so no later schema stands before these
+    places, even if it has the names of an earlier one (a column was renamed, and a new one got its
+    name). Ids up to ``newest`` may come again with their names. Negative schema numbers have no
+    order.
     """
     course = _course(columns, [_without(statement, keys) for statement in statements], done)
     rank = {name.lower(): at for at, name in enumerate(order or columns)}
@@ -86,7 +101,8 @@ def followed(
     today = _today(columns, course[last])
     moves = {name: now for name, now in zip(columns, today, strict=True) if name != now}
     named = {number: _names(course[places.get(number, last)], today) for number in versions}
-    # A name that came back comes with its former id. That one is no bound for others, but all that are new come later.
+    # A schema with names that came back has its former id. It limits no other schema, but every new
+    # schema comes later.
     first = min((number for number, place in places.items() if place == last and number > newest), default=newest + 1)
     return Followed(last, moves, named, {first: last} if last > done and max(places) >= 0 else {})
 
@@ -94,9 +110,10 @@ def followed(
 def made(
     statements: Sequence[Statement], versions: Mapping[int, Sequence[str]], *, keys: Collection[str] = (), partial: Collection[int] = ()
 ) -> Made:
-    """Find where a table stands that is made of all these schemas: as if it were made of the first one and followed the others, one after the other.
+    """Find the place at which a table of all these schemas is created.
 
-    At least one of ``versions`` is not ``partial``.
+    The result is the same as if the table were created from the first schema and then followed the
+    others. At least one of ``versions`` must not be ``partial``.
     """
     whole = sorted(number for number in versions if number not in partial)
     met = [number for number in whole if number >= 0] or whole[-1:]
@@ -115,8 +132,10 @@ def made(
 
 
 def created(statements: Sequence[Statement], names: Sequence[str], *, keys: Collection[str] = (), last: bool = True) -> int:
-    """How many statements lie before the schema that a table is made of: the place from which most of them could have been carried out; ``last``: the last of
-    several such places, else the first.
+    """Return the number of statements before the schema that a table is created from.
+
+    That is the place from which most statements have an effect. Of several such places ``last``
+    selects the last, else the first is used.
     """
 
     def misfits(place: int) -> int:
@@ -131,11 +150,11 @@ def _without(statement: Statement, keys: Collection[str]) -> Statement:
 
 
 Names = list[str | None]
-"""A name for each of the table's columns; None: the source has no such column there."""
+"""The name of each column of the table; None if the source has no such column at that place."""
 
 
 def _course(columns: Sequence[str], statements: Sequence[Statement], done: int) -> list[Names]:
-    """The names of the columns before the first statement and after each."""
+    """Return the names of the columns before the first statement and after each."""
     course: list[Names] = [list(columns)]
     for statement in statements[done:]:
         course.append(_renamed(course[-1], statement))
@@ -153,7 +172,7 @@ def _renamed(names: Names, statement: Statement) -> Names:
 
 
 def _place(course: Sequence[Names], ranks: Sequence[int], version: Sequence[str], done: int, least: int) -> int:
-    """After how many statements a schema is as it is, ``least`` of them at least."""
+    """Return the number of statements before a schema, at least ``least``."""
     there = {name.lower(): at for at, name in enumerate(version)}
     touched = [n for n in range(len(ranks)) if len({names[n] and names[n].lower() for names in course}) > 1]  # type: ignore[union-attr]
     universe = {name.lower() for names in course for n in touched if (name := names[n]) is not None}
@@ -172,7 +191,7 @@ def _place(course: Sequence[Names], ranks: Sequence[int], version: Sequence[str]
 
 
 def _early(names: Names, ranks: Sequence[int], there: Mapping[str, int]) -> int:
-    """Count the pairs of columns in another order than expected: new columns come after those that the table has."""
+    """Count the pairs of columns in an unexpected order; new columns are expected last."""
     known = {name.lower(): rank for name, rank in zip(names, ranks, strict=True) if name is not None}
     met: list[int] = []
     pairs = 0
@@ -184,7 +203,10 @@ def _early(names: Names, ranks: Sequence[int], there: Mapping[str, int]) -> int:
 
 
 def _today(columns: Sequence[str], names: Names) -> list[str]:
-    """A name for every column: those that the source has no more go aside where another one has their name now."""
+    """Return a name for every column.
+
+    A column that the source has dropped is renamed if another column has its name now.
+    """
     taken = {name.lower() for name in names if name is not None}
     today = []
     for column, name in zip(columns, names, strict=True):

@@ -1,7 +1,8 @@
-"""The schemas of one topic's records, found in the driver from the schema ids that the records really have.
+"""Finds the schemas of one topic's records in the driver, by the schema ids that occur in them.
 
-A new schema id needs no restart: it is in the profile of the records, so it is asked for. The registry is waited for while it is
-away, and never skipped; an id that a registry in good health does not know makes bad records, not a stop (``registry``).
+A new schema id needs no restart: it is in the profile of the records and is asked for. The sink
+waits for an unavailable registry and skips nothing. An id that a healthy registry does not know
+makes bad records and does not stop the table (``registry``).
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ _NOT_FRAMED = "the value is not framed by a schema id; the sink reads Avro of a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A topic's schemas among some records, resolved."""
+    """The resolved schemas of a topic among some records."""
 
     envelopes: dict[bytes, Envelope]
     key_schemas: dict[bytes, KeySchema]
     unreadable_ids: dict[bytes, str]
     left_out: tuple[bytes, ...]
-    """Schema ids of records that are no rows."""
+    """Schema ids of records that are not rows."""
     kind: str | None
-    """Of the rows: in an envelope or unwrapped; None if there is no row."""
+    """Kind of the rows, in an envelope or unwrapped; None if there are no rows."""
 
 
 class Schemas:
-    """All schemas asked for so far. Safe to use from several threads: the worst that can happen is that a schema is asked for twice."""
+    """Cache of all schemas asked for so far.
+
+    Threads may share it; at worst a schema is asked for twice.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -49,7 +53,11 @@ class Schemas:
         *,
         kind: str | None,
     ) -> Known:
-        """``texts``: schema by schema id, of records in JSON. ``kind``: of the rows that the target has already, None if it is not there."""
+        """Resolve the schemas of these keys and values.
+
+        ``texts`` has the schema text of JSON records by schema id. ``kind`` is the kind of rows
+        that the target already has, None if the target does not exist.
+        """
         plain = Reading(column=spec.column, types=TypeChoices(spec.json_type, spec.decimal_overflow), records=kind or spec.records)
         keys: dict[bytes, KeySchema] = {}
         for found in sorted(one for one in key_schema_ids if one is not None):
@@ -77,17 +85,23 @@ class Schemas:
         return Known(envelopes=envelopes, key_schemas=keys, unreadable_ids=bad, left_out=tuple(left_out), kind=kind)
 
     def history(self, topic: str, value_schema_ids: Iterable[bytes]) -> dict[bytes, str]:
-        """By schema id, the writer schemas of a topic's records that report schema changes."""
+        """Return the writer schemas of a topic's schema-change records by schema id."""
         made = self._values_of(topic, (one for one in value_schema_ids if not is_json(one)), {})
         return {one: value.history for one, value in made if isinstance(value, NotRows) and value.history is not None}
 
     def markers(self, topic: str, value_schema_ids: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
-        """By schema id, the writer schemas of a topic's chunk markers; empty for JSON."""
+        """Return the writer schemas of a topic's chunk markers by schema id; empty text for
+        JSON.
+        """
         made = self._values_of(topic, value_schema_ids, texts)
         return {one: value.marker for one, value in made if isinstance(value, NotRows) and value.marker is not None}
 
     def transactions(self, topic: str, value_schema_ids: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
-        """By schema id, the writer schemas (empty: JSON) of records of transactions. DefiniteError if a record is of another kind."""
+        """Return the writer schemas of transaction metadata records by schema id; empty text for
+        JSON.
+
+        Raise DefiniteError if the topic has records of another kind.
+        """
         found: dict[bytes, str] = {}
         for one, value in self._values_of(topic, value_schema_ids, texts):
             match value:
@@ -107,7 +121,7 @@ class Schemas:
     def _values_of(
         self, topic: str, value_schema_ids: Iterable[bytes], texts: Mapping[bytes, str]
     ) -> Iterator[tuple[bytes, Envelope | NotRows | Unreadable]]:
-        """By schema id, what the records are, for a topic that need not be a table's."""
+        """Yield each schema id and the meaning of its records. The topic need not be a table's."""
         spec = TableSpec(name=topic, topic=topic, path="")
         for one in sorted(value_schema_ids):
             yield one, self._value(spec, one, texts, Reading())
@@ -135,7 +149,7 @@ class Schemas:
         return self._keys[at]
 
     def _text(self, found: bytes, texts: Mapping[bytes, str]) -> tuple[int, str] | Unreadable:
-        """The schema id (-1 for JSON, which has none) and its text."""
+        """Return the schema id (-1 for JSON, which has none) and the schema's text."""
         if is_json(found):
             return -1, texts.get(found, "{")
         schema_id = schema_id_of(found)

@@ -1,8 +1,9 @@
-"""Which Spark type a column of a Debezium record becomes, and the SQL that converts it inside the JVM.
+"""Chooses the Spark type of a Debezium column and makes the SQL that converts it in the JVM.
 
-Debezium's own logical types carry only ``connect.name``; Avro sees plain ints, longs and strings (Debezium's manual, "Avro Serialization"). So types are
-decided here from the writer schema's JSON, once a schema id, and every logical type except decimal is kept away from Spark's own
-guessing. Conversions use integer arithmetic on proleptic Gregorian values and never the session's time zone.
+Debezium's own logical types carry only ``connect.name``; Avro sees plain ints, longs and strings
+(Debezium's manual, "Avro Serialization"). So types are chosen from the writer schema's JSON, once a
+schema id, and Spark's own mapping of logical types is used for decimals only. Conversions use
+integer arithmetic on proleptic Gregorian values and never depend on the session's time zone.
 
 | Debezium                                   | Spark                                                       |
 |--------------------------------------------|-------------------------------------------------------------|
@@ -34,42 +35,46 @@ from pyspark.sql import types as t
 from dblog_sink.errors import DefiniteError, ParkError
 
 DECIMAL_DIGITS_MAX = 38
-"""Spark's and Delta's widest decimal."""
+"""Digits of the widest decimal of Spark and Delta."""
 
 Columns = tuple[tuple[str, t.DataType], ...]
-"""Names and types, in order."""
+"""Names and types of columns, in order."""
 
 Sql = Callable[[str], str]
-"""From the SQL text of a value to the SQL text of something made of it."""
+"""Function from SQL of a value to SQL of something derived from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """One field: its Spark type, the Avro type to read it with, the SQL that converts it, and the SQL that is true where that failed."""
+    """A field's conversion: Spark type, Avro type to read it with, SQL, and a check for failure."""
 
     type: t.DataType
     avro: Any
     sql: Sql | None = None
-    """None: the value is what it should be."""
+    """Function to SQL of the converted value; None if the value needs no conversion."""
     failed: Sql | None = None
-    """None: cannot fail."""
+    """Function to SQL that is true if the conversion failed; None if it cannot fail."""
     bounded: Conversion | None = None
-    """Of a decimal that is kept as text: its conversion where a table has it as a decimal, or one of any scale as a struct."""
+    """Conversion for a table that keeps a decimal as decimal, or one of any scale as struct, while
+    this one makes it text.
+    """
     in_json: bool = False
-    """Bytes in it are read as base64."""
+    """True if bytes inside are read as base64."""
 
     def convert(self, path: str) -> str:
-        """SQL of the converted value at ``path``."""
+        """Return SQL of the converted value at ``path``."""
         return path if self.sql is None else self.sql(path)
 
 
 INFINITE_DATE = -2_147_472_692
-"""Debezium's number of PostgreSQL's date ``infinity``, which lies before all dates; that of ``-infinity``, one more, does so rightly."""
+"""Debezium's number for PostgreSQL's date ``infinity``, which is earlier than every date. The
+number of ``-infinity`` is one more and sorts correctly.
+"""
 LAST_DATE = (1 << 31) - 1
-"""The days since 1970 of Spark's last date."""
+"""Days since 1970 of Spark's last date."""
 INFINITE_MICROS, MINUS_INFINITE_MICROS = 9_223_372_036_825_200_000, -9_223_372_036_832_400_000
-"""The microseconds of PostgreSQL's timestamps ``infinity`` and ``-infinity`` (its JDBC driver's PGStatement). Debezium has the text where it writes texts, and
-in nanoseconds the ends of a BIGINT.
+"""Microseconds of PostgreSQL's timestamps ``infinity`` and ``-infinity`` (its JDBC driver's
+PGStatement). Debezium writes text for text types, and the ends of a BIGINT for nanoseconds.
 """
 LONG_MAX = (1 << 63) - 1
 
@@ -165,19 +170,19 @@ _SMALL_INTS: Mapping[str, Conversion] = {
 
 
 PLAIN_TYPES = frozenset({"null", *_PLAIN})
-"""Avro's types without a definition."""
+"""Avro's types that need no definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeChoices:
-    """Where a configuration may choose a type."""
+    """The choices of types that a configuration can make."""
 
     json: str = "string"
     decimal_overflow: str = "string"
 
 
 STRICT_TYPES = TypeChoices()
-"""JSON as text; so is a decimal that no Delta decimal holds."""
+"""Default choices: JSON as text, and decimals too wide for Delta as text."""
 
 
 def conversion(
@@ -188,7 +193,11 @@ def conversion(
     depth: int = 0,
     choices: TypeChoices = STRICT_TYPES,
 ) -> Conversion:
-    """The conversion of one Avro type; ``definitions`` holds named types by full name, ``where`` names the column in errors."""
+    """Return the conversion of one Avro type.
+
+    ``definitions`` has named types by full name; ``where`` names the column in errors. Raise
+    DefiniteError for a type that is unknown or not defined.
+    """
     schema = without_null(schema, where=where)
     if isinstance(schema, str):
         if schema in _PLAIN:
@@ -198,7 +207,8 @@ def conversion(
             raise DefiniteError(msg)
         schema = definitions[schema]
     kind = schema["type"]
-    if isinstance(kind, dict | list):  # a type that only wraps another one
+    # A type that only wraps another one.
+    if isinstance(kind, dict | list):
         return conversion(kind, definitions, where=where, depth=depth, choices=choices)
     named = _BY_NAME.get(schema.get("connect.name", ""))
     if named is not None and named.avro == kind:
@@ -237,10 +247,13 @@ def conversion(
 
 
 def _inexact(path: str) -> str:
-    """SQL: a text of JSON holds a number that Spark's variant would change. It keeps up to 38 digits; a number that is longer or has an exponent becomes a
-    double, of 17 digits and up to 1.8e308.
+    """Return SQL that is true if a JSON text has a number that Spark's VARIANT would change.
+
+    VARIANT keeps up to 38 digits. A longer number, or one with an exponent, becomes a double, with
+    17 digits and at most 1.8e308.
     """
-    # Without escapes first, so that what is between two quotes is a text; neither pattern nests, for Java's would overflow the stack in long texts.
+    # Escapes are removed first, so that text between two quotes is a string. Neither pattern nests:
+    # nested ones would overflow Java's stack for long texts.
     outside = f"regexp_replace(regexp_replace({path}, r'\\\\.', ''), r'\"[^\"]*\"', '')"
     mantissa = "regexp_replace(n, r'[eE].*', '')"
     rounded = f"length(regexp_replace({mantissa}, r'^-?0+|[^0-9]', '')) > IF(n RLIKE r'[eE]', 17, 38)"
@@ -250,7 +263,10 @@ def _inexact(path: str) -> str:
 
 
 def without_null(schema: Any, *, where: str) -> Any:
-    """``[null, T]`` and ``[T, null]`` are T: every column of a mirror is nullable. Other unions do not come from Connect."""
+    """Return T for ``[null, T]`` and ``[T, null]``, because every column of a mirror is nullable.
+
+    Raise DefiniteError for other unions, which Connect does not write.
+    """
     if not isinstance(schema, list):
         return schema
     others = [branch for branch in schema if branch != "null"]
@@ -261,9 +277,10 @@ def without_null(schema: Any, *, where: str) -> Any:
 
 
 def decimal_digits(schema: Mapping[str, Any]) -> int:
-    """The digits that a Decimal is declared with; Connect writes 64 where it knows none.
+    """Return the declared number of digits of a Decimal; Connect writes 64 if it knows none.
 
-    Debezium's precise BIGINT UNSIGNED is a Decimal of scale 0 without a precision: twenty digits, where the source's type is known.
+    Debezium's precise BIGINT UNSIGNED is a Decimal of scale 0 without a precision. It has twenty
+    digits if the source's column type is known.
     """
     if schema.get("connect.parameters", {}).get("__debezium.source.column.type", "").upper().startswith("BIGINT UNSIGNED"):
         return 20
@@ -271,8 +288,12 @@ def decimal_digits(schema: Mapping[str, Any]) -> int:
 
 
 def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
-    """Of more than 38 declared digits (MySQL allows 65) the column is text, in which every value fits; or, if that is wanted or the table has it so, the
-    scale is kept and a value that does not fit goes to quarantine. Nothing is rounded. Where no precision is declared, 38 digits are assumed to be enough.
+    """Return the conversion of a Decimal.
+
+    If it is declared with more than 38 digits (MySQL allows 65), the column is text, which holds
+    every value. If the configuration or the table asks for a decimal, the scale is kept and values
+    that do not fit go to quarantine. Nothing is rounded. Without a declared precision 38 digits are
+    assumed to be enough.
     """
     scale, digits = int(schema.get("scale", 0)), decimal_digits(schema)
     if digits <= DECIMAL_DIGITS_MAX:
@@ -286,12 +307,18 @@ def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
 
 
 _DECIMAL_BYTES_MAX = 63
-"""A length that the varint holds in one byte. MySQL's longest decimals, of 65 digits, have 28."""
+"""Length that the varint holds in one byte. MySQL's longest decimals, of 65 digits, have 28
+bytes.
+"""
 
 
 def decimal_sql(path: str, precision: int, scale: int) -> str:
-    """SQL of the decimal of big-endian two's complement bytes; NULL where it has too many digits. Spark reads them in Avro only, where ``bytes`` is its length
-    as a zigzag varint, then the bytes. Too many digits are found before that: no error may be left to from_avro's options (schema/avro.py).
+    """Return SQL of the decimal of big-endian two's complement bytes; NULL if it has too many
+    digits.
+
+    Spark reads such bytes only in Avro, where ``bytes`` is a zigzag varint of the length followed
+    by the bytes. Too many digits are detected before from_avro runs, since no error may depend on
+    its options (schema/avro.py).
     """
     limit = 10**precision
     digits, negative = f"hex({path})", f"hex({path}) >= '8'"
@@ -305,13 +332,15 @@ def decimal_sql(path: str, precision: int, scale: int) -> str:
 
 
 def _decimal_text(path: str, scale: int) -> str:
-    """SQL of the decimal text of big-endian two's complement bytes of at most 70 digits."""
+    """Return SQL of the decimal text of big-endian two's complement bytes of at most 70 digits."""
     return f"IF({path} IS NULL, NULL, {_pointed(_whole_text(path, 'array(0L, 0L, 0L, 0L, 0L)'), str(scale))})"
 
 
 def variable_decimal_text(path: str) -> str:
-    """SQL of the text of a number of any length; ``path``: a struct of ``scale`` and ``value``. Zeros behind the point are not written, so equal numbers are
-    equal texts.
+    """Return SQL of the text of a number of any length.
+
+    ``path`` is a struct of ``scale`` and ``value``. Trailing zeros after the point are not written,
+    so equal numbers have equal texts.
     """
     value, digits = f"{path}.value", 2.41  # of a byte: log10(256) is 2.408
     short = f"CAST({decimal_sql(value, DECIMAL_DIGITS_MAX, 0)} AS STRING)"
@@ -320,9 +349,10 @@ def variable_decimal_text(path: str) -> str:
 
 
 def _whole_text(path: str, zeros: str) -> str:
-    """SQL of the whole number of big-endian two's complement bytes, in limbs of fourteen digits, a byte at a time; ``zeros``: SQL of as many limbs as it needs.
+    """Return SQL of the whole number of big-endian two's complement bytes.
 
-    A negative number is read as the inverse of its bytes, plus one.
+    It adds one byte at a time to limbs of fourteen digits; ``zeros`` is SQL of an array with enough
+    zero limbs. A negative number is computed as the inverse of its bytes plus one.
     """
     negative = f"conv(hex(substring({path}, 1, 1)), 16, 10) >= 128"
     count = f"length({path})"
@@ -342,7 +372,7 @@ def _whole_text(path: str, zeros: str) -> str:
 
 
 def _pointed(whole: str, scale: str) -> str:
-    """SQL of the text of a whole number with the point before its last ``scale`` digits."""
+    """Return SQL that puts the point before the last ``scale`` digits of a whole number's text."""
     point = (
         f"transform(array({whole}), w -> transform(array(lpad(ltrim('-', w), greatest(length(ltrim('-', w)), {scale} + 1), '0')), d ->"
         f" concat(IF(startswith(w, '-'), '-', ''), left(d, length(d) - {scale}), '.', right(d, {scale})))[0])[0]"
@@ -351,7 +381,10 @@ def _pointed(whole: str, scale: str) -> str:
 
 
 def sql_literal(default: Any, schema: Any, made: Conversion) -> str | None:
-    """SQL of a default in a schema's JSON, converted as the column's values are; None for what has no literal (records, arrays, maps)."""
+    """Return SQL of a schema's default, converted like the column's values.
+
+    Return None if the type has no literal (records, arrays, maps).
+    """
     kind = schema if isinstance(schema, str) else schema.get("type")
     match kind, default:
         case "boolean", bool():
@@ -387,7 +420,7 @@ def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where:
 
 
 VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
-"""A PostgreSQL NUMERIC without precision: its unscaled value, and its own scale."""
+"""Connect name of a PostgreSQL NUMERIC without precision, written as unscaled value and scale."""
 
 
 def _struct(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int, choices: TypeChoices) -> Conversion:
@@ -446,17 +479,22 @@ def _map(value: Conversion, depth: int) -> Conversion:
 
 
 def quote(name: str) -> str:
-    """A column name as Spark SQL reads it."""
+    """Return a column name quoted for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def text_sql(text: str) -> str:
-    """Return the literal of a text. A dollar sign is escaped too, so that no ``${...}`` is in it for Spark to substitute."""
+    """Return the SQL literal of a text.
+
+    A dollar sign is escaped too, so that Spark finds no ``${...}`` to substitute.
+    """
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def type_sql(kind: t.DataType) -> str:
-    """Return a type as Spark SQL reads it, with the names of struct members quoted: ``simpleString`` has them as they are."""
+    """Return a type for Spark SQL, with the names of struct members quoted, unlike
+    ``simpleString``.
+    """
     match kind:
         case t.ArrayType():
             return f"ARRAY<{type_sql(kind.elementType)}>"
@@ -469,7 +507,9 @@ def type_sql(kind: t.DataType) -> str:
 
 
 def orderable(kind: t.DataType) -> bool:
-    """Whether Spark can compare values of this type (a map or a variant inside makes that impossible)."""
+    """Return True if Spark can compare values of this type; a map or a variant inside
+    prevents it.
+    """
     match kind:
         case t.MapType() | t.VariantType():
             return False

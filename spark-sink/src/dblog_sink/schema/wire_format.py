@@ -1,10 +1,12 @@
-"""The schema id of a record: five bytes that all records of one writer schema share, computed in SQL before any schema is read.
+"""Computes schema ids of records in SQL: five bytes that all records of one writer schema share.
 
-In Confluent's wire format the record begins with them: a zero byte and the registry's number. JSON begins with a brace and has no id, for the schema is in
-the record itself: its schema id is the brace and four bytes of a digest of the text up to the payload. A record that begins otherwise goes to quarantine.
+In Confluent's wire format a record begins with them: a zero byte and the registry's number. A JSON
+record begins with a brace and contains its schema; its schema id is the brace and four bytes of a
+digest of the text before the payload. Records that begin otherwise go to quarantine.
 
-A connector's schema history is JSON without a schema, and a pattern of topics easily takes its topic in (``shop.history`` has the prefix of the tables). Its
-records are known by their form, and share one schema id of their own: they are no rows.
+A connector's schema history is JSON without a schema, and a topic pattern may include its topic by
+accident (``shop.history`` has the prefix of the tables). Its records are recognized by their form
+and share a reserved schema id; they are not rows.
 """
 
 from __future__ import annotations
@@ -17,45 +19,53 @@ from pyspark.sql import functions as F  # noqa: N812
 from dblog_sink.schema.writer_schemas import JSON_START
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
-"""The columns of a record as Kafka's source has them, wherever it is kept."""
+"""Columns of a Kafka record, wherever it is stored."""
 WITH_SCHEMA_IDS = (*RECORD, "key_schema_id", "value_schema_id")
-"""The columns of ``with_schema_ids``."""
+"""Columns that ``with_schema_ids`` returns."""
 
 SCHEMA_ID_BYTES = 5
 HISTORY = b"{hist"
-"""The schema id of records of a schema history."""
+"""Schema id of records of a schema history."""
 _OWN_HISTORY_KEY = r'^\{"dblog":[0-9]+,"server":"'
 _DEBEZIUM_HISTORY = r'^\{\s*"source"\s*:\s*\{[^{}]*\}\s*,\s*"position"\s*:'
 _BRACE = b"{"[0]
 
 
 def schema_id(column: str) -> Column:
-    """The schema id of the records in a binary column; NULL for a Kafka tombstone."""
+    """Return the schema ids of the records in a binary column; NULL for a Kafka tombstone."""
     digest = f"concat(X'7B', substring(unhex(md5(CAST({_part(column)} AS BINARY))), 1, 4))"
     return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {digest}, substring({column}, 1, {SCHEMA_ID_BYTES}))")
 
 
 def with_schema_ids(records: DataFrame, *also: str) -> DataFrame:
-    """The records with both schema ids, as everything that decodes takes them; ``also``: columns that stay beside."""
+    """Return the records with the schema ids of key and value, for everything that decodes them.
+
+    ``also`` names further columns to keep.
+    """
     value = F.when(_of_a_history(), F.lit(bytearray(HISTORY))).otherwise(schema_id("value"))
     return records.select(*also, *RECORD, schema_id("key").alias("key_schema_id"), value.alias("value_schema_id"))
 
 
 def schema_text(column: str) -> Column:
-    """The schema that stands in a record of JSON; NULL for others."""
+    """Return the schema text inside a JSON record; NULL for others."""
     return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {_part(column)}, NULL)")
 
 
 def maybe_dumped() -> Column:
-    """Whether a record may be a row of a dump: it holds the text that ``source.snapshot`` has there, in Avro as in JSON. Other records may hold it too."""
+    """Return a condition that is true for every row of a dump.
+
+    It looks for the text that ``source.snapshot`` has there, in Avro as in JSON. Other records may
+    contain that text too.
+    """
     return F.coalesce(F.contains(F.col("value"), F.lit(b"incremental")), F.lit(False))
 
 
 def maybe_derived(highs: Mapping[str, int]) -> Column:
-    """Whether a record may have no ``source.sequence``: its bytes hold no beginning of one. Other texts may begin so too. JSON may always have none.
+    """Return a condition that is true for every record without ``source.sequence``.
 
-    Of a topic in ``highs``: whether it may not carry D7's numbers with this one as the first. Debezium writes two LSNs where they would be, and
-    there too only the text shows it.
+    It looks for bytes with which a sequence begins; other texts may begin alike. Every JSON record
+    satisfies it. For a topic in ``highs`` the sequence must begin with that number as the first of
+    D7's numbers, because Debezium writes two LSNs in the same place.
     """
     start = F.lit(b'["')
     if highs:
@@ -66,14 +76,19 @@ def maybe_derived(highs: Mapping[str, int]) -> Column:
 
 
 def maybe_sequenced_json() -> Column:
-    """Whether a record is JSON that may have ``source.sequence``: it holds the beginning of one, as JSON writes it in a text."""
+    """Return a condition that is true for every JSON record with ``source.sequence``.
+
+    It looks for the beginning of a sequence as JSON writes it inside a text.
+    """
     return F.coalesce((F.substring("value", 1, 1) == F.lit(b"{")) & F.contains(F.col("value"), F.lit(b'[\\"')), F.lit(False))
 
 
 def _of_a_history() -> Column:
-    """Whether a record is of a schema history: JSON without a schema (or erased), with the worker's key, or without a key and as Debezium's begins.
+    """Return a condition that is true for records of a schema history.
 
-    The worker's key is ``readers/history.py``'s; Debezium's value has source and position in front (its manual, "MySQL connector", Schema history topic).
+    These are JSON without a schema, or erased ones, with the worker's key, or without a key and
+    with the beginning of Debezium's. The worker's key is that of ``readers/history.py``. Debezium's
+    value begins with source and position (its manual, "MySQL connector", Schema history topic).
     """
     key, value = F.col("key").cast("string"), F.col("value").cast("string")
     plain = F.col("value").isNull() | ((F.substring("value", 1, 1) == F.lit(b"{")) & ~value.startswith(JSON_START))
@@ -82,17 +97,19 @@ def _of_a_history() -> Column:
 
 def _part(column: str) -> str:
     text = f"CAST({column} AS STRING)"
-    # Texts without a schema in front share one schema id, or each would have one of its own.
+    # Texts that do not begin with a schema share one schema id; otherwise each would have its own.
     return f"IF(startswith({text}, '{JSON_START}'), substring_index({text}, ',\"payload\":', 1), '{{')"
 
 
 def schema_id_of(found: bytes | None) -> int | None:
-    """The registry's number of a schema id, None if it is not in Confluent's wire format."""
+    """Return the registry's number of a schema id, or None if it is not in Confluent's wire
+    format.
+    """
     if found is None or len(found) != SCHEMA_ID_BYTES or found[0] != 0:
         return None
     return int.from_bytes(found[1:], "big")
 
 
 def is_json(found: bytes | None) -> bool:
-    """Whether it is the schema id of a record in JSON."""
+    """Return True for the schema id of a JSON record."""
     return bool(found) and found[0] == _BRACE  # type: ignore[index]

@@ -1,9 +1,10 @@
-"""What the sink must know of a writer schema: whether it is a table's envelope or an unwrapped row, which columns it has, and how to read it cheaply.
+"""Derives from a writer schema the kind of its records, their columns, and a cheap way to read
+them.
 
-A record is always read with its own writer schema; Avro's resolution between versions would get decimals wrong.
-The reader schema made here has the same types and only fewer fields: neither ``before`` nor most of ``source`` is built in memory. Both
-texts are stripped of Connect's properties, so that plans stay short (a long schema text in a plan can overflow the stack when a query
-stops).
+A record is always read with its own writer schema; Avro's resolution between versions would get
+decimals wrong. The reader schema made here has the same types and fewer fields: neither ``before``
+nor most of ``source`` is built in memory. Connect's properties are removed from both texts to keep
+plans short, because a long schema text in a plan can overflow the stack when a query stops.
 """
 
 from __future__ import annotations
@@ -21,22 +22,26 @@ from dblog_sink.schema import connect_json
 from dblog_sink.schema.types import PLAIN_TYPES, STRICT_TYPES, Conversion, TypeChoices, conversion, sql_literal, without_null
 
 SOURCE_FIELDS = ("sequence", "file", "pos", "row", "lsn", "ts_ms")
-"""The fields of the source block that decide a row's position and its age."""
+"""Fields of the source block that decide a row's position and age."""
 
 _LOG_FIELDS = ("server_id", "gtid", "snapshot")
-"""The fields that show which log a record comes from (``source_epochs.py``)."""
+"""Fields that show which log a record comes from (``source_epochs.py``)."""
 
 JSON_START = '{"schema":'
-"""How a record of Connect's JsonConverter begins."""
+"""Beginning of a record of Connect's JsonConverter."""
 
 REFERENCES = "dblog.references"
-"""A registry's schema that refers to others is held as ``{"dblog.references": [their schemas], "schema": its own}``."""
+"""Key of the referenced schemas in a text ``{"dblog.references": [their schemas], "schema": its
+own}``.
+"""
 
 PARTIAL = "io.dblog.partial"
-"""Parameter of a row's schema: the record has the key and some columns only (schemas/README.md)."""
+"""Parameter of a row's schema: the record has the key and some of the columns
+(schemas/README.md).
+"""
 
 CHUNK_MARKER = "io.dblog.ChunkMarker"
-"""schemas/chunk_marker.avsc."""
+"""Name of schemas/chunk_marker.avsc."""
 
 NOT_ROWS = frozenset(
     {
@@ -49,7 +54,7 @@ NOT_ROWS = frozenset(
         CHUNK_MARKER,
     }
 )
-"""Value schemas of records that are no rows: they are left out wherever they turn up."""
+"""Value schemas of records that are not rows. They are left out in every topic."""
 TRANSACTION = "io.debezium.connector.common.TransactionMetadataValue"
 
 
@@ -62,15 +67,17 @@ TAKEN_BY_DELTA = frozenset(
         *("_source_row_index", "_source_row_present_", "_target_row_index_", "_target_row_present_"),
     }
 )
-"""Names, in lower case, that Delta 4.4 gives to columns of its own while it reads rows with their places, or merges: a table with one of them can be filled,
-but not changed.
+"""Lower-case names that Delta 4.4 gives to internal columns while it reads rows with their
+locations, or merges. A table with such a column can be filled, but not changed.
 """
 
 
 ENVELOPE, UNWRAPPED = "envelope", "unwrapped"
 
 _ADDED = re.compile(r"__(op|deleted|table|lsn|ts_ms|ts_us|ts_ns|db|schema|(source|transaction)[._].+)")
-"""Fields that ExtractNewRecordState adds (add.fields, delete.tombstone.handling.mode=rewrite; the prefix __ is its default): no columns."""
+"""Fields that ExtractNewRecordState adds and that are not columns (add.fields,
+delete.tombstone.handling.mode=rewrite; the prefix __ is its default).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +87,35 @@ class Field:
     name: str
     conversion: Conversion
     source: str = ""
-    """Its name in the record; empty: the same."""
+    """Name in the record; empty if it is the same."""
     fill: str | None = None
-    """SQL of its default, for rows that are older than the column; None: they have NULL."""
+    """SQL of the column's default, for rows that are older than the column; None for NULL."""
     required: bool = False
-    """The writer never writes NULL."""
+    """True if the writer never writes NULL."""
 
     @property
     def member(self) -> str:
-        """Its name in the record."""
+        """Name in the record."""
         return self.source or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How the sink reads a table's records: which columns under which names, which types, which kind of record."""
+    """The settings for reading a table's records: names of columns, types, kind of record."""
 
     column: Callable[[str], str | None] = lambda name: name
-    """The target's name of a source column, None if it is left out."""
+    """Function to the target's name of a source column; None if the column is left out."""
     types: TypeChoices = STRICT_TYPES
     records: str = "auto"
     keys: frozenset[str] = frozenset()
-    """Names of the record's key fields, as far as known: a row that holds them all may be an unwrapped one."""
+    """Names of the record's key fields, as far as known. A row with all of them may be
+    unwrapped.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """One schema id of a table's values."""
+    """The schema of a table's values with one schema id, and how to read them."""
 
     schema_id: int
     fields: tuple[Field, ...]
@@ -117,42 +126,44 @@ class Envelope:
     reader_text_with_before: str
     kind: str = ENVELOPE
     json_type: t.StructType | None = None
-    """JSON with schema: what ``from_json`` reads."""
+    """Type with which ``from_json`` reads the record; None for Avro."""
     added: frozenset[str] = frozenset()
-    """Unwrapped: fields that are no columns."""
+    """Fields of an unwrapped row that are not columns."""
     position_text: str = ""
     """Reader schema of position and transaction alone."""
     position_json: t.StructType | None = None
-    """The same for ``from_json``."""
+    """Type with which ``from_json`` reads position and transaction; None for Avro."""
     position_fields: frozenset[str] = frozenset()
-    """Of the source block, by ``position_text``."""
+    """Fields of the source block in ``position_text``."""
     has_transaction: bool = False
     left_out: frozenset[str] = frozenset()
-    """Names of columns that the table's settings leave out."""
+    """Columns that the table's settings leave out."""
     partial: bool = False
-    """Its rows have some columns only; the others are not NULL, and not dropped."""
+    """True if its rows have some columns only; the others are neither NULL nor dropped."""
     epoch: str = ""
-    """SQL of the epoch of the log that a record without D7's numbers comes from; empty: the first (``source_epochs.py``)."""
+    """SQL of the source epoch of a record without D7's numbers; empty for the first epoch
+    (``source_epochs.py``).
+    """
 
     @property
     def derived(self) -> bool:
-        """Whether a record may have no position but its file and offset."""
+        """True if a record may have no position but its file and offset."""
         return {"file", "pos"} <= self.source_fields
 
     @property
     def by_lsn(self) -> bool:
-        """Whether its records are of PostgreSQL's log."""
+        """True if its records come from PostgreSQL's log."""
         return "lsn" in self.source_fields
 
     @property
     def may_be_numbered(self) -> bool:
-        """Whether a record may carry D7's numbers, as dblog writes them."""
+        """True if a record may carry D7's numbers, as dblog writes them."""
         return "sequence" in self.source_fields and (self.derived or self.by_lsn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySchema:
-    """One schema id of a table's keys."""
+    """The schema of a table's keys with one schema id, and how to read them."""
 
     schema_id: int
     fields: tuple[Field, ...]
@@ -163,20 +174,22 @@ class KeySchema:
 
 @dataclass(frozen=True, slots=True)
 class NotRows:
-    """A schema of records that are left out: heartbeats, transaction metadata, schema changes, messages."""
+    """A schema of records that are left out: heartbeats, transaction metadata, schema changes,
+    messages.
+    """
 
     name: str
     history: str | None = None
-    """Of schema changes: the writer schema, for the statements in them."""
+    """Writer schema of schema changes, whose statements are read; else None."""
     marker: str | None = None
-    """Of chunk markers: the writer schema; empty for JSON, whose records carry it."""
+    """Writer schema of chunk markers, empty for JSON, whose records carry it; else None."""
     transactions: str | None = None
-    """Of BEGINs and ENDs of transactions: the writer schema; empty for JSON."""
+    """Writer schema of BEGIN and END records of transactions, empty for JSON; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A schema that no table can be made of; its records go to quarantine with this reason."""
+    """A schema that no table can have; its records go to quarantine with this reason."""
 
     reason: str
 
@@ -185,7 +198,10 @@ _PLAIN = Reading()
 
 
 def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelope | NotRows | Unreadable:
-    """What records with this value schema are. ``text`` is the registry's, or the beginning of a record in JSON (``connect_json.py``)."""
+    """Return the meaning of records with this value schema.
+
+    ``text`` is the registry's, or the beginning of a JSON record (``connect_json.py``).
+    """
     try:
         parsed = _parsed(text)
     except connect_json.Malformed:
@@ -242,7 +258,7 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
 def _unwrapped(
     schema_id: int, top: Mapping[str, Any], definitions: Mapping[str, Any], writer: Any, reading: Reading, *, is_json: bool
 ) -> Envelope | Unreadable:
-    """A row that ExtractNewRecordState took out of its envelope."""
+    """Return the envelope of a row that ExtractNewRecordState has unwrapped."""
     name = _full_name(top)
     added = frozenset(field["name"] for field in top["fields"] if _ADDED.fullmatch(field["name"]))
     names = {field["name"] for field in top["fields"]}
@@ -278,7 +294,7 @@ def _unwrapped(
 
 
 def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchema | Unreadable:
-    """What keys with this schema are."""
+    """Return the meaning of keys with this schema."""
     try:
         parsed = _parsed(text)
     except connect_json.Malformed:
@@ -301,7 +317,10 @@ def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchem
 
 
 def members(text: str) -> tuple[list[tuple[str, Any]], Mapping[str, Any]]:
-    """The fields of a record's Avro schema, by name, and the named types in it."""
+    """Return the fields of a record's Avro schema in order, and its named types by full name.
+
+    Raise DefiniteError if the schema is not a record.
+    """
     parsed = _parsed(text)
     if parsed is None or not isinstance(parsed[0], dict) or parsed[0].get("type") != "record":
         msg = "the schema is no record"
@@ -364,7 +383,10 @@ def _fields(columns: Any, definitions: Mapping[str, Any], reading: Reading, *, w
 
 
 def _fill(column: Mapping[str, Any], made: Conversion, *, where: str) -> str | None:
-    """SQL of a column's default in the source, which rows older than the column have (MySQL manual, ALTER TABLE)."""
+    """Return SQL of a column's default in the source, or None if it has none or has no literal.
+
+    Rows that are older than the column have that value (MySQL manual, ALTER TABLE).
+    """
     default = column.get("default")
     inner = without_null(column["type"], where=where)
     if default is None and isinstance(inner, dict):
@@ -395,7 +417,7 @@ def _reader(
 
 
 def _position_reader(top: Mapping[str, Any], source: Mapping[str, Any], kept: list[str], block: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The reader schema of a record's position in the source's log, and of its transaction, alone."""
+    """Return the reader schema of a record's position and transaction alone."""
     members = _source_and_op(source, kept)
     if block is not None:
         id_and_order = [{"name": "id", "type": ["null", "string"]}, {"name": "total_order", "type": ["null", "long"]}]
@@ -404,7 +426,7 @@ def _position_reader(top: Mapping[str, Any], source: Mapping[str, Any], kept: li
 
 
 def _block(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The record in which an envelope names its transaction."""
+    """Return the record in which an envelope names its transaction, or None if it has none."""
     if schema is None:
         return None
     block = _record_of(schema, definitions, where="transaction")
@@ -440,9 +462,11 @@ def _record_of(schema: Any, definitions: Mapping[str, Any], *, where: str) -> Ma
 
 
 def _parsed(text: str) -> tuple[Any, dict[str, Any], Any, bool] | None:
-    """(the schema with full names everywhere, its named types by full name, the same schema without any property of Connect, JSON or not).
+    """Parse a schema text. Return None for JSON without a schema.
 
-    A text that refers to other schemas comes with them (``registry``): what they define is put where it is first used.
+    Return the schema with full names everywhere, its named types by full name, the same schema
+    without Connect's properties, and True for JSON. A text that refers to other schemas contains
+    them (``registry``); each of their definitions is inserted at its first use.
     """
     definitions: dict[str, Any] = {}
     if text == "{" or text.startswith(JSON_START):
@@ -464,7 +488,10 @@ def _parsed(text: str) -> tuple[Any, dict[str, Any], Any, bool] | None:
 
 
 def _named(schema: Any, namespace: str, definitions: dict[str, Any], external: Mapping[str, Any]) -> Any:
-    """Avro specification, Names: a name without a dot belongs to the enclosing namespace. Afterwards every reference is a full name."""
+    """Replace every name by its full name.
+
+    Avro specification, Names: a name without a dot belongs to the enclosing namespace.
+    """
     if isinstance(schema, list):
         return [_named(branch, namespace, definitions, external) for branch in schema]
     if isinstance(schema, str):
@@ -503,7 +530,11 @@ def _reference(name: str, namespace: str, definitions: Mapping[str, Any], extern
 
 
 def _legal(namespace: str) -> str:
-    """A namespace that Spark's Avro 1.12 takes: the older one of most writers lets a topic prefix keep its hyphens. Names do not matter to bytes."""
+    """Return the namespace in a form that Spark's Avro 1.12 accepts.
+
+    The older Avro of most writers allows hyphens, which come from a topic prefix. Names do not
+    affect the bytes.
+    """
     parts = (re.sub(r"\W", "_", part) for part in namespace.split("."))
     return ".".join(f"_{part}" if part[:1].isdigit() or not part else part for part in parts) if namespace else namespace
 
@@ -516,7 +547,7 @@ _KEPT = {
 
 
 def _stripped(schema: Any) -> Any:
-    """Only what decides how bytes are laid out."""
+    """Keep only the properties that decide the layout of the bytes."""
     if isinstance(schema, list):
         return [_stripped(branch) for branch in schema]
     if isinstance(schema, str):
@@ -546,7 +577,10 @@ def _compact(schema: Any) -> str:
 
 
 def _defined_once(schema: Any, seen: set[str]) -> Any:
-    """Avro lets a named type be defined once only: later uses (two columns of one geometry type) become its name."""
+    """Replace repeated definitions of a named type by its name.
+
+    Avro allows one definition, but two columns may share a type such as geometry.
+    """
     if isinstance(schema, list):
         return [_defined_once(branch, seen) for branch in schema]
     if isinstance(schema, str):
