@@ -9,8 +9,6 @@ ROOT = Path(__file__).parents[2]
 
 UNREVISED = (
     "connect-worker/src/dblog/readers/",
-    "connect-worker/src/dblog/dialects/*",
-    "connect-worker/src/dblog/dialects/mariadb/",
     "connect-worker/src/dblog/dialects/mysql/binlog/",
     "connect-worker/src/dblog/dialects/mysql/catalog/",
     "connect-worker/src/dblog/dialects/mysql/ddl/",

@@ -1,1 +1,3 @@
-"""What differs between source databases: one package a dialect. Files that fulfil one purpose have one name in each."""
+"""The differences between source databases, one package per dialect. Files with one purpose have
+the same name in each package.
+"""

@@ -1,6 +1,7 @@
-"""How much the answers of several servers may weigh together.
+"""A shared limit on the memory that the answers of several servers may take.
 
-One answer has a limit of its own, but a worker checks many configurations at once, each with a server that somebody else names.
+Each answer also has a limit of its own. But a worker checks many configurations at once, each with
+a server that the configuration's author chose.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import threading
 
 
 class AnswerBudget:
-    """Bytes of memory, shared by connections of several threads."""
+    """A budget of bytes, shared by connections of several threads."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -17,7 +18,7 @@ class AnswerBudget:
         self._bytes_free = bytes_max
 
     def take(self, count: int) -> bool:
-        """Whether there was room for so many bytes more; they are taken then."""
+        """Reserve `count` bytes if that many are free; return whether they were."""
         with self._lock:
             if count > self._bytes_free:
                 return False
@@ -25,12 +26,14 @@ class AnswerBudget:
             return True
 
     def give_back(self, count: int) -> None:
-        """What was taken is free again."""
+        """Return `count` reserved bytes to the budget."""
         with self._lock:
             self._bytes_free += count
 
 
 CHECKS_BYTES_MAX = 4 << 30
-"""Two catalogs of the greatest kind; the server of a check is whatever its configuration names, and it runs in the worker's own process."""
+"""Memory for two catalogs of the greatest size, in bytes. A check runs in the worker's own process
+against the server that its configuration names.
+"""
 
 CHECKS_BUDGET = AnswerBudget(CHECKS_BYTES_MAX)

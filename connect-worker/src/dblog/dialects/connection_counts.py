@@ -1,7 +1,9 @@
-"""How many connections a connector holds at its database, and the sentence for a server that has none left for it.
+"""The number of connections that a connector holds at its database, and a sentence about it for the
+error of a server that has none left.
 
-Idle it holds two: the log, and the questions of ``readers/logwatch.py``. What a start, a dump or a statement of the log needs besides is closed once it has not
-been used for a while (``idle_session.SESSION_IDLE_S``), and opened again on demand.
+An idle connector holds two: the log, and the session of ``readers/logwatch.py`` for questions. A
+start, a dump or a statement of the log needs more. Those are closed after
+``idle_session.SESSION_IDLE_S`` seconds without use, and opened again on demand.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from dblog.core.pressure import OF_SERVER
 
 IDLE = 2
 PER_READER = 2
-"""A snapshot, and a session for watermarks."""
+"""Connections per dump reader: one for its snapshot, one for watermarks."""
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Return the most connections of a connector: while its readers dump, its session is in use, and limits of dumps are measured."""
+    """Return the most connections of a connector: while its readers dump, its session is in use,
+    and limits of dumps are measured.
+    """
     originals: Mapping[str, Any] = getattr(options, "originals", options)
     name = "dblog.dump.threads" if "dblog.dump.threads" in originals else "snapshot.max.threads"
     measures = any(f"dblog.dump.limit.{limit}" in originals for limit in OF_SERVER)

@@ -1,7 +1,9 @@
-"""What a DDL statement would do, without running it: to the records' columns, to old rows, to the registry's subjects, and to the Delta table.
+"""The effects of a DDL statement, computed without running it: on the records' columns, on old
+rows, on the registry's subjects, and on the Delta table.
 
-The statement is parsed as one from the log would be, on top of the schemas that the connector's history holds. The answer is plain values for JSON; no
-row, no secret and no part of the statement's text is in it but names and types.
+The statement is parsed like one from the log, on top of the schemas in the connector's history. The
+answer is plain values for JSON. It contains names and types, but no row, no secret and no other
+part of the statement's text.
 """
 
 from __future__ import annotations
@@ -44,9 +46,10 @@ STOPS = (
 def explain(
     config: Mapping[str, str], worker: Mapping[str, str], statement: str, *, database: str | None, limit_s: float, abort: Abort
 ) -> dict[str, Any]:
-    """The effects of ``statement`` on a connector's tables. ``config``: secrets resolved. Reads the history topic, asks server and registry.
+    """Return the effects of ``statement`` on a connector's tables. Reads the history topic, and
+    asks the server and the registry. ``config`` must have its secrets resolved.
 
-    None of them is waited for longer than ``limit_s``, and ``abort`` cuts them all.
+    Waits for each of them at most ``limit_s``; ``abort`` ends every wait.
     """
     parts = parts_of(config, worker, task=0)
     registries = [converter.registry for converter in parts.records.converters() if isinstance(converter, AvroConverter)]
@@ -100,7 +103,7 @@ Step = tuple[str, TableId, TableId | None, Table | None, Table | None]
 
 
 def _steps(changes: tuple[Change, ...], lookup: Callable[[TableId], Table | None], timeline: Timeline) -> list[Step]:
-    """(what, old name, new name, table before, table after) for each table of the statement."""
+    """Return (what, old name, new name, table before, table after) for each table of the statement."""
     made: dict[TableId, Table | None] = {}
 
     def known(id_: TableId) -> Table | None:
@@ -151,7 +154,9 @@ def _table(parts: Parts, what: str, old: TableId, new: TableId | None, before: T
 
 
 def column_changes(before: Table | None, after: Table | None) -> list[dict[str, Any]]:
-    """Every column that is not the same afterwards, and where it stands if the order changed."""
+    """Return an entry for each column that the statement adds, changes or drops, and one for a
+    changed column order.
+    """
     if after is None and before is not None:
         return []
     old = {c.name.lower(): c for c in (before.columns if before else ()) if not c.hidden}
@@ -173,7 +178,7 @@ def column_changes(before: Table | None, after: Table | None) -> list[dict[str, 
 
 
 def described(column: Column) -> str:
-    """A column as one would declare it."""
+    """Return the text that would declare the column, with lower-case keywords."""
     words = [column.type_text]
     if column.charset and column.type != "json":
         words.append(f"charset {column.charset}")
@@ -203,7 +208,9 @@ def _registry(parts: Parts, plan: TablePlan) -> list[dict[str, Any]]:
 
 
 def delta_changes(before: TablePlan | None, after: TablePlan | None, *, renamed: bool = False) -> list[dict[str, str]]:
-    """What the sink does to the Delta table: by the records' own types, as spark-sink's evolve.py decides it."""
+    """Return the changes that the sink makes to the Delta table. They follow from the records'
+    types, as in spark-sink's evolve.py.
+    """
     if after is None:
         return [] if before is None else [{"column": "", "effect": "the Delta table stays as it is; nothing more is written to it"}]
     if before is None:

@@ -1,4 +1,6 @@
-"""Tells when a session for questions has been asked nothing for so long that its connection is better closed."""
+"""A clock for a session that asks the server questions: after a while without use its connection
+should be closed.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,24 @@ SESSION_IDLE_S = 10.0
 
 
 class IdleSession:
-    """One session, which is opened again on demand. Used by one thread."""
+    """The idle time of one session, which is opened again on demand. Used by one thread."""
 
     def __init__(self) -> None:
         self._used_s: float | None = None
         self._is_closed = False
 
     def used(self) -> None:
-        """Note that it is asked something now."""
+        """Note that the session is used now."""
         self._used_s = time.monotonic()
 
     def opened(self) -> None:
-        """Note that it has a connection again."""
+        """Note that the session has a connection again."""
         self._is_closed = False
 
     def is_due(self) -> bool:
-        """Return, once, that it is to be closed. The first call counts as a use: what a start has asked is not noted."""
+        """Return True, once, when the session should be closed. The first call counts as a use,
+        because the questions of a start are not noted.
+        """
         if self._is_closed:
             return False
         if self._used_s is None:

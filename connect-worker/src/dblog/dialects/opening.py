@@ -1,4 +1,6 @@
-"""A task's connections while they are opened: the status shows for as long as it is so that the server has none left."""
+"""The warning in a task's status that the server has no connection left, shown for as long as that
+lasts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ NO_CONNECTIONS = "no connections left"
 
 
 class Opening:
-    """One task's. Any thread may open a connection inside; what is refused is tried again by whoever needs it."""
+    """A context manager around opening any connection of one task. Any thread may use it; retrying
+    a refused connection is left to the caller.
+    """
 
     def __init__(self, warnings: StandingWarnings) -> None:
         self._warnings = warnings
@@ -25,7 +29,9 @@ class Opening:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Raise the warning where what is done inside finds no connection left; withdraw it where it succeeds."""
+        """Raise the warning if the server refuses a connection because it has none left; withdraw
+        it on the next success.
+        """
         try:
             yield
         except NoConnectionsError as e:

@@ -1,5 +1,5 @@
-"""Which kind of database a connector plugin's flavor means. A kind's modules are imported when it is
-asked for: a worker without MySQL loads nothing of it.
+"""The database kind of each flavor of connector plugin. A kind's modules are imported on demand, so
+that a worker without MySQL loads nothing of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FLAVORS = ("mysql", "mariadb", "postgres")
 
 
 def kind_of(flavor: str) -> DatabaseKind:
-    """The kind of a flavor (``config/plugins.py``); KeyError for one that no dialect has."""
+    """Return the kind of a flavor (``config/plugins.py``). Raise KeyError for an unknown flavor."""
     match flavor:
         case "mysql":
             from dblog.dialects.mysql.task.dialect import MYSQL  # noqa: PLC0415

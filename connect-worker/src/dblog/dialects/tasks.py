@@ -1,4 +1,6 @@
-"""The source tasks this worker can run, by connector class: from a start order to a task, everything built and nothing started."""
+"""The source tasks that this worker can run, by connector class. Turns a start order into a task
+with all its parts built and nothing started.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ log = structlog.get_logger(__name__)
 
 
 class Order(Protocol):
-    """What of a start order matters here (runtime/supervisor.py's ``StartOrder``)."""
+    """The part of a start order (``StartOrder`` of runtime/supervisor.py) that is needed to build a
+    task.
+    """
 
     @property
     def connector(self) -> str:
@@ -54,11 +58,11 @@ class Order(Protocol):
 
     @property
     def dumps(self) -> Sequence[DumpRequest]:
-        """The dumps that are asked for and have not ended, oldest first."""
+        """The requested dumps that have not ended, oldest first."""
 
     @property
     def warnings(self) -> StandingWarnings:
-        """Where the run raises what an operator has to know."""
+        """The place where the run raises warnings for an operator."""
 
     @property
     def worker(self) -> Mapping[str, str]:
@@ -66,15 +70,15 @@ class Order(Protocol):
 
 
 class HistoryOf(Protocol):
-    """Makes the connector's schema history."""
+    """A factory of the connector's schema history."""
 
     def __call__(self, abort: Abort | None = None) -> SchemaHistory:
-        """``abort`` ends reading it."""
+        """Return the history. ``abort`` ends the reading of its topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a configuration makes, before anything is connected."""
+    """The parts that a configuration determines, before anything is connected."""
 
     flavor: str
     source: Source
@@ -91,7 +95,9 @@ class Parts:
 def parts_of(
     config: Mapping[str, str], worker_properties: Mapping[str, str], *, task: int, warnings: StandingWarnings | None = None
 ) -> Parts:
-    """The parts of a connector's task; ConfigError or DefiniteError when the configuration makes none."""
+    """Return the parts of a connector's task. Raise ConfigError or DefiniteError if the
+    configuration is wrong.
+    """
     class_name = config["connector.class"]
     plugin = find_connector(class_name)
     if plugin is None or plugin.flavor not in FLAVORS:
@@ -136,14 +142,18 @@ def parts_of(
 
 
 def _producer_bytes_max(worker: WorkerConfig, config: Mapping[str, str]) -> int | None:
-    """Return the largest record that the connector's producer takes; None where nobody has set it."""
+    """Return the largest record, in bytes, that the connector's producer takes; None if it is not
+    configured.
+    """
     name = "message.max.bytes"
     text = connector_client(config, "producer.override.").get(name) or worker.client_settings("producer").get(name)
     return None if text is None else int(str(text))
 
 
 def source_task(order: Order) -> ReaderTask:
-    """The task of a start order; ConfigError or DefiniteError when the configuration makes none."""
+    """Return the task of a start order. Raise ConfigError or DefiniteError if the configuration is
+    wrong.
+    """
     parts = parts_of(order.config, order.worker, task=order.task, warnings=order.warnings)
     for key, sentence in describe_unknown(unknown_keys(parts.options, order.config)).items():
         log.warning("unknown key in the connector's configuration", key=key, reason=sentence)

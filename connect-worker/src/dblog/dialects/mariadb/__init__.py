@@ -1,1 +1,1 @@
-"""MariaDB: where it differs from MySQL."""
+"""The MariaDB dialect: only its differences from MySQL."""

@@ -1,7 +1,9 @@
-"""information_schema of MariaDB (10.5 to 12): the same rows as MySQL's, but COLUMN_DEFAULT is SQL text.
+"""The information_schema of MariaDB (10.5 to 12): the rows are MySQL's, but COLUMN_DEFAULT is SQL
+text.
 
-A literal comes quoted (``'x'``), DEFAULT NULL as the word ``NULL``, an expression plain (``current_timestamp()``), a number plain, and
-SQL NULL means that there is no default (MDEV-13132). EXTRA has no mark of expressions.
+A literal is quoted (``'x'``), DEFAULT NULL is the word ``NULL``, an expression is plain
+(``current_timestamp()``), and so is a number. SQL NULL means that the column has no default
+(MDEV-13132). EXTRA does not mark expressions.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from dblog.model import Table, TableId
 
 
 def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) -> DefaultText:  # noqa: FBT001 - a cell of a row
-    """What COLUMN_DEFAULT means; nullable columns without any (TEXT before 10.2) default to NULL all the same."""
+    """Return the meaning of a COLUMN_DEFAULT cell. A nullable column without one (TEXT before 10.2)
+    defaults to NULL nevertheless.
+    """
     del extra
     if text is None:
         return DefaultText(nullable, None, False)
@@ -30,5 +34,5 @@ def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) ->
 
 
 def read_tables(execute: Execute, include: Callable[[TableId], bool], *, databases: Iterable[str] | None = None) -> list[Table]:
-    """Every base table that ``include`` accepts; see catalog/information_schema.py of MySQL."""
+    """Return every base table that ``include`` accepts; see catalog/information_schema.py of MySQL."""
     return information_schema.read_tables(execute, include, databases=databases, default_of=mariadb_default)

@@ -1,4 +1,4 @@
-"""How MariaDB turns DDL text into columns; see mysql/ddl/flavor.py."""
+"""MariaDB's rules for turning DDL text into columns; see mysql/ddl/flavor.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ UNICODE_CHARSETS = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
 
 
 def mariadb_flavor(version: tuple[int, int, int] = (10, 11, 0)) -> Flavor:
-    """MariaDB 10.5 and later. From 11.5 character_set_collations maps the Unicode sets to uca1400 (MDEV-25829)."""
+    """Return the rules of a MariaDB version, 10.5 or later. Since 11.5 the variable
+    character_set_collations maps the Unicode character sets to uca1400 (MDEV-25829).
+    """
     uca = version >= (11, 5, 0)
     return Flavor(
         mariadb=True,

@@ -1,6 +1,8 @@
-"""Whether the log of a MariaDB server is the one that was read so far: by the GTID position that it has at our position. Pure.
+"""A test whether a MariaDB server's log is the one read so far, by the GTID position that it
+reports for the position we read up to. Pure.
 
-Independent servers often have one server_id, so what MySQL's rules state (mysql/binlog/identity.py) is not enough here.
+Independent servers often share a server_id, so MySQL's rules (mysql/binlog/identity.py) are not
+enough here.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from dblog.dialects.mysql.binlog.identity import FILE_BEGIN, KnownLog
 
 
 def why_other_gtids(known: KnownLog, there: str | None) -> str | None:
-    """What shows that it is another one; ``there`` is the server's GTID position at ours, None when no event begins there."""
+    """Return the reason why the server's log is another one; None if nothing shows that. ``there``
+    is the server's GTID position at our position, None if no event begins there.
+    """
     if known.gtids is None:
         return None
     where = f"{known.file}:{known.pos}"

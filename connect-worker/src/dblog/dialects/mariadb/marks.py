@@ -1,17 +1,21 @@
-"""Read marks of windows on MariaDB: MySQL's rules, with what MariaDB shows instead.
+"""Watermarks that are read from a MariaDB server's state (read.only): MySQL's rules, by the
+variables that MariaDB has.
 
-Low: gtid_binlog_pos may be ahead of what a snapshot shows, for a transaction is written to the log before it is visible. But START
-TRANSACTION WITH CONSISTENT SNAPSHOT takes the snapshot and the log's position under one lock: binlog_snapshot_file and
-binlog_snapshot_position name exactly the transactions that this very snapshot shows. So the snapshot proves itself by its position. After
-another server's log it has to show the GTIDs, too, for the reading begins at a position in front of them.
+Low: gtid_binlog_pos may be later than what a snapshot shows, because a transaction is written to
+the log before it is visible. But START TRANSACTION WITH CONSISTENT SNAPSHOT takes the snapshot and
+the log's position under one lock. binlog_snapshot_file and binlog_snapshot_position therefore name
+exactly the transactions that this snapshot shows, so a snapshot proves by its position what it
+shows. After a change to another server's log it has to show the GTIDs too, because reading begins
+at a position before them.
 
-On a replica that is not the log's server gtid_slave_pos counts: it moves behind the commit of what was applied, whether or not the replica
-logs it (log_slave_updates).
+On a replica that is not the log's server gtid_slave_pos counts. It moves after the commit of an
+applied transaction, whether or not the replica logs it (log_slave_updates).
 
-High: gtid_binlog_pos and the log's end, read behind the SELECT, are ahead of what a snapshot shows: what a high mark has to be.
+High: gtid_binlog_pos and the end of the log, read after the SELECT, are later than what a snapshot
+shows, as a high watermark has to be.
 
-Source: MariaDB knowledge base, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT", "Global Transaction ID", sql/log.cc
-(binlog_start_consistent_snapshot, trx_group_commit_leader).
+Source: MariaDB knowledge base, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT",
+"Global Transaction ID", sql/log.cc (binlog_start_consistent_snapshot, trx_group_commit_leader).
 """
 
 from __future__ import annotations
@@ -29,22 +33,28 @@ from dblog.dialects.mysql.wire.marks import FILTERS, SnapshotMarks
 from dblog.errors import DefiniteError, TransientError
 
 _MARKED = "replicate_events_marked_for_skip"
-"""What becomes of transactions that a session of the source has marked by ``skip_replication``."""
+"""The variable that decides about transactions marked by ``skip_replication`` in a session of the
+source.
+"""
 
 
 class MariaDbMarks(SnapshotMarks):
-    """As MySQL's."""
+    """Watermarks from the state of a MariaDB server."""
 
     _shown = False
-    """Whether a snapshot of this connection has shown the GTIDs that the reading began with."""
+    """True once a snapshot of this connection has shown the GTIDs at which reading began."""
 
     def may_begin(self, low: LogProgress) -> bool:
-        """A snapshot of the log's own server proves itself; another one is asked before."""
+        """Return whether a snapshot may be taken now. On the log's own server always, because there
+        the snapshot proves itself; another server must have applied the low watermark first.
+        """
         self._find_server()
         return self.same_server or self._applied(self._snapshot).contains(self._wanted(low))
 
     def shows(self, low: LogProgress) -> bool:
-        """By the snapshot's position in the log."""
+        """Return whether the snapshot shows the low watermark, by the snapshot's position in the
+        log.
+        """
         if not self.same_server:
             return True
         file, pos = self._position()
@@ -68,7 +78,9 @@ class MariaDbMarks(SnapshotMarks):
         return file, int(found["binlog_snapshot_position"])
 
     def _check_replica(self) -> None:
-        """Every MariaDB has GTIDs; a replica has applied some."""
+        """Raise TransientError if the server has applied no GTIDs and so is no replica; refuse one
+        with filters. There is no check for GTIDs themselves, which every MariaDB has.
+        """
         if not self._applied(self._snapshot):
             message = (
                 f"the server at {self._snapshot.settings.address}, which chunks are read from, is neither the one whose log is read nor a replica (its "
@@ -78,8 +90,11 @@ class MariaDbMarks(SnapshotMarks):
         self._refuse_filters()
 
     def _filters(self) -> dict[str, str]:
-        """Of every connection, for each has filters of its own: those that are variables, which show the ones of ``default_master_connection``, and those
-        that only its status has (ids of servers and domains). The nameless connection is there also where it follows nobody.
+        """Return the filters of all connections by name, since each connection has its own.
+
+        Some are variables, which show the values of ``default_master_connection``. Others (ids of
+        servers and domains) are only in the connection's status. The nameless connection exists
+        even on a server that follows no other.
         """
         found: dict[str, str] = {}
         names = {""}
@@ -95,7 +110,10 @@ class MariaDbMarks(SnapshotMarks):
         return found
 
     def _connections(self) -> list[dict[str, Any]]:
-        """Those that the replica follows its sources by. Their names are shown to nobody without a privilege, and one that is not known may leave out rows."""
+        """Return the connections by which the replica follows its sources. Raise DefiniteError if
+        the account may not see their names, because a filter of an unseen connection may leave out
+        rows.
+        """
         try:
             return self._snapshot.query_named("SHOW ALL SLAVES STATUS", doing="looking at the replica's connections")
         except PrivilegeError as e:

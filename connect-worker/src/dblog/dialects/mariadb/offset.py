@@ -1,4 +1,4 @@
-"""How far a MariaDB log has been taken: as MySQL's, but that GTIDs are one for each replication domain."""
+"""The progress of reading a MariaDB log: as in MySQL, but with one GTID per replication domain."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from dblog.dialects.mysql.binlog.offset import Gtids, LogProgress
 
 
 class MariaDbProgress(LogProgress):
-    """One connector's progress in a MariaDB log."""
+    """The progress of one connector in a MariaDB log."""
 
     @staticmethod
     def parse_gtids(text: str) -> Gtids:
-        """From the server's or an offset's text; DefiniteError when it is none."""
+        """Parse the text of a server or an offset. Raise DefiniteError if it is malformed."""
         return GtidPosition.parse(text)
 
     @staticmethod
     def gtids_include(text: str, others: str) -> bool:
-        """Whether each domain has come at least as far as in the others."""
+        """Return whether `text` is at least as far as `others` in each domain of `others`."""
         return GtidPosition.parse(text).contains(GtidPosition.parse(others))
 
     def pass_over(self, gtids: str, wanted: Callable[[str], bool]) -> None:
-        """Count the transactions of these whose source ``wanted`` does not select (domain-server) as read."""
+        """Count transactions of ``gtids`` as read if ``wanted`` does not select their source
+        (domain-server).
+        """
         if not isinstance(self.gtids, GtidPosition):
             return
         theirs = GtidPosition.parse(gtids).subtract(self.gtids)

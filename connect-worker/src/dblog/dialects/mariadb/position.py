@@ -1,7 +1,8 @@
-"""Where in a MariaDB log something is: one GTID a replication domain. Files and offsets are as in MySQL.
+"""Positions in a MariaDB log: one GTID per replication domain. Files and offsets are as in MySQL.
 
-Within a domain transactions are ordered, so the last GTID of each is enough ("0-1-100,5-2-7"). Rule source: MariaDB knowledge base "Global
-Transaction ID". Debezium's offsets may hold several servers of one domain; the greatest sequence number of them is where the domain stands.
+Transactions of a domain are ordered, so the last GTID of each domain is enough ("0-1-100,5-2-7").
+Rule source: MariaDB knowledge base "Global Transaction ID". Debezium's offsets may hold several
+servers of one domain; the greatest sequence number among them is the domain's position.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dblog.errors import DefiniteError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Gtid:
-    """One transaction: domain, the server that made it, sequence number."""
+    """The identity of one transaction: domain, server that wrote it, sequence number."""
 
     domain: int
     server_id: int
@@ -25,7 +26,7 @@ class Gtid:
 
     @classmethod
     def parse(cls, text: str) -> Gtid:
-        """From ``domain-server-sequence``; DefiniteError otherwise."""
+        """Parse ``domain-server-sequence``. Raise DefiniteError if the text is malformed."""
         parts = text.split("-")
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):  # noqa: PLR2004 - a GTID has three parts
             message = f"'{text[:100]}' is not a MariaDB GTID; correct the connector's offset (field gtids), or reset it"
@@ -34,7 +35,9 @@ class Gtid:
 
 
 class GtidPosition:
-    """The last GTID of each domain. ``add`` changes it in place; every other operation gives a new value."""
+    """The last GTID of each domain. ``add`` and ``add_all`` change it in place; every other
+    operation returns a new value.
+    """
 
     __slots__ = ("_last",)
 
@@ -43,7 +46,7 @@ class GtidPosition:
 
     @classmethod
     def parse(cls, text: str) -> GtidPosition:
-        """From the server's or an offset's text; DefiniteError when it is not one."""
+        """Parse the text of a server or an offset. Raise DefiniteError if it is malformed."""
         out = cls()
         for part in "".join(text.split()).split(","):
             if part:
@@ -54,26 +57,32 @@ class GtidPosition:
         return out
 
     def add(self, domain: int, server_id: int, sequence: int) -> None:
-        """The domain has come to this transaction. The log's order counts, not the number's: it may step back without strict mode."""
+        """Set the domain's last transaction. The order of the log counts, not that of the numbers,
+        which may step back without strict mode.
+        """
         self._last[domain] = (server_id, sequence)
 
     def add_all(self, gtids: Iterable[tuple[int, int, int]]) -> None:
-        """Add a batch's finished transactions (``LogOffset.gtids_delta``)."""
+        """Add the finished transactions of a batch (``LogOffset.gtids_delta``)."""
         for domain, server_id, sequence in gtids:
             self._last[domain] = (server_id, sequence)
 
     def copy(self) -> GtidPosition:
-        """An independent position."""
+        """Return an independent copy."""
         out = GtidPosition()
         out._last = self._last.copy()
         return out
 
     def contains(self, other: GtidPosition) -> bool:
-        """Whether this position has every transaction of the other behind it."""
+        """Return whether this position is at least as far as the other in each of the other's
+        domains.
+        """
         return all(domain in self._last and self._last[domain][1] >= last[1] for domain, last in other._last.items())
 
     def subtract(self, other: GtidPosition) -> GtidPosition:
-        """The domains in which this position is later than the other, with their last GTIDs here."""
+        """Return the domains in which this position is later than the other, with their last GTIDs
+        here.
+        """
         out = GtidPosition()
         for domain, last in self._last.items():
             known = other._last.get(domain)
@@ -82,16 +91,16 @@ class GtidPosition:
         return out
 
     def gtid(self, domain: int) -> Gtid | None:
-        """The domain's last GTID."""
+        """Return the domain's last GTID; None if the position has nothing of the domain."""
         last = self._last.get(domain)
         return None if last is None else Gtid(domain, *last)
 
     def domains(self) -> tuple[int, ...]:
-        """The domains, ascending."""
+        """Return the domains in ascending order."""
         return tuple(sorted(self._last))
 
     def text(self) -> str:
-        """``@@gtid_binlog_pos``'s form, domains ascending."""
+        """Return the position in the form of ``@@gtid_binlog_pos``, domains in ascending order."""
         return ",".join(f"{domain}-{server_id}-{sequence}" for domain, (server_id, sequence) in sorted(self._last.items()))
 
     def __bool__(self) -> bool:
@@ -107,7 +116,9 @@ class GtidPosition:
 
 
 class BinlogState:
-    """The newest transaction of each server in each domain (``@@gtid_binlog_state``): by it a server shows what its log has."""
+    """The newest transaction of each server in each domain (``@@gtid_binlog_state``), which shows
+    what a server's log contains.
+    """
 
     __slots__ = ("_last",)
 
@@ -119,12 +130,15 @@ class BinlogState:
 
     @classmethod
     def parse(cls, text: str) -> BinlogState:
-        """From the server's text; DefiniteError when it is none."""
+        """Parse the server's text. Raise DefiniteError if it is malformed."""
         return cls(Gtid.parse(part) for part in "".join(text.split()).split(",") if part)
 
     def lacks(self, gtid: Gtid) -> bool:
-        """Return whether the log is known not to have this transaction. One of a server that it has nothing of may have come with a copy, if its domain has
-        got beyond it; then only the server knows.
+        """Return whether the log certainly lacks this transaction.
+
+        If the log has nothing of the transaction's server but its domain is already further, the
+        transaction may have come with a copy of the data. Then the answer is False, since only the
+        server knows.
         """
         last = self._last.get((gtid.domain, gtid.server_id))
         if last is None:
@@ -132,10 +146,12 @@ class BinlogState:
         return last < gtid.sequence
 
     def got(self, missing: Collection[Gtid], *, without: int | None) -> str:
-        """Return how far the log has come on its way to these transactions. ``without``: a server whose transactions do not count, since it may write them
-        itself.
+        """Return how far the log is on its way to the missing transactions, as text, per domain and
+        server.
 
-        The numbers of a domain rise, whoever writes: a log that has a later one than the missing one comes no nearer to it by any other.
+        Numbers of a domain rise across all servers, so a sequence number is capped at the missing
+        one: later transactions bring the log no nearer. Transactions of the server ``without`` do
+        not count, since it may write them itself.
         """
         upto = {gtid.domain: gtid.sequence for gtid in missing}
         return ",".join(

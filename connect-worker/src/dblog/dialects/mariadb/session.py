@@ -1,7 +1,8 @@
-"""A session with one MariaDB server: MySQL's, but for GTIDs by domain, privilege names, and how the log is asked for.
+"""A session with one MariaDB server. It differs from MySQL's in GTIDs by domain, names of
+privileges, and the commands that ask for the log.
 
-Rule sources: MariaDB knowledge base "Global Transaction ID", "Replication Protocol 4: COM_BINLOG_DUMP", sql/sql_repl.cc
-(``gtid_find_binlog_file``, ``check_slave_start_position``).
+Rule sources: MariaDB knowledge base "Global Transaction ID", "Replication Protocol 4:
+COM_BINLOG_DUMP", sql/sql_repl.cc (``gtid_find_binlog_file``, ``check_slave_start_position``).
 """
 
 from __future__ import annotations
@@ -22,39 +23,43 @@ from dblog.model import Table, TableId
 __all__ = ["ConnectSettings", "MariaDbSession", "ServerFacts", "TableChangedError", "connect", "settings_of"]
 
 _CAPABILITY_GTID = 4
-"""We understand GTID events; a lesser capability makes the server rewrite events for us."""
+"""The capability to understand GTID events. With a lower one the server rewrites events for us."""
 
 _SEND_ANNOTATE = 0x02
-"""Flag of COM_BINLOG_DUMP: send ANNOTATE_ROWS events (the statement's text)."""
+"""The flag of COM_BINLOG_DUMP that asks for ANNOTATE_ROWS events (the statement's text)."""
 
 
 class MariaDbSession(Session):
-    """One MariaDB server."""
+    """A session with one MariaDB server."""
 
     flavor = "mariadb"
     status_privilege = "BINLOG MONITOR"
-    """REPLICATION CLIENT's name since 10.5.2."""
+    """The name of REPLICATION CLIENT since 10.5.2."""
     replica_privilege = "SLAVE MONITOR"
     history_privilege = None
     names_its_own = False
-    """Nodes of a Galera cluster share a server_id, and a server that is made anew often gets that of the one before it."""
+    """False, because nodes of a Galera cluster share a server_id, and a rebuilt server often gets
+    the id of its predecessor.
+    """
 
     @property
     def status_statement(self) -> str:
-        """Still the old spelling in every version."""
+        """The statement for the log's status, in the old spelling that every version accepts."""
         return "SHOW MASTER STATUS"
 
     @property
     def replica_statement(self) -> str:
-        """One row for each server that is followed."""
+        """The statement for the replication status, with one row per followed server."""
         return "SHOW ALL SLAVES STATUS"
 
     def history_list_length(self) -> float | None:
-        """A status variable, which needs no privilege."""
+        """Return the length of the history list. MariaDB has it in a status variable, which needs
+        no privilege.
+        """
         return self._status_number("Innodb_history_list_length")
 
     def statement_times(self) -> list[tuple[float, int]] | None:
-        """It does not count them."""
+        """Return None: MariaDB does not count statement times."""
         return None
 
     @property
@@ -62,17 +67,20 @@ class MariaDbSession(Session):
         return "IGNORED" if self.facts.version >= (10, 6, 0) else "'NO'"
 
     def current_position(self) -> tuple[str, int, str]:
-        """File, offset, and the GTID position at exactly that point."""
+        """Return the file, the offset, and the GTID position at exactly that point."""
         status = self.log_status()
         file, pos = status["file"], int(status["position"])
         return file, pos, self._gtids_at(file, pos)
 
     def honest_position(self) -> tuple[str, int, str]:
-        """The GTID position is that of the offset."""
+        """Return the current position, whose GTIDs are exactly those at its offset."""
         return self.current_position()
 
     def why_other_log(self, known: KnownLog) -> str | None:
-        """Also by the GTID position at the known position: independent servers often have one server_id."""
+        """Return the reason why this log is another one; None if nothing shows that. Also compares
+        the GTID position at the known position, because independent servers often share a
+        server_id.
+        """
         reason = super().why_other_log(known)
         if reason is not None or known.gtids is None or file_index(known.file) < file_index(self.log_files()[0].name):
             return reason
@@ -92,12 +100,14 @@ class MariaDbSession(Session):
         return GtidPosition.parse(found).text()
 
     def purged_gtids(self) -> str:
-        """Where each domain stood at the beginning of the oldest file: what came before is gone."""
+        """Return the GTID position at the beginning of the oldest file: earlier transactions are
+        purged.
+        """
         files = self.log_files()
         return self._gtids_at(files[0].name, 4) if files else ""
 
     def executed_gtids(self) -> str:
-        """The last transaction of each domain in the log."""
+        """Return the last transaction of each domain in the log."""
         return GtidPosition.parse(str(self.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0] or "")).text()
 
     def _purged_unread(self, gtids: str) -> str:
@@ -105,7 +115,9 @@ class MariaDbSession(Session):
         return f"its log begins after {purged.text()}, the connector stopped at {seen.text()}" if purged.subtract(seen) else ""
 
     def present_gtids(self) -> str:
-        """A transaction is in this state before the log is sent, also while its commit waits for a replica."""
+        """Return the GTIDs that the server has. They include a transaction that still waits for a
+        replica's acknowledgement, because the state changes before the log is sent.
+        """
         return self.executed_gtids()
 
     def lacking(self, gtids: str, wanted: Callable[[str], bool] | None) -> Lacking:
@@ -119,21 +131,23 @@ class MariaDbSession(Session):
         return Lacking(",".join(map(str, missing)), own=own, got=got)
 
     def own_unread(self, gtids: str) -> str:
-        """Return nothing: within a domain the numbers of all servers are one sequence, which goes on behind what was read."""
+        """Return nothing. In a domain the numbers of all servers form one sequence, which continues
+        after what was read.
+        """
         del gtids
         return ""
 
     @property
     def reset_replica_statement(self) -> str:
-        """Still the old spelling in every version."""
+        """The statement that ends replication, in the old spelling that every version accepts."""
         return "RESET SLAVE ALL"
 
     def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:
-        """Every base table that ``include`` accepts."""
+        """Return every base table that ``include`` accepts."""
         return catalog.read_tables(self.execute, include)
 
     def versioned_tables(self) -> tuple[TableId, ...]:
-        """Tables WITH SYSTEM VERSIONING."""
+        """Return the tables WITH SYSTEM VERSIONING."""
         rows = self.query(
             "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SYSTEM VERSIONED' ORDER BY 1, 2",
             doing="looking for system-versioned tables",
@@ -147,7 +161,8 @@ class MariaDbSession(Session):
             doing="preparing to read the log",
         )
         if gtids:
-            # Strict: a position that the log does not hold is refused (1236), not rounded up to the next transaction.
+            # Strict: the server refuses (1236) a position that its log does not hold, instead of
+            # starting at the next transaction.
             wire.query(
                 "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1, @slave_gtid_ignore_duplicates = 0",
                 (GtidPosition.parse(gtids).text(),),
@@ -162,7 +177,7 @@ class MariaDbSession(Session):
 
 
 def connect(settings: ConnectSettings, *, again: bool = False) -> MariaDbSession:
-    """Connect to a MariaDB server; see catalog/information_schema.py of MySQL."""
+    """Connect to a MariaDB server. Raise DefiniteError if the server is MySQL."""
     wire = open_wire(settings, again=again)
     try:
         session = MariaDbSession(wire)

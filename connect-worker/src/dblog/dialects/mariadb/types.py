@@ -1,7 +1,7 @@
-"""What each MariaDB column becomes: MySQL's rules, and the types only MariaDB has.
+"""The record type of each MariaDB column: MySQL's rules, and the types that only MariaDB has.
 
-Debezium 3.6's MariaDB grammar cannot read INET4, INET6 or XMLTYPE; here the addresses are captured as their text, which is what a SELECT
-of the column gives.
+Debezium 3.6's MariaDB grammar cannot read INET4, INET6 or XMLTYPE. Here addresses are captured as
+their text, as a SELECT of the column shows them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _TEXT = Schema(kind=Kind.STRING)
 
 
 def column_type(column: Column, modes: TypeModes) -> Typed | None:
-    """Source, form and bare schema of a column; None for a type that cannot be captured."""
+    """Return a column's form in the source, its form in records and its bare schema; None if its
+    type cannot be captured.
+    """
     match mysql.canonical_type(column):
         case "uuid":
             return Typed(Source.UUID, Form.TEXT, _UUID, "00000000-0000-0000-0000-000000000000")
@@ -34,5 +36,7 @@ def column_type(column: Column, modes: TypeModes) -> Typed | None:
 
 
 def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: bool = True) -> ColumnPlan:
-    """The plan of one column of ``table``; see the MySQL dialect's function of this name."""
+    """Return the plan of one column of ``table``; see the function of this name of the MySQL
+    dialect.
+    """
     return mysql.assemble(column, column_type(column, modes), modes, table, included=included)
