@@ -22,7 +22,6 @@ UNREVISED = (
     "connect-worker/src/dblog/kafka/",
     "connect-worker/src/dblog/rest/",
     "connect-worker/src/dblog/codecs/",
-    "connect-worker/src/dblog/*",
     "spark-sink/src/dblog_sink/snapshots/",
     "spark-sink/src/dblog_sink/delta/",
     "spark-sink/src/dblog_sink/batches/",

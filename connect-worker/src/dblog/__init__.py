@@ -1,3 +1,3 @@
-"""dblog: change data capture on watermark windows, as a Kafka Connect-compatible worker."""
+"""dblog: change data capture by watermark windows, as a worker compatible with Kafka Connect."""
 
 __version__ = "0.1.0"

@@ -1,8 +1,9 @@
 """``python -m dblog``.
 
-A task process asks the kernel first of all to die with its parent, before anything slow is imported: a herder that is killed in that moment must not leave
-an orphan. The process ends where the task ends: what the interpreter would still take down in order (Kafka clients that wait for their threads) could keep
-a stopped task from ending, and nobody needs it.
+A task process first asks the kernel to be killed with its parent, before slow imports: a herder
+killed at that moment must not leave an orphan. When the task has ended, the process exits without
+the interpreter's cleanup, which nobody needs. Kafka clients waiting for their threads could keep a
+stopped task from ending.
 """
 
 import os
@@ -18,12 +19,12 @@ def _die_with_parent() -> None:
     pr_set_pdeathsig = 1
     if sys.platform == "linux":
         if ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL) != 0:
-            # The worker's next run would take it for ended, and start another.
+            # The next run of the worker would take this task as ended, and start another.
             sys.exit(
                 "the kernel refuses prctl(PR_SET_PDEATHSIG), so this task could outlive its worker; allow it where seccomp limits the worker"
             )
         if os.getppid() != int(os.environ.get("DBLOG_HERDER_PID", os.getppid())):
-            os._exit(1)  # it was killed before
+            os._exit(1)  # the herder died before prctl took effect
 
 
 if __name__ == "__main__":

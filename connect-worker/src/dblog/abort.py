@@ -1,4 +1,4 @@
-"""Cuts short, from another thread, what waits for somebody else's answer."""
+"""Lets another thread cut short calls that wait for an answer."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Callable
 
 
 class Abort:
-    """What is to be done when waiting has lasted long enough; ``call`` may come at any time and again."""
+    """Actions that end waiting calls; ``call`` runs them, at any time and as often as needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._actions: dict[object, Callable[[], None]] = {}
 
     def __len__(self) -> int:
-        """How much would be cut."""
+        """Return the number of registered actions."""
         return len(self._actions)
 
     def on(self, action: Callable[[], None]) -> Callable[[], None]:
-        """Do this at every call; it must be harmless when there is nothing to cut.
+        """Register an action for every ``call``. It must do no harm if there is nothing to end.
 
-        The answer takes it off again: what ends before the ``Abort`` does has to, or it is kept for as long.
+        Return a function that removes it. An operation that ends before the ``Abort`` does has to
+        remove its action, or the action is kept that long.
         """
         key = object()
         with self._lock:
@@ -33,7 +34,7 @@ class Abort:
         return forget
 
     def call(self) -> None:
-        """Cut everything that has been named so far."""
+        """Run all registered actions."""
         with self._lock:
             actions = list(self._actions.values())
         for action in actions:

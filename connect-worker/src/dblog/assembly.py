@@ -1,4 +1,4 @@
-"""Builds a worker's objects and ties them together; ``cli`` calls it, tests may too."""
+"""Builds a worker's objects and connects them; called by ``cli`` and by tests."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from dblog.rest.waiting import Waiting
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker ready to be started."""
+    """A worker that is ready to be started."""
 
     herder: Herder
     app: Starlette
     admin_app: Starlette
-    """For listeners of /admin alone."""
+    """Application of the listeners that serve only /admin."""
     reading_app: Starlette
-    """For the listener that only reads."""
+    """Application of the read-only listener."""
     own_app: Starlette
-    """For the worker's own tasks: the registry, with their token."""
+    """Application for the worker's own tasks: the registry, with their token."""
     waiting: Waiting
-    """The requests of them all."""
+    """Waiting requests of all applications."""
     registry: RegistryStore | None
 
     def stop(self) -> None:
@@ -74,7 +74,10 @@ def assemble(
     check_reachable: ReachableCheck | None = None,
     identity: Identity,
 ) -> Worker:
-    """Every object of the herder process. ``worker`` and ``file`` have been checked, so none of it can fail on them."""
+    """Build all objects of the herder's process.
+
+    ``worker`` and ``file`` were checked before, so none of the objects can fail because of them.
+    """
     settings = worker.settings
     consumer, producer, administration = (worker.client_settings(role) for role in ("consumer", "producer", "admin"))
 
@@ -171,7 +174,9 @@ def assemble(
 
 
 def internal_topics(settings: Settings) -> list[TopicWanted]:
-    """The worker's topics, as Connect makes them, the registry's, and that of requests for dumps."""
+    """Return the topics that the worker needs: Connect's three, the registry's, and the dump
+    requests'.
+    """
 
     def extra(kind: str) -> dict[str, str]:
         own = {"topic", "partitions", "replication.factor"}
@@ -220,7 +225,7 @@ def _replication(settings: Settings, name: str) -> int:
 def worker_numbers(
     herder: Herder, registry: RegistryStore | None, certificates: Certificates, *, commit: str, started_s: float
 ) -> Callable[[], WorkerNumbers]:
-    """Gives what runs on this worker, for the metrics."""
+    """Return a function that collects the state of this worker for the metrics."""
 
     def now() -> WorkerNumbers:
         shown, role = herder.status_view.snapshot(), herder.role

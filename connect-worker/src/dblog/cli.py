@@ -1,4 +1,4 @@
-"""The command line and the composition root: parse, build every object, run."""
+"""The command line and the composition root: parses arguments, builds every object, runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from dblog.rest.doors import Doors
 
 _SWITCH_S = 0.000_5
-"""How long a thread of the herder's process keeps the interpreter that others wait for: a tenth of Python's own choice."""
+"""Seconds that a thread of the herder's process may keep the interpreter while others wait: a tenth
+of Python's default.
+"""
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL, MariaDB and PostgreSQL to Kafka."
@@ -52,7 +54,7 @@ app.add_typer(dumps_app, name="dumps")
 
 
 def main() -> None:
-    """Entry point of the ``dblog`` command."""
+    """Run the ``dblog`` command."""
     leave_no_core()
     app()
 
@@ -67,7 +69,7 @@ def _print_version_and_exit(asked: bool) -> None:
 def before_commands(
     version: Annotated[bool, typer.Option("--version", callback=_print_version_and_exit, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """What stands in front of every command."""
+    """Take the options that stand before every command."""
 
 
 @app.command("version")
@@ -309,7 +311,10 @@ def start_worker(
     check_reachable: ReachableCheck | None = None,
     only_check: bool = False,
 ) -> int:
-    """Read the file, listen, and serve until the end; the exit status. Tests hand in a task program of their own. ``only_check`` ends behind the reading."""
+    """Read the worker's file, listen, serve until the end, and return the exit status.
+
+    Tests pass their own ``task_command``. ``only_check`` ends after the file was read.
+    """
     # Imported here so that a task process does not pay for the server.
     import structlog  # noqa: PLC0415
 
@@ -324,7 +329,7 @@ def start_worker(
     try:
         written = read_properties(properties)
         _configure_logs_of(written)
-        # Before the check: a key that is missing may be one that is misspelt.
+        # Before the check: a missing key may be a misspelt one.
         for key, nearest in misspelt_worker_keys(written).items():
             structlog.get_logger("dblog.cli").warning("unknown key in the worker's properties; it is ignored", key=key, meant=nearest)
         for key, reason in worker_keys_without_effect(written).items():
@@ -350,7 +355,7 @@ def start_worker(
             raise DefiniteError(
                 f"whoever reaches {address} would be asked for no login; configure one, or set {WITHOUT_LOGIN} to read or all"
             )
-        # What tasks get is what was bound: a port of 0 became a number.
+        # Tasks get the addresses that were bound: a port of 0 has become a number.
         texts["listeners"] = ",".join(door.listener.url for door in doors.main)
         texts[OWN_TOKEN] = secrets.token_urlsafe(32)
         if doors.own is not None:
@@ -371,7 +376,9 @@ def _configure_logs_of(texts: Mapping[str, str]) -> None:
 
 
 def _wrong_client_setting(worker: WorkerConfig, error: BaseException) -> str:
-    """A setting of the worker's file that a Kafka client does not take; empty for any other error."""
+    """Return the refusal if a Kafka client rejected a setting of the worker's file; else an empty
+    text.
+    """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
     from dblog.config.client_files import refused_file  # noqa: PLC0415
@@ -383,7 +390,7 @@ def _wrong_client_setting(worker: WorkerConfig, error: BaseException) -> str:
 
 
 def own_version() -> str:
-    """The installed package's version, or a text for a source tree that is not installed."""
+    """Return the version of the installed package, or a fixed text for a source tree."""
     try:
         return installed_version("dblog")
     except PackageNotFoundError:
@@ -391,14 +398,18 @@ def own_version() -> str:
 
 
 def _check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> Sequence[str]:
-    """What validation asks the database. Its modules are a third of all that a worker imports, and not needed to start tasks."""
+    """Run the database's part of a validation.
+
+    Its modules are a third of all imports of a worker and not needed to start tasks, so they are
+    imported late.
+    """
     from dblog.dialects.registry import kind_of  # noqa: PLC0415
 
     return kind_of(flavor).check(settings, limit_s=limit_s, abort=abort)
 
 
 def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:
-    """What validation asks brokers and registry; imported late for the same reason."""
+    """Check for a validation that brokers and registry can be reached; imported late as well."""
     from dblog.readers.reachable import check_reachable  # noqa: PLC0415
 
     check_reachable(settings, worker, limit_s=limit_s)
@@ -413,7 +424,7 @@ def _serve(
     check_database: DatabaseCheck | None,
     check_reachable: ReachableCheck | None,
 ) -> int:
-    """Build everything and serve until a signal or a fatal error; the exit status."""
+    """Build everything, serve until a signal or a fatal error, and return the exit status."""
     from dblog.cluster.program import TaskProgram, import_environment  # noqa: PLC0415
 
     settings = worker.settings
@@ -425,7 +436,7 @@ def _serve(
             **import_environment(),
         },
     )
-    # Before this process imports its own: both take half a second of a core.
+    # Started before this process imports its own modules: both take half a second of a core.
     program.begin_ahead()
 
     import structlog  # noqa: PLC0415
@@ -446,7 +457,8 @@ def _serve(
         typer.echo(HIDDEN_IN_LOG.out_of(f"dblog cannot start: {e}"), err=True)
         return 1
     take_server_log()
-    # The loop gives up the interpreter at each call of the system, and a thread that checks a configuration keeps it for this long each time.
+    # The event loop releases the interpreter at each system call, and a thread that checks a
+    # configuration keeps it for this long each time.
     sys.setswitchinterval(_SWITCH_S)
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []

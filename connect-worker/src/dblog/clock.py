@@ -1,6 +1,6 @@
-"""Time as a dependency: the only file in which the wall clock and the monotonic clock are read.
+"""The clocks as a dependency: only this file reads the wall clock and the monotonic clock.
 
-Whatever decides by time takes a ``Clock``, so tests and the simulation pass their own.
+Code that decides by time takes a ``Clock``, so tests and the simulation pass their own.
 """
 
 from __future__ import annotations
@@ -10,28 +10,31 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for records and monotonic time for limits."""
+    """Wall clock for records, monotonic clock for limits."""
 
     def now_us(self) -> int:
-        """Microseconds since 1970-01-01 UTC, for ``ts_ms`` and its siblings."""
+        """Return microseconds since 1970-01-01 UTC, for ``ts_ms`` and the like."""
 
     def monotonic_s(self) -> float:
-        """Seconds that never jump, for timeouts and intervals."""
+        """Return seconds of a clock that never jumps, for timeouts and intervals."""
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """Clocks of the machine."""
 
     def now_us(self) -> int:
-        """Wall clock, microseconds since the epoch."""
+        """Return the wall clock in microseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1000
 
     def monotonic_s(self) -> float:
-        """Monotonic clock, seconds."""
+        """Return the monotonic clock in seconds."""
         return time.monotonic()
 
 
 def lease_clock_s() -> float:
-    """Seconds of the clock that leases are counted by: the same for all processes of a machine, and it runs on while the machine sleeps."""
-    # macOS has only the second of these, and counts it on while the machine sleeps.
+    """Return seconds of the clock that leases use.
+
+    All processes of a machine share it, and it continues while the machine sleeps.
+    """
+    # macOS has only CLOCK_MONOTONIC, which continues there while the machine sleeps.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

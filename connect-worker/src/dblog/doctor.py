@@ -1,4 +1,7 @@
-"""``dblog doctor``: what a connector's configuration, its database and its account lack, and what the account may beyond its needs, without a worker."""
+"""``dblog doctor``: checks a connector's configuration, database and account without a worker.
+
+It reports what is missing, and privileges of the account that the connector does not need.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,11 @@ from dblog.errors import DblogError, DefiniteError
 
 
 def read_connector(path: Path) -> dict[str, str]:
-    """A connector's file as ``connectors apply`` reads it, JSON or YAML, or properties. DefiniteError for anything else.
+    """Read a connector's configuration from a file in JSON, YAML or properties form.
 
-    JSON is recognised by its brace, as a file may come from anywhere; YAML by its name, as properties may look like it.
+    The file has the form that ``connectors apply`` reads. JSON is recognised by its brace, because
+    a file may have any name; YAML by its suffix, because properties may look like YAML. Raise
+    DefiniteError if the file cannot be read.
     """
     if path.suffix in YAML_SUFFIXES:
         try:
@@ -44,7 +49,7 @@ def read_connector(path: Path) -> dict[str, str]:
 
 
 def examined(config: Mapping[str, str], worker_file: Path | None, check_database: DatabaseCheck) -> Iterator[tuple[bool, str]]:
-    """Each finding: whether it is an error, and its text. Secrets are in none."""
+    """Yield each finding as (is an error, text). No text contains a secret."""
     written = read_properties(worker_file) if worker_file is not None else {}
     file = resolve_worker_file(written)
     hosts = split_list(file.texts.get(ALLOWED_HOSTS, ""))

@@ -1,27 +1,33 @@
-"""Which failures may pass by themselves, and which need a person.
+"""Classes of errors: those that may pass without help, and those that need a person.
 
-``TransientError``: trying again may help; the runtime retries with backoff. ``DefiniteError``: it cannot; the message names the
-thing, the reason and the remedy, and never a row value or a secret. Anything else, ``AssertionError`` above all, is a bug of ours
-and ends the task with its trace.
+``TransientError``: trying again may help, and the runtime retries with backoff. ``DefiniteError``:
+it cannot; the message names the thing, the reason and the remedy, and never a row value or a
+secret. Any other exception, above all ``AssertionError``, is our bug and ends the task with its
+trace.
 """
 
 from __future__ import annotations
 
 
 class DblogError(Exception):
-    """The base of every error that dblog raises on purpose."""
+    """Base of every error that dblog raises on purpose."""
 
     discreet: str | None = None
-    """Of a server's error that may quote its statement: the same with the error's number alone, for statements that not everybody may read."""
+    """Message with only the server's error number, for readers who may not see the statement that
+    the server quotes. None if the message quotes no statement.
+    """
 
 
 def discreet(error: DblogError) -> str:
-    """What may be told of an error of such a statement."""
+    """Return the message of an error without the text of a statement."""
     return error.discreet or str(error)
 
 
 def leaves_transaction_open(number: int) -> str:
-    """Return what to say of a statement of database.initial.statements after which not every statement is a transaction of its own."""
+    """Return the message for an initial statement that leaves a transaction open.
+
+    ``number`` is the position of the statement in database.initial.statements.
+    """
     return (
         f"statement {number} of database.initial.statements leaves a transaction open: each statement after it has to be one of its own; leave out "
         "BEGIN, START TRANSACTION and SET autocommit"
@@ -29,7 +35,11 @@ def leaves_transaction_open(number: int) -> str:
 
 
 def chunk_would_write(doing: str, address: str, number: str) -> str:
-    """Return what to say where the server stops a chunk's SELECT since something in it writes; ``number``: the server's name for the error."""
+    """Return the message for a chunk's SELECT that the server stopped because a function in it
+    writes.
+
+    ``number`` is the server's name of the error.
+    """
     return (
         f"{doing} at {address} failed ({number}): a function in it writes, and chunks are read in a transaction that is READ ONLY; leave the function out of "
         "the condition"
@@ -37,61 +47,81 @@ def chunk_would_write(doing: str, address: str, number: str) -> str:
 
 
 class TransientError(DblogError):
-    """Trying again may help: a connection lost, a broker or registry away, a lock wait timed out."""
+    """Error that another try may remove: a lost connection, an absent broker, a lock timeout."""
 
 
 class NoConnectionsError(TransientError):
-    """The server takes no further connection, of anybody or of this account: somebody has to end others, or to raise the limit that the message names."""
+    """The server accepts no further connection, from anybody or from this account.
+
+    Somebody has to end other connections, or raise the limit that the message names.
+    """
 
 
 class ServerChangedError(TransientError):
-    """Another server answers, or the server has begun its log again. What is held of the log read so far means nothing there: the task has to start again
-    from its offset, which decides whether and where it can go on.
+    """Another server answers, or the server has started its log again.
+
+    What was kept of the log so far is worthless then. The task has to start again from its offset,
+    which decides if and where it can continue.
     """
 
 
 class TableChangedError(TransientError):
-    """The table is not what the statement supposes: the log will show how it has changed, then the chunk can be read again. However long that takes, it is no
-    trouble.
+    """The table is not what the statement assumes; the log will show how it changed.
+
+    Then the chunk can be read again. Waiting for that does not count as a failure, however long it
+    takes.
     """
 
 
 class DefiniteError(DblogError):
-    """Trying again cannot help: the message states what is wrong, where, and what to do."""
+    """Error that no further try can remove: the message says what is wrong, where, and
+    what to do.
+    """
 
 
 class RecordTooLargeError(DefiniteError):
-    """Kafka does not take a record of this size."""
+    """Kafka does not accept a record of this size."""
 
 
 class TableDeniedError(DefiniteError):
-    """The account may not read this table: its dump ends with the GRANT that helps, and everything else goes on."""
+    """The account may not read this table. Its dump ends with the GRANT that helps; all else
+    continues.
+    """
 
 
 class PositionLostError(DefiniteError):
-    """The server does not have the log from the stored position on: only a new dump helps (snapshot.mode=when_needed starts one)."""
+    """The server no longer has the log from the stored position on.
+
+    Only a new dump helps; snapshot.mode=when_needed starts one.
+    """
 
 
 LOST_REMEDY = (
     "with snapshot.mode=when_needed the connector dumps the tables again, and that dump repairs the lake; after a reset of its offsets the dump takes no rows "
     "away, so request one with mode=repair then"
 )
-"""The way out that the errors of a lost position name."""
+"""Remedy named by the errors of a lost position."""
 
 
 class UnknownKeyError(DefiniteError):
-    """A key that the table's definition, as it is known, does not hold: the table has another one by now, or had another one then."""
+    """A key that does not match the known definition of its table, which has changed since or was
+    different before.
+    """
 
 
 class RowsMovedError(DblogError):
-    """Rows that are read by their place are in other places by now: what was read of the table bounds nothing any more."""
+    """Rows that are read by their place were moved, so nothing read so far bounds the rest of the
+    table.
+    """
 
 
 class DamagedLogError(DefiniteError):
-    """An event of the log that cannot be read: a wrong checksum, or a length that does not fit. Reading it again shows whether it is so at the source.
+    """An event of the log that cannot be read: a wrong checksum, or a length that does not fit.
 
-    ``event_at`` (file, position) is that of a rows event or table map, which can be passed over without harm to any other table; None for all other events:
-    without a statement, a GTID or a transaction's end, what follows would be read wrongly.
+    Reading it again shows if the source itself is damaged. ``event_at`` is (file, position) of a
+    rows event or table map, which can be skipped without harm to other tables. It is None for any
+    other event: without a statement, a GTID or the end of a transaction, later events would be
+    misread.
     """
 
     def __init__(self, message: str, *, event_at: tuple[str, int] | None = None) -> None:
@@ -100,13 +130,15 @@ class DamagedLogError(DefiniteError):
 
 
 class BadRowsError(DefiniteError):
-    """A rows event that cannot be made into records; ``event.processing.failure.handling.mode`` decides what follows, and so does
-    ``event.deserialization.failure.handling.mode``. # I5
+    """A rows event that cannot be made into records. # I5
+
+    ``event.processing.failure.handling.mode`` or ``event.deserialization.failure.handling.mode``
+    decides what follows.
     """
 
 
 class ConfigError(DefiniteError):
-    """A configuration that cannot be accepted: one message for each key at fault."""
+    """A configuration that cannot be accepted, with messages for each option at fault."""
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
         self.errors = errors

@@ -1,4 +1,6 @@
-"""``dblog ddl explain``: asks a worker what a statement would do, and prints the answer in lines for a person."""
+"""``dblog ddl explain``: asks a worker what a statement would do, and formats the answer for
+people.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,14 @@ LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
 
 
 class ExplainError(Exception):
-    """There is no answer; the text has the reason and what to do."""
+    """The worker gave no answer; the text says why, and what to do."""
 
 
 def login_of(text: str) -> tuple[str, str] | None:
-    """User and password of the variable's text, None when it is empty. ExplainError, without the text, when it has not both."""
+    """Return user and password from the variable's text; None if it is empty.
+
+    Raise ExplainError, which does not quote the text, if one of the two is missing.
+    """
     user, colon, password = text.partition(":")
     if text and not (user and colon):
         raise ExplainError(
@@ -40,7 +45,10 @@ def ask(
     login: tuple[str, str] | None = None,
     authorities: Path | None = None,
 ) -> dict[str, Any]:
-    """The worker's answer. ExplainError when there is none. ``authorities``: those of the worker's certificate, else the machine's."""
+    """Return the worker's answer; raise ExplainError if there is none.
+
+    ``authorities`` is a file with the CA certificates to trust; None trusts those of the machine.
+    """
     address = f"{url.rstrip('/')}/connectors/{quote(connector, safe='')}/ddl/explain"
     try:
         response = httpx.post(
@@ -73,7 +81,7 @@ def ask(
 
 
 def lines_of(answer: Mapping[str, Any]) -> Iterator[str]:
-    """The answer in words."""
+    """Yield the answer as lines of text."""
     if not answer["tables"]:
         reasons = ", ".join(answer["no_effect"])
         yield f"No table of the connector changes{f' ({reasons})' if reasons else ''}."

@@ -1,4 +1,6 @@
-"""Asks a worker for its health, by the standard library alone: a probe that runs every few seconds has to be cheap."""
+"""Asks a worker for its health using only the standard library, so that frequent probes
+stay cheap.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,26 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 _ANSWER_BYTES_MAX = 64 * 1024
-"""A worker's sentence has some hundred bytes; whatever else listens at the address may answer without end."""
+"""Limit of an answer's size. A worker's answer has some hundred bytes, but any other program at the
+address may answer without end.
+"""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirect as it is: where it leads, something else would answer in the worker's place."""
+    """Handler that follows no redirect: the target would answer in the worker's place."""
 
     def redirect_request(self, *_args: object) -> None:
-        """Follow none."""
+        """Return None, which follows no redirect."""
 
 
 def ask(url: str, *, limit_s: float) -> tuple[bool, str]:
-    """Whether the worker at ``url`` answers that it is healthy, and its sentence or the reason why there is none."""
+    """Return (is healthy, sentence): the worker's own sentence, or the reason why there is no
+    answer.
+    """
     if urlsplit(url).scheme not in ("http", "https"):
         return False, f"{url} is no address of a worker; it begins with http:// or https://"
-    # A proxy of the environment is for what is far away; at the address that a probe asks, it would answer in the worker's place.
+    # A proxy of the environment is meant for distant hosts; here it would answer in the worker's
+    # place.
     directly = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
     try:
         with directly.open(f"{url.rstrip('/')}/health", timeout=limit_s) as answer:

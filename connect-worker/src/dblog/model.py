@@ -1,6 +1,7 @@
-"""The types every part shares: tables, columns, and a batch of finished records.
+"""The types that all parts share: tables, columns, and batches of finished records.
 
-Values only: no I/O, no rules. A ``Table`` is one version of one source table; ``Batch`` is what travels through the queue.
+They are plain values, without I/O or rules. A ``Table`` is one version of a source table; a
+``Batch`` is what the queue carries.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 OffsetMap = Mapping[str, str | int | float | bool | None]
-"""A source offset as Kafka Connect stores it: flat, primitives only (Connect's OffsetUtils.validateFormat)."""
+"""A source offset as Kafka Connect stores it: flat, primitives only (Connect's
+OffsetUtils.validateFormat).
+"""
 
 Headers = list[tuple[str, bytes | None]]
-"""Record headers in the order they are written."""
+"""Record headers in the order in which they are written."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableId:
-    """A table's full name as the server spells it."""
+    """Full name of a table, spelled as on the server.
+
+    ``database`` is the schema on PostgreSQL.
+    """
 
     database: str
     name: str
@@ -28,9 +34,11 @@ class TableId:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Length and default of a column in the text of its statement (``INT DEFAULT 1.0``) where the server prints ``int(11)`` and ``1``.
+    """Length and default of a column as its statement spells them, if the server prints them
+    differently.
 
-    It changes no row; records of schema changes repeat it as Debezium's do.
+    For ``INT DEFAULT 1.0`` the server prints ``int(11)`` and ``1``. The spelling changes no row;
+    records of schema changes repeat it, as Debezium's do.
     """
 
     length: int | None = None
@@ -39,13 +47,15 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of one table version, in the terms of information_schema.COLUMNS.
+    """A column of one table version, in the terms of information_schema.COLUMNS.
 
-    ``type`` is DATA_TYPE in lower case (``int``, ``varchar``, ``datetime``, ``tinyint``, ...); ``type_text`` is COLUMN_TYPE
-    (``int(10) unsigned``, ``enum('a','b')``). ``length`` means: characters for char and varchar, bytes for binary and varbinary, bits
-    for bit, precision for decimal, fraction digits (0..6) for time, datetime and timestamp, display width for integers if given.
-    ``scale`` is the decimal's (or float(M,D)'s) scale. ``default`` is the literal without quotes, or the expression's text when
-    ``default_is_expression``; None with ``has_default`` means DEFAULT NULL.
+    ``type`` is DATA_TYPE in lower case (``int``, ``varchar``, ``datetime``, ...); ``type_text`` is
+    COLUMN_TYPE (``int(10) unsigned``, ``enum('a','b')``). ``length`` is in characters for char and
+    varchar, bytes for binary and varbinary, bits for bit; it is the precision of decimal, the
+    fraction digits (0..6) of time, datetime and timestamp, and the display width of integers if
+    given. ``scale`` is that of decimal and float(M,D). ``default`` is the literal without quotes,
+    or the expression's text if ``default_is_expression``; None with ``has_default`` means DEFAULT
+    NULL.
     """
 
     name: str
@@ -65,23 +75,35 @@ class Column:
     generated: bool = False
     invisible: bool = False
     hidden: bool = False
-    """In the log's image only: no SELECT can name it and no record has it (MariaDB's hash of a UNIQUE text)."""
+    """True if the column is only in the log's row image: no SELECT can name it, and no record
+    contains it (MariaDB's hash of a UNIQUE text).
+    """
     comment: str | None = None
     number: int | None = None
-    """The server's own (attnum), which the column keeps under another name, and no other column of the table gets; None where the server has none."""
+    """Column number of the server (attnum), which survives a rename and is never reused in the
+    table. None if the server has no such numbers.
+    """
     filled: bool = field(default=False, compare=False)
-    """Rows that were there before the column came may have a value in it, and nothing else shows that (PostgreSQL's attmissingval, its lists of columns)."""
+    """True if rows older than the column may have a value in it that no event shows (PostgreSQL's
+    attmissingval, or a publication's list of columns).
+    """
     unread: bool = field(default=False, compare=False)
-    """No record has it, so chunks have NULL in its place: the account needs no privilege for it."""
+    """True if no record contains the column: chunks read NULL instead, so the account needs no
+    privilege for it.
+    """
     written: Written | None = field(default=None, compare=False)
-    """None: as the server prints it. Left out of comparisons: the same rows, the same schema."""
+    """Spelling in the statement; None if the server prints the same. Not compared, because rows and
+    schema are the same.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """One index of a table: its name and columns in index order. ``PRIMARY`` is the primary key's name.
+    """An index of a table: its name, and its columns in index order. The primary key is
+    ``PRIMARY``.
 
-    ``partial``: unique, and some column takes part with a prefix only. ``columns`` leaves out functional parts, and ``functional`` shows that there are some.
+    ``partial`` is True if it is unique and some column takes part with only a prefix. ``columns``
+    lacks functional parts; ``functional`` is True if there are any.
     """
 
     name: str
@@ -93,10 +115,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One version of a table: columns in ordinal order, and the names of its key columns in key order.
+    """One version of a table: columns in ordinal order, key columns in key order.
 
-    ``key`` is the primary key, else the first unique index whose columns are all NOT NULL, else empty (Debezium's rule).
-    ``primary_key`` shows whether ``key`` is the real primary key.
+    ``key`` is the primary key, else the first unique index whose columns are all NOT NULL, else
+    empty (Debezium's rule). ``primary_key`` is True if ``key`` is the real primary key.
     """
 
     id: TableId
@@ -107,40 +129,60 @@ class Table:
     comment: str | None = None
     collation: str | None = None
     indexes: tuple[Index, ...] = ()
-    """Every index in the server's order: what a later ALTER needs to find which columns become the key."""
+    """All indexes in the server's order. A later ALTER needs them to find the columns of the new
+    key.
+    """
     number: int | None = None
-    """The server's own, which a table keeps under another name, and no other table gets; None where the log does not have it."""
+    """Table number of the server (OID), which survives a rename and belongs to no other table. None
+    if the log does not contain it.
+    """
     partitioned: bool = False
-    """Its rows are those of its partitions, which are tables of the server's, and none of the connector's."""
+    """True if the rows are stored in partitions, which are tables on the server but not of the
+    connector.
+    """
     attached: tuple[str, ...] = ()
-    """Which of them were tables of their own, with rows, before they were attached: the server's number and place of each. Attached again, one has another."""
+    """Partitions that were tables with rows before ATTACH PARTITION, as ``<oid>:<place>``. A
+    partition that is attached again gets another entry.
+    """
     unfilled: frozenset[str] = field(default=frozenset(), compare=False)
-    """Those of ``attached`` that had no row when that was asked."""
+    """Entries of ``attached`` whose partition had no row when the server was asked."""
     file: int | None = field(default=None, compare=False)
-    """What the server keeps the rows in: another number once it has written all of them anew. None where that is not known, or there is more than one."""
+    """File number of the rows (PostgreSQL's relfilenode), which changes when the server rewrites
+    the table. None if unknown, or if there are several files.
+    """
     large_values: int | None = field(default=None, compare=False)
-    """The number of the server's table for its large values: another one with other files, except where TRUNCATE made these (PostgreSQL's TOAST)."""
+    """OID of the table's TOAST table, which stores its large values. It changes with the table's
+    files, except after TRUNCATE. None if unknown or absent.
+    """
     published_by: tuple[str, ...] = field(default=(), compare=False)
-    """The entries of the catalog that have the log show the table's rows under its name, each as text with the transactions that wrote it (PostgreSQL's
-    publications). Empty where there are none, or they are not known."""
+    """Catalog entries by which the log shows the table's rows under its name (PostgreSQL's
+    publications), each with the transactions that wrote it. Empty if there are none, or they are
+    unknown.
+    """
     partitions: tuple[int, ...] = field(default=(), compare=False)
-    """The numbers of the server's tables, in order, that have its rows, where it is partitioned. Empty where there are none, or they are not known."""
+    """OIDs of the partitions that store the rows, in order. Empty if the table is not partitioned,
+    or they are unknown.
+    """
     columns_written_by: tuple[str, ...] = field(default=(), compare=False)
-    """The transactions that wrote the catalog's rows of the table's columns: attaching the table as a partition, and detaching it, writes all of them anew.
-    Empty where rows of partitions come under their own names, or that is not known."""
+    """Transactions that wrote the catalog's rows of the columns. Attaching the table as a
+    partition, or detaching it, writes all of these rows again. Empty if unknown, or if rows of
+    partitions come under the partitions' own names.
+    """
 
     def column(self, name: str) -> Column | None:
-        """The column of that name, compared without case as MySQL does."""
+        """Return the column of this name, ignoring case as MySQL does, or None."""
         lowered = name.lower()
         return next((c for c in self.columns if c.name.lower() == lowered), None)
 
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Finished records of one topic, in log order; parallel lists, ``values[i] is None`` is a tombstone.
+    """Finished records of one topic in log order, as parallel lists; a value of None is a
+    tombstone.
 
-    ``table`` names the source table (None for markers, heartbeats and schema changes), ``headers`` holds the extra headers of the few
-    records that have any, by index. ``partition`` is set only where the contract fixes it (0 for heartbeat and schema-change topics).
+    ``table`` is the source table, None for markers, heartbeats and schema changes. ``headers`` maps
+    the index of a record to its extra headers; few records have any. ``partition`` is set only if
+    the contract fixes it (0 for heartbeat and schema-change topics).
     """
 
     topic: str
@@ -154,11 +196,13 @@ class Segment:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A unit of the queue, the sender and the ledger: segments, and how far the source has come once all of them are acknowledged.
+    """Unit of the queue, the sender and the ledger: segments, and the progress that they represent.
 
-    ``step`` is opaque to the runtime: it hands the steps of the acknowledged prefix, in order, to the task's ``OffsetFold``. # I1
-    ``bytes_total`` is the sum of key and value lengths, ``source_ts_us`` the source time of the newest record, for lag, ``queued_at_ns`` when its
-    reader had finished it (0: it was never queued).
+    ``step`` moves the offset once all records are acknowledged. The runtime does not look into it,
+    but passes the steps of the acknowledged prefix to the task's ``OffsetFold``, in order. # I1
+    ``bytes_total`` is the length of all keys and values, ``source_ts_us`` the source time of the
+    newest record (for lag), ``queued_at_ns`` the time when the reader finished the batch, 0 if it
+    was never queued.
     """
 
     segments: list[Segment]

@@ -1,8 +1,10 @@
-"""``dblog tail``: the records of a topic, decoded with the registry, one JSON object a line.
+"""``dblog tail``: prints the records of a topic, decoded with the registry, as one JSON object a
+line.
 
-Only what is asked for is shown, on standard output. A record that cannot be decoded is shown as what it is, its bytes in base64, with the reason beside:
-looking at a topic must not fail at the record that one looks for. Avro is recognised by Confluent's frame (a zero byte, four bytes of the schema's id), all
-else is read as JSON, then as text.
+Standard output gets only the records. A record that cannot be decoded is shown as its bytes in
+base64 with the reason: the command must not fail at the very record that one looks for. Avro is
+recognised by Confluent's frame (a zero byte, then four bytes of the schema id). Anything else is
+read as JSON, and if that fails as text.
 """
 
 from __future__ import annotations
@@ -31,27 +33,27 @@ TIMEOUT_S = 30.0
 DEFAULT_BOOTSTRAP = "localhost:9092"
 _FRAME_BYTES = 5
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
-"""A schema's size at most; whatever else answers at the registry's address may answer without end."""
+"""Limit of a schema's size. Any other program at the registry's address may answer without end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which records of which topic. ``count`` 0: all."""
+    """Selection of records of one topic; ``count`` 0 means all."""
 
     topic: str
     brokers: Mapping[str, str] = field(repr=False)
-    """Librdkafka's settings of the connection; bootstrap.servers is one."""
+    """librdkafka's settings for the connection, among them bootstrap.servers."""
     registry: str
     authorities: Path | None = None
-    """Those of the registry's certificate; None: the machine's."""
+    """CA certificates to trust for the registry; None trusts those of the machine."""
     from_beginning: bool
     count: int
 
 
 def brokers_of(bootstrap: str | None, worker_file: Path | None) -> dict[str, str]:
-    """How to reach the brokers: as the worker of that file does, with its login and TLS; ``bootstrap`` goes before the file's addresses.
+    """Return the settings to reach the brokers: those of a worker's file, with its login and TLS.
 
-    DefiniteError when the file cannot be used.
+    ``bootstrap`` replaces the file's addresses. Raise DefiniteError if the file cannot be used.
     """
     named = {"bootstrap.servers": bootstrap} if bootstrap else {}
     if worker_file is None:
@@ -65,9 +67,10 @@ def brokers_of(bootstrap: str | None, worker_file: Path | None) -> dict[str, str
 
 
 def lines(wanted: Wanted) -> Iterator[str]:
-    """The records as JSON lines: the oldest, as they stand in their partitions, or the newest, in the order of their times.
+    """Yield records as JSON lines: the oldest in the order of their partitions, or the newest by
+    time.
 
-    DefiniteError has the reason there are none.
+    Raise DefiniteError if the records cannot be read.
     """
     schemas = _Schemas(wanted.registry, trusting(wanted.authorities))
     consumer = _consumer(wanted)
@@ -87,14 +90,14 @@ def _consumer(wanted: Wanted) -> Consumer:
         return Consumer(
             {
                 **wanted.brokers,
-                "group.id": "dblog-tail",  # the client wants one; it is neither joined nor committed to
+                "group.id": "dblog-tail",  # required by the client; neither joined nor committed to
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "log_level": 0,
             }
         )
-    except KafkaException as e:  # a file of certificates that is not there, or is none
+    except KafkaException as e:  # a file of certificates is missing or damaged
         raise DefiniteError(f"the brokers cannot be asked with the settings of the worker's file ({e.args[0].str()}); correct them") from e
 
 
@@ -125,7 +128,7 @@ def _newest(consumer: Consumer, wanted: Wanted) -> list[Message]:
 
 
 def _bounds(consumer: Consumer, wanted: Wanted) -> dict[int, tuple[int, int]]:
-    """First offset and end of each partition."""
+    """Return the first offset and the end of each partition."""
     topic = consumer.list_topics(wanted.topic, timeout=TIMEOUT_S).topics[wanted.topic]
     if topic.error is not None:
         raise DefiniteError(
@@ -138,7 +141,11 @@ def _bounds(consumer: Consumer, wanted: Wanted) -> dict[int, tuple[int, int]]:
 
 
 def _records(consumer: Consumer, topic: str, starts: dict[int, int]) -> Iterator[Message]:
-    """All records from there to the present end of each partition, which may be behind markers of transactions and has no record of its own."""
+    """Yield all records from the start offsets to the present end of each partition.
+
+    The end may follow markers of transactions, which are not records, so the client's EOF event
+    decides.
+    """
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in starts.items()])
     reading = set(starts)
     limit_s = time.monotonic() + TIMEOUT_S
@@ -153,7 +160,7 @@ def _records(consumer: Consumer, topic: str, starts: dict[int, int]) -> Iterator
         if error is None:
             if record.partition() in reading:
                 yield record
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  spelled so
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's name
             reading.discard(record.partition())
         elif error.fatal() or not error.retriable():
             raise KafkaException(error)
@@ -170,7 +177,7 @@ def _shown(record: Message, schemas: _Schemas) -> dict[str, Any]:
 
 
 class _Schemas:
-    """The registry's schemas by id, each asked for once."""
+    """Schemas of the registry by id; each is requested once."""
 
     def __init__(self, url: str, trust: ssl.SSLContext) -> None:
         self._url = url.rstrip("/")
@@ -181,7 +188,7 @@ class _Schemas:
         self._client.close()
 
     def decoded(self, given: str | bytes | None) -> Any:
-        """What the bytes of a key or value mean."""
+        """Return the decoded form of a key's or value's bytes."""
         if given is None:
             return None
         data = given.encode() if isinstance(given, str) else given
@@ -190,7 +197,7 @@ class _Schemas:
             schema = self._schema(schema_id)
             try:
                 return fastavro.schemaless_reader(io.BytesIO(data[_FRAME_BYTES:]), schema, None)
-            except Exception as e:  # noqa: BLE001  whatever damaged bytes do to the decoder
+            except Exception as e:  # noqa: BLE001  damaged bytes may raise anything in the decoder
                 return {"bytes": base64.b64encode(data).decode(), "reason": f"not of schema {schema_id} ({type(e).__name__})"}
         try:
             text = data.decode()
@@ -216,7 +223,10 @@ class _Schemas:
         return self._known[schema_id]
 
     def _asked(self, url: str) -> dict[str, Any]:
-        """Return what the registry answers. Raise ValueError where that is too large, or no object of JSON."""
+        """Return the registry's answer.
+
+        Raise ValueError if it is too large or not a JSON object.
+        """
         data = bytearray()
         with self._client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
             answer.raise_for_status()
@@ -228,5 +238,7 @@ class _Schemas:
 
 
 def _plain(value: Any) -> str:
-    """Of an Avro value that JSON has no form for: bytes in base64, decimals and times as text."""
+    """Return JSON text for an Avro value that JSON cannot hold: bytes in base64, decimals and times
+    as text.
+    """
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,6 +1,7 @@
-"""The program that one task runs in, begun by a worker: ``python -m dblog task --control-fd N``.
+"""The program of one task, started by a worker: ``python -m dblog task --control-fd N``.
 
-Beside the command line and not in it: nobody types this one, and what the command line imports would cost each start of a task a tenth of a second.
+It is separate from the command line: nobody types it, and the command line's imports would cost
+each start of a task a tenth of a second.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ LEVEL_VARIABLE = "DBLOG_LOG_LEVEL"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the task that the worker orders over the inherited socket; the exit status."""
+    """Run the task that the worker orders over the inherited socket, and return the exit status."""
     match arguments:
         case ["--control-fd", number]:
             control_fd = int(number)
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str]) -> int:
             raise SystemExit(message)
     configure_logs(format=os.environ.get(FORMAT_VARIABLE, "json"), level=os.environ.get(LEVEL_VARIABLE, "INFO"))
     control = Control(control_fd)
-    from dblog.runtime import supervisor  # noqa: PLC0415 - its modules log, so their levels come first, and are many, so the herder is heard meanwhile
+    # Imported late: its modules log, so log levels come first; and they are many, so the control
+    # channel must be open meanwhile.
+    from dblog.runtime import supervisor  # noqa: PLC0415
 
     return supervisor.main(control)

@@ -1,4 +1,4 @@
-"""Which certificates of the other end are trusted by those who ask over TLS, and why one is not."""
+"""Decides which TLS certificates to trust, and explains why one is not trusted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from dblog.errors import DefiniteError
 OPTION = "--ca"
 
 _OTHER_NAME = frozenset({62, 64})
-"""OpenSSL's numbers of a certificate that is for another host name or address."""
+"""OpenSSL's error codes for a certificate of another host name or address."""
 _NOT_ITS_TIME = frozenset({9, 10})
-"""Of one that is not valid yet, or no longer."""
+"""OpenSSL's error codes for a certificate that is not valid yet, or has expired."""
 
 
 def trusting(authorities: Path | None) -> ssl.SSLContext:
-    """Trusts what these authorities have signed, else what the machine's own have (or those of SSL_CERT_FILE). DefiniteError for a file of none."""
+    """Return a context that trusts these CA certificates, or by default the machine's
+    (SSL_CERT_FILE).
+
+    Raise DefiniteError if the file holds no certificates.
+    """
     try:
         return ssl.create_default_context(cafile=None if authorities is None else str(authorities))
     except (OSError, ssl.SSLError) as e:
@@ -26,13 +30,19 @@ def trusting(authorities: Path | None) -> ssl.SSLContext:
 
 
 def unreached(what: str, address: object, error: Exception, remedy: str = "") -> str:
-    """Why there is no answer of ``what`` at ``address``: nobody answers, and then ``remedy`` helps, or who answers is not trusted."""
+    """Return why ``what`` at ``address`` gave no answer: nobody listens, or its certificate is not
+    trusted.
+
+    ``remedy`` is added if nobody answers.
+    """
     nobody = f"no {what} answers at {address} ({type(error).__name__})" + (f"; {remedy}" if remedy else "")
     return distrusted(what, address, error) or nobody
 
 
 def distrusted(what: str, address: object, error: Exception) -> str | None:
-    """What is wrong with the certificate of ``what``, and the remedy; None when the request failed by something else."""
+    """Return what is wrong with the certificate of ``what``, and the remedy. None for any other
+    error.
+    """
     refused = _refused(error)
     if refused is None:
         return None
@@ -46,13 +56,13 @@ def distrusted(what: str, address: object, error: Exception) -> str | None:
 
 
 def kind_of(error: Exception) -> str:
-    """What a request failed by, in a word or few, for a longer sentence."""
+    """Return the cause of a failed request in a few words, for use in a longer sentence."""
     refused = _refused(error)
     return type(error).__name__ if refused is None else f"its certificate is not trusted: {_words(refused)}"
 
 
 def _refused(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """What OpenSSL said, below what the libraries in between made of it."""
+    """Return OpenSSL's error that caused ``error``, if there is one."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error

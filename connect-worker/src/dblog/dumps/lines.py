@@ -161,7 +161,7 @@ def duration(seconds: float) -> str:
 
 
 def _time_left(status: Mapping[str, Any]) -> str:
-    """Return the time left, with the mean relative error of past estimates if it is known."""
+    """Return the time left, with the median relative error of past estimates if it is known."""
     error = status.get("eta_error")
     return f"{duration(status['eta_s'])} left" + ("" if error is None else f" ± {round(error * _WHOLE)} %")
 
