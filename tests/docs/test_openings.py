@@ -16,7 +16,6 @@ UNREVISED = (
     "connect-worker/src/dblog/dialects/mysql/values/",
     "connect-worker/src/dblog/dialects/mysql/wire/",
     "connect-worker/src/dblog/dialects/postgres/",
-    "connect-worker/src/dblog/core/",
     "connect-worker/src/dblog/config/",
     "connect-worker/src/dblog/cluster/",
     "connect-worker/src/dblog/kafka/",

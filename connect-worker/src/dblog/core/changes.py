@@ -1,7 +1,8 @@
-"""What one DDL statement does to tables, as values: a dialect's parser makes them, the timeline applies them.
+"""The effects of one DDL statement on tables, as values. A dialect's parser creates them and the
+timeline applies them.
 
-``Ignored`` and ``Unknown`` are answers, not errors: a statement that cannot be understood names the tables it may have changed (none, if
-not even that is known), and spoils only those (D8).
+``Ignored`` and ``Unknown`` are answers, not errors. A statement that cannot be understood names the
+tables that it may have changed, if even that is known, and makes only their schemas uncertain (D8).
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from dblog.model import Table, TableId
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A table as it is after CREATE TABLE, LIKE included. ``only_if_absent``: IF NOT EXISTS, which changes nothing where a table is.
+    """A table as it is after CREATE TABLE, with or without LIKE.
 
-    ``with_rows``: it holds rows that no event brings (a partition that became a table). ``already``: such a table is there, as far as is known.
-    ``misses``: it was captured before, and changes of the time between, deletes among them, are in no log.
-    ``joins``: the log has no statement that made it, so a restart would not meet one again. ``replaces``: OR REPLACE, which drops a table of this name.
+    - ``only_if_absent``: IF NOT EXISTS was given, so an existing table stays as it is.
+    - ``with_rows``: the table already holds rows that no event brings (a partition that became a
+      table).
+    - ``already``: as far as is known, this very table existed before the statement.
+    - ``misses``: the table was captured before, and no log has the changes made in the meantime,
+      deletes included.
+    - ``joins``: the log has no statement that creates the table, so a restart would not read one
+      again.
+    - ``replaces``: OR REPLACE was given, which drops an existing table of this name.
     """
 
     table: Table
@@ -31,10 +38,13 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """A table as it is after ALTER TABLE or CREATE/DROP INDEX; ``table.id`` differs from ``id`` when the statement renames it.
+    """A table as it is after ALTER TABLE or CREATE/DROP INDEX. ``table.id`` differs from ``id`` if
+    the statement renames the table.
 
-    ``rewrites``: what the statement does to old rows beyond what the columns show (a partition emptied, a new expression); None: nothing.
-    ``removes``: the clause that takes rows away; None: there is none. ``misses``: changes of before may be in no log, deletes among them.
+    - ``rewrites``: a change of old rows that the columns do not show (a partition emptied, a new
+      expression); None if there is none.
+    - ``removes``: the clause that removes rows; None if none does.
+    - ``misses``: earlier changes, deletes included, may be in no log.
     """
 
     id: TableId
@@ -46,28 +56,30 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Tables that are gone."""
+    """Tables that were dropped."""
 
     ids: tuple[TableId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RenameTable:
-    """Renames, carried out from left to right; a swap goes through a third name."""
+    """Renames in the order in which they are carried out. A swap uses a third name."""
 
     pairs: tuple[tuple[TableId, TableId], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable:
-    """All rows gone, the schema as it was."""
+    """A table that lost all its rows and kept its schema."""
 
     id: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabase:
-    """A database and what its tables inherit; None where the statement leaves it to the server."""
+    """A new database and the defaults that its tables inherit; None leaves a default to the
+    server.
+    """
 
     name: str
     charset: str | None = None
@@ -77,7 +89,7 @@ class CreateDatabase:
 
 @dataclass(frozen=True, slots=True)
 class AlterDatabase:
-    """New defaults for tables created later."""
+    """New defaults of a database for tables that are created later."""
 
     name: str
     charset: str | None
@@ -86,21 +98,21 @@ class AlterDatabase:
 
 @dataclass(frozen=True, slots=True)
 class DropDatabase:
-    """A database and all its tables are gone."""
+    """A database that was dropped with all its tables."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A statement that changes no table's shape, and why that is so."""
+    """A statement that changes no table's shape, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A statement whose effect is not known; ``ids`` are the tables it names."""
+    """A statement whose effect is unknown; ``ids`` are the tables that it names."""
 
     ids: tuple[TableId, ...]
     reason: str
@@ -112,7 +124,9 @@ Change = (
 
 
 def tables_of(change: Change) -> tuple[TableId, ...]:
-    """Every table the change names, in the statement's order; empty for databases and ignored statements."""
+    """Return every table that the change names, in the statement's order. Changes of databases and
+    ignored statements name none.
+    """
     match change:
         case CreateTable(table):
             return (table.id,)

@@ -1,6 +1,8 @@
-"""Decides how many rows the next chunk asks for: as many as fit a time and a byte budget, growing slowly and shrinking at once.
+"""Decides how many rows to ask for in the next chunk: as many as fit a time and a byte budget. The
+size grows slowly and shrinks at once.
 
-Large chunks cost fewer watermarks and round trips; small ones keep windows short, so fewer keys are noted and less is read again.
+Large chunks cost fewer watermarks and round trips. Small ones keep windows short, so that fewer
+keys are noted and less is read again.
 """
 
 from __future__ import annotations
@@ -8,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 GROWTH_MAX = 2.0
-"""A chunk is at most twice the size of the one before: a single fast answer proves little."""
+"""Factor by which a chunk may exceed the chunk before it: a single fast answer proves little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLimits:
-    """The bounds a chunk obeys; ``time_s`` is what one SELECT should take."""
+    """Limits of a chunk's size. ``time_s`` is the time that one SELECT should take."""
 
     rows_max: int
     bytes_max: int
@@ -21,7 +23,7 @@ class ChunkLimits:
     rows_min: int = 16
 
     def part(self, share: float) -> ChunkLimits:
-        """A share of them."""
+        """Return the limits multiplied by ``share``, with at least one row and one byte."""
         if share >= 1:
             return self
         rows_max = max(1, int(self.rows_max * share))
@@ -35,7 +37,9 @@ class ChunkLimits:
 
 
 def rows_next(limits: ChunkLimits, *, rows_asked: int, rows_read: int, bytes_read: int, elapsed_s: float) -> int:
-    """Rows to ask for after a chunk of ``rows_read`` rows took ``elapsed_s`` and ``bytes_read``."""
+    """Return the rows to ask for after a chunk of ``rows_read`` rows and ``bytes_read`` bytes took
+    ``elapsed_s`` seconds. An empty chunk leaves ``rows_asked`` as it is.
+    """
     if rows_read == 0:
         return rows_asked
     by_time = rows_read * limits.time_s / max(elapsed_s, 1e-6)
@@ -45,5 +49,7 @@ def rows_next(limits: ChunkLimits, *, rows_asked: int, rows_read: int, bytes_rea
 
 
 def rows_after_overflow(limits: ChunkLimits, *, rows_asked: int) -> int:
-    """Rows to ask for after a window had to be thrown away because too much changed inside it."""
+    """Return the rows to ask for after a window was discarded because too many changes fell into
+    it.
+    """
     return max(limits.rows_min, rows_asked // 4)

@@ -1,8 +1,9 @@
-"""How much of a table has been dumped, drawn as a row of cells in key order.
+"""Draws the progress of a table's dump as a row of cells in key order.
 
-A table that one reader reads is whole up to its frontier. One that several read has gaps: where its key begins with a number they stand where the numbers
-say, as if rows were spread evenly over what is left; what was read in front of the first frontier is as wide as its rows are at that. Only shares leave here:
-keys are rows' values.
+A table with one reader is dumped completely up to its frontier. A table with several readers has
+gaps. If its key begins with an integer, the gaps are placed by that integer, as if rows were spread
+evenly over the ranges that are left. The part before the first range is as wide as the rows already
+read are at that density. Only shares leave this module, because keys are values of rows.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from dblog.core.dumps import KeyRange
 
 CELLS_MAX = 200
 ROWS_OF_CELL_MIN = 100
-"""A small table has fewer cells."""
+"""Number of rows that a cell stands for at least, so a small table has fewer cells."""
 
 NEARLY = 0.99
-"""Of a cell that may not be whole before the end, however wrong the estimate is."""
+"""Upper limit of the last cell's share before the dump is done, however wrong the estimate is."""
 
 Stretch = Sequence[float]
-"""From where to where, as shares of the table."""
+"""Begin and end of a stretch, each as a share of the table from 0 to 1."""
 
 
 def left_of(ranges: Sequence[KeyRange], *, rows: int, rows_left: int | None) -> list[list[float]] | None:
-    """What is left to read of a table that several readers read, as stretches of it; None where that cannot be said."""
+    """Return the unread stretches of a table that several readers read.
+
+    Return None if there are fewer than two ranges, if ``rows_left`` is unknown or 0, or if the key
+    does not begin with an integer.
+    """
     if not rows_left or len(ranges) < 2:  # noqa: PLR2004
         return None
     bounds = [(None if one.after is None else one.after[0], one.upto[0]) for one in ranges]
@@ -41,9 +46,10 @@ def left_of(ranges: Sequence[KeyRange], *, rows: int, rows_left: int | None) -> 
 
 
 def cells_of(rows: int, rows_estimated: int | None, *, done: bool, left: Sequence[Stretch] | None = None) -> list[float] | None:
-    """Of each cell the share that has been dumped, from 0 to 1; each is as wide as every other. None where it is not known how many rows there are.
+    """Return the dumped share of each cell, from 0 to 1; all cells are equally wide. Return None if
+    the number of rows is unknown.
 
-    ``left``: what is left to read, where it is not all that stands behind the rows that were read.
+    ``left`` are the unread stretches. Without it, everything after the rows read so far is unread.
     """
     total = rows if done else None if rows_estimated is None else max(rows_estimated, rows + 1)
     if total is None:

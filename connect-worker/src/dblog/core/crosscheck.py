@@ -1,9 +1,14 @@
-"""Does the schema we would decode with agree with what the log shows of the table at this event? (D8, I4)
+"""Compares the schema that would decode an event with what the log shows of the table at that event
+(D8, I4).
 
-Every rows event follows a table map. With full metadata it carries names, signedness, charsets, members and the primary key; without, types and a
-count, which is enough to notice most disagreements. Either way a disagreement is reported, and nothing is put right here: the schema comes from the
-server or from the statements that made it, each server counts the log's metadata in its own way, and the caller finds out which of them is wrong. The
-log fills in only what neither of the others can know: columns that nobody declared. A table is never decoded with columns that do not fit.
+Every rows event follows a table map. With full metadata it carries names, signedness, charsets,
+members and the primary key. Without, it carries types and a count, which is enough to notice most
+disagreements.
+
+A disagreement is reported and not repaired here: the schema comes from the server or from the DDL
+statements, each server counts the log's metadata in its own way, and the caller finds out which
+side is wrong. The log adds only columns that nobody declared, which neither the server nor a
+statement shows. A table is never decoded with columns that do not fit.
 """
 
 from __future__ import annotations
@@ -17,31 +22,40 @@ from dblog.model import Column, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the log shows of one table: a column for each that it carries, as far as the log alone shows it.
+    """The columns of one table as far as the log alone shows them, one for each column that the log
+    carries.
 
-    ``named``: the columns have names (full metadata); otherwise their names are empty. ``key``: the names of the key columns, None when the log does not
-    name them.
+    ``named`` is True if the columns have names (full metadata); otherwise their names are empty.
+    ``key`` holds the names of the key columns; None if the log does not name them.
     """
 
     columns: Sequence[Column]
     named: bool
     key: tuple[str, ...] | None = None
     is_table: bool = True
-    """False: what the log shows as rows is something else (MariaDB logs a sequence's state that way)."""
+    """False if the rows in the log are not those of a table (MariaDB logs the state of a sequence
+    as rows).
+    """
     complete: bool = True
-    """With ``named``: the log shows of every column how its bytes are read, so a table could be made from the log alone."""
+    """True if the log shows how the bytes of every column are read, so that a table can be built
+    from the log alone. Meaningful only if ``named``.
+    """
     hidden_behind: Callable[[Table], int] = lambda _: 0
-    """How many columns that nobody declared the log carries behind a table's own; asked where they have no names."""
+    """Function that returns the number of undeclared columns that the log carries after the table's
+    own columns. Called only if the columns have no names.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Decode with the table as it is."""
+    """Verdict: decode with the table as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """Decode with this table, and keep it: the one we hold, with the hidden columns that only the log shows; ``reasons`` name them."""
+    """Verdict: decode with ``table`` and keep it. It is the known table plus hidden columns that
+    only the log shows; ``reasons`` name them.
+    """
 
     table: Table
     reasons: tuple[str, ...]
@@ -49,9 +63,10 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The table must not be used as it is: the log contradicts it.
+    """Verdict: do not decode with the known table, because the log contradicts it.
 
-    ``in_log``: the table as the log shows it, completed by what the log cannot express; None where the log names no columns.
+    ``in_log`` is the table as the log shows it, with the facts of the known table that the log
+    cannot express. None if the log names no columns.
     """
 
     reason: str
@@ -62,10 +77,11 @@ Verdict = Agreed | Repaired | Mismatch
 
 
 def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Column]) -> Verdict:
-    """Compare ``table`` with what the log shows.
+    """Compare ``table`` with the columns that the log shows.
 
-    ``merge`` (the dialect's) takes a known column and the seen one and returns the known one itself if they agree, else the column to
-    decode with: the seen one with everything of the known one that the log cannot express and that still holds.
+    ``merge`` is the dialect's function of a known column and the one seen in the log. It returns
+    the known column itself if they agree. Otherwise it returns the column to decode with: the seen
+    one, plus those facts of the known one that the log cannot express and that still hold.
     """
     if not seen.named:
         return _by_position(table, seen, merge)
@@ -112,7 +128,9 @@ _BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _fills_in(column: Column, merged: Column) -> bool:
-    """Whether the log differs only in members that the server's catalog shows with question marks: it has no characters beyond the basic plane."""
+    """Return True if the columns differ only in members of an ENUM or SET that the server's catalog
+    shows with question marks. The catalog has no characters beyond the basic multilingual plane.
+    """
     shown = tuple(_BEYOND_BASIC_PLANE.sub("?", member) for member in merged.members)
     return shown == column.members and replace(merged, members=column.members, type_text=column.type_text) == column
 

@@ -1,9 +1,10 @@
-"""What an operator asks of a dump: which tables, how, and what becomes of it while it runs.
+"""An operator's request for a dump: which tables, how, and whether it runs, pauses or stops.
 
-A request is a value. It is parsed strictly, for what is misread here reads millions of rows: an unknown field, or one that has no effect beside another,
-is refused with the field, the reason and the remedy. It travels as one JSON object, to the topic of requests and to the task. Each change gives the
-request with the next revision; whoever has a higher revision ignores a lower one. What only the server knows (whether a table has a key, whether a
-predicate is SQL) the task checks.
+A request is an immutable value. It is parsed strictly, because a misread request may read millions
+of rows: an unknown field, or one that has no effect beside another, is refused with the field, the
+reason and the remedy. It travels as one JSON object, to the topic of requests and to the task. Each
+change gives a request with the next revision, and lower revisions are ignored. The task checks what
+only the server knows: whether a table has a key, whether a predicate is SQL.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from dblog.core.dumps import Key, key_from_json, key_to_json
 from dblog.errors import DefiniteError
 
 INITIAL = "initial"
-"""The id of the connector's own dump: the first one, and that of tables that join. It is listed beside the requested ones, and nobody asks for it."""
+"""Id of the connector's own dump: the first one, and that of tables that join later. It is listed
+with the requested dumps, but nobody requests it.
+"""
 
 ID_DIGITS = 12
 
 REQUEST_BYTES_MAX = 256 * 1024
-"""Of one request as JSON: a record of Kafka has a megabyte by default, and each start of the task gets all requests that have not ended."""
+"""Size of one request as JSON. A Kafka record has at most a megabyte by default, and each start of
+the task passes all requests that have not ended.
+"""
 TABLES_MAX = 1000
 KEYS_MAX = 10_000
 KEY_COLUMNS_MAX = 16
 COLUMNS_MAX = 4096
-"""Columns of a table on MySQL."""
+"""Number of columns that a MySQL table can have."""
 NAME_CHARS_MAX = 64
 PREDICATE_CHARS_MAX = 10_000
 CHUNK_ROWS_MAX = 10_000_000
@@ -41,24 +46,26 @@ _SHOWN_CHARS = 200
 
 
 class Mode(StrEnum):
-    """What a dump is for."""
+    """The purpose of a dump."""
 
     ROWS = "rows"
-    """Sends the rows."""
+    """Send the rows."""
     REPAIR = "repair"
-    """Sends them, and the sink removes what did not come."""
+    """Send the rows; the sink then removes rows that did not come."""
     COLUMNS = "columns"
-    """Sends the key and some columns."""
+    """Send the key and some columns."""
     VERIFY = "verify"
-    """Sends none: the sink compares counts and digests."""
+    """Send no rows; the sink compares counts and digests."""
 
 
 WHOLE = frozenset({Mode.REPAIR, Mode.VERIFY})
-"""What these have of a table is taken for all that it has."""
+"""Modes whose dump of a table must cover all its rows: the sink takes missing rows for deleted
+ones.
+"""
 
 
 class Order(StrEnum):
-    """In which order tables are begun."""
+    """The order in which tables are started."""
 
     NAME = "name"
     SIZE = "size"
@@ -66,7 +73,7 @@ class Order(StrEnum):
 
 
 class Wanted(StrEnum):
-    """What the operator wants of a dump, or of one table of it."""
+    """The state that the operator wants for a dump, or for one of its tables."""
 
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
@@ -74,7 +81,7 @@ class Wanted(StrEnum):
 
 
 class Scope(StrEnum):
-    """What the dump of one table covers. Only ``TABLE`` covers all of its rows and columns."""
+    """The part of a table that its dump covers. Only ``TABLE`` covers all rows and columns."""
 
     TABLE = "table"
     PREDICATE = "predicate"
@@ -83,28 +90,31 @@ class Scope(StrEnum):
 
 
 class DumpStateError(DefiniteError):
-    """The change is a lawful one, and does not fit what became of the dump."""
+    """A valid change that does not fit the state of the dump."""
 
 
 class UnknownTableError(DefiniteError):
-    """None of the request's patterns matches the table."""
+    """The table is not one of the request's tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalOrigin:
-    """The signal that a request was made of."""
+    """The signal that caused a request."""
 
     id: str
-    """As it was given: notifications have it."""
+    """Id given in the signal; notifications carry it."""
     blocking: bool = False
-    """Asked for as a blocking snapshot: its notifications are those of one. It is read in windows as all dumps are."""
+    """True for a requested blocking snapshot: its notifications are those of one. It is read in
+    windows like every dump.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpRequest:
-    """One request. Make it with ``parse_request`` or ``request_from_json``, which hold what the fields promise.
+    """A request for a dump. Create it with ``parse_request`` or ``request_from_json``, which
+    check the fields.
 
-    It has no slots: what was made of its patterns stays with it.
+    The class has no slots, so that values computed from its patterns are cached on the instance.
     """
 
     id: str
@@ -114,30 +124,40 @@ class DumpRequest:
     requested_by: str
     mode: Mode
     tables: tuple[str, ...]
-    """Patterns for the whole of ``database.table``, without case, as in table.include.list; only captured tables count."""
+    """Patterns that match the whole of ``database.table`` without regard to case, as in
+    table.include.list. Only captured tables count.
+    """
     predicate: Mapping[str, str] = field(default_factory=dict)
-    """SQL by pattern."""
+    """SQL conditions by pattern of the tables."""
     keys: tuple[Key, ...] | None = None
-    """Of one table, each with its values in key order, as ``core/dumps.py::key_to_json`` writes them."""
+    """Keys of one table, each with its values in key order; ``core/dumps.py::key_to_json`` writes
+    them as JSON.
+    """
     columns: tuple[str, ...] | None = None
     surrogate_key: str | None = None
-    """A column by which tables are read instead of by their keys (``core/surrogate.py``)."""
+    """Column by which tables are read instead of by their keys (``core/surrogate.py``); None to use
+    the keys.
+    """
     chunk_rows: int | None = None
-    """None: the size adapts."""
+    """Rows of a chunk; None if the size adapts."""
     delay_ms: int = 0
     parallelism: int = 1
     priority: int = 0
-    """Dumps of a higher one go first."""
+    """Priority of the dump; a higher one goes first."""
     order: Order = Order.NAME
     wanted: Wanted = Wanted.RUNNING
     tables_wanted: Mapping[str, Wanted] = field(default_factory=dict)
     """PAUSED and STOPPED tables by name."""
     tables_stopped: tuple[str, ...] = ()
-    """Patterns of tables that signals have stopped: a few texts, where their names may be thousands."""
+    """Patterns of tables that signals have stopped. A few patterns replace what may be thousands of
+    names.
+    """
     signal: SignalOrigin | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object, every field written out but that of a signal where there was none."""
+        """Return the request as a JSON object with every field. ``tables_stopped`` and ``signal``
+        are left out if they are empty.
+        """
         return {
             "id": self.id,
             "connector": self.connector,
@@ -163,17 +183,24 @@ class DumpRequest:
 
     @cached_property
     def predicate_of(self) -> Callable[[str], str | None]:
-        """The SQL that chooses the rows of a table, as ``database.table``; that of the first pattern that matches. Asked for each chunk."""
+        """Function that returns the SQL condition for a table, given as ``database.table``. The
+        first matching pattern decides; None if none matches. Results are cached, because it is
+        called for each chunk.
+        """
         known = [(Pattern(pattern, ignore_case=True), sql) for pattern, sql in self.predicate.items()]
         return lru_cache(maxsize=TABLES_MAX)(lambda table: next((sql for pattern, sql in known if pattern.fullmatch(table)), None))
 
     @cached_property
     def stops(self) -> Callable[[str], bool]:
-        """Whether a table, as ``database.table``, was stopped by a signal's pattern."""
+        """Function that returns True if a signal's pattern has stopped a table, given as
+        ``database.table``.
+        """
         return lru_cache(maxsize=TABLES_MAX)(any_of(self.tables_stopped, ignore_case=True)) if self.tables_stopped else lambda _: False
 
     def wanted_of(self, table: str) -> Wanted:
-        """What is wanted of one table: what the operator said of it, as far as the whole dump does not want less."""
+        """Return the wanted state of one table, or the state of the whole dump if that is further
+        from running.
+        """
         of_table = Wanted.STOPPED if self.stops(table) else self.tables_wanted.get(table, Wanted.RUNNING)
         return max(self.wanted, of_table, key=list(Wanted).index)
 
@@ -182,7 +209,9 @@ class DumpRequest:
 
 
 def parse_request(body: object, *, id: str, connector: str, created_ms: int, requested_by: str) -> DumpRequest:  # noqa: A002  its name in JSON
-    """The request of an operator's JSON body; DefiniteError names each field at fault, the reason and the remedy."""
+    """Parse an operator's JSON body into a request. Raise DefiniteError that names each wrong
+    field, the reason and the remedy.
+    """
     read = _Reader(body, _ASKED, owner="the worker")
     request = _read(read, id=id, connector=connector, revision=1, created_ms=created_ms, requested_by=requested_by, tables_wanted={})
     if request.wanted is Wanted.STOPPED:
@@ -197,7 +226,9 @@ def parse_request(body: object, *, id: str, connector: str, created_ms: int, req
 
 
 def request_from_json(value: object) -> DumpRequest:
-    """A request that was written with ``to_json``; fields of later versions are passed over. DefiniteError where it is none."""
+    """Read a request that ``to_json`` wrote; ignore fields of later versions. Raise DefiniteError
+    if it is not a request.
+    """
     read = _Reader(value, None, owner="")
     request = _read(
         read,
@@ -214,7 +245,9 @@ def request_from_json(value: object) -> DumpRequest:
 
 
 def changed(request: DumpRequest, body: object) -> DumpRequest:
-    """The request with another size, delay, parallelism or priority; itself where nothing is another. DefiniteError as for ``parse_request``."""
+    """Return the request with another chunk size, delay, parallelism or priority, or the request
+    itself if nothing differs. Raise DefiniteError as ``parse_request`` does.
+    """
     _require_open(request)
     read = _Reader(body, _CHANGED, owner="")
     if not read.body:
@@ -225,7 +258,9 @@ def changed(request: DumpRequest, body: object) -> DumpRequest:
 
 
 def with_wanted(request: DumpRequest, wanted: Wanted) -> DumpRequest:
-    """The request to pause, resume or stop the whole dump. DumpStateError once it is to be stopped."""
+    """Return the request with another wanted state of the whole dump. Raise DumpStateError if the
+    dump is being stopped.
+    """
     if wanted is request.wanted:
         return request
     _require_open(request)
@@ -233,8 +268,12 @@ def with_wanted(request: DumpRequest, wanted: Wanted) -> DumpRequest:
 
 
 def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted, *, tables: Collection[str] | None = None) -> DumpRequest:
-    """The same for one table of it, which one of the request's patterns must match, and which must be one of ``tables`` where these are known: as it is
-    written, or the only one that differs in case alone, for patterns are matched so. UnknownTableError names what is there.
+    """Return the request with another wanted state of one table.
+
+    One of the request's patterns must match the table. If ``tables`` is given, the table must be
+    one of them, either as written or as the only one that differs in case alone, since patterns
+    ignore case. Raise UnknownTableError otherwise, and DumpStateError if the dump or the table is
+    stopped.
     """
     if tables is not None and table not in tables and selects(request)(table):
         alike = [each for each in tables if each.lower() == table.lower()]
@@ -262,13 +301,15 @@ def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted, *, table
 
 
 def with_tables_stopped(request: DumpRequest, patterns: Sequence[str]) -> DumpRequest:
-    """The request without the tables that match; itself where these patterns are among its own."""
+    """Return the request without the tables that match these patterns, or the request itself if it
+    has the patterns already.
+    """
     added = [each for each in dict.fromkeys(patterns) if each not in request.tables_stopped]
     return _next(request, replace(request, tables_stopped=(*request.tables_stopped, *added))) if added else request
 
 
 def supersedes(new: DumpRequest, known: DumpRequest | None) -> bool:
-    """Whether a request that arrives replaces what is known of it."""
+    """Return True if the request that arrives replaces the known one."""
     return known is None or new.revision > known.revision
 
 
@@ -285,12 +326,16 @@ def _next(before: DumpRequest, after: DumpRequest) -> DumpRequest:
 
 
 def selects(request: DumpRequest) -> Callable[[str], bool]:
-    """Whether a table, as ``database.table``, is one of the request's. Make it once: the patterns are compiled."""
+    """Return a function that tells if a table, given as ``database.table``, is one of the
+    request's. Call this once and keep the result: it compiles the patterns.
+    """
     return any_of(request.tables, ignore_case=True)
 
 
 def scope_of(request: DumpRequest, predicate: str | None) -> Scope:
-    """What the dump of a table with that predicate covers."""
+    """Return the part of a table that its dump covers. ``predicate`` is the table's SQL condition,
+    or None.
+    """
     if request.mode is Mode.COLUMNS:
         return Scope.COLUMNS
     if request.keys is not None:
@@ -301,16 +346,20 @@ def scope_of(request: DumpRequest, predicate: str | None) -> Scope:
 # ---- reading JSON
 
 _WORKERS = frozenset({"id", "connector", "revision", "created_ms", "requested_by", "tables_wanted", "tables_stopped", "signal"})
-"""Fields that no operator writes."""
+"""Fields that the worker sets and no operator may write."""
 _CHANGED = frozenset({"chunk_rows", "delay_ms", "parallelism", "priority"})
 _ASKED = frozenset(each.name for each in fields(DumpRequest)) - _WORKERS
 
 
 class _Reader:
-    """The fields of one JSON object; what is wrong is collected, so that one answer has it all."""
+    """Reads the fields of one JSON object and collects all errors, so that one answer names them
+    all.
+    """
 
     def __init__(self, body: object, known: frozenset[str] | None, *, owner: str) -> None:
-        """``known`` None: fields beside those that are asked for are passed over."""
+        """Check the names of the fields. ``known`` are the allowed ones; None allows all others,
+        which are ignored.
+        """
         self._errors: dict[str, str] = {}
         self.body: Mapping[str, Any] = body if isinstance(body, dict) else {}
         if not isinstance(body, dict):
@@ -353,7 +402,9 @@ class _Reader:
         return choices(value)
 
     def texts(self, name: str, *, most: int, chars: int, what: str, example: str = "") -> tuple[str, ...]:
-        """A list of texts that is not empty."""
+        """Return a non-empty list of texts, stripped. Note an error and return () if the field is
+        wrong.
+        """
         value = self.body.get(name)
         if not isinstance(value, list) or not value or not all(isinstance(each, str) and each.strip() for each in value):
             self.wrong(name, f"it must be a list of {what}, at least one{example and f', such as {example}'}")
@@ -422,7 +473,7 @@ class _Reader:
         return tuple(key for key in keys if key is not None)
 
     def column(self, name: str) -> str | None:
-        """The name of one column."""
+        """Return the name of one column, or None if the field is absent or wrong."""
         value = self.body.get(name)
         if value is None:
             return None
@@ -466,7 +517,9 @@ _KEY_KINDS = ("bytes", "decimal", "datetime", "date", "micros")
 
 
 def _key(values: Sequence[object]) -> Key | None:
-    """The key of JSON values; None where one of them is no value of a key: no column of a usable key takes NULL."""
+    """Return the key of a list of JSON values. Return None if one of them cannot be a key value;
+    NULL cannot, since no column of a usable key allows it.
+    """
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float | str | dict):
             return None
@@ -479,7 +532,9 @@ def _key(values: Sequence[object]) -> Key | None:
 
 
 def _steering(read: _Reader, before: DumpRequest | None) -> dict[str, Any]:
-    """What may change while a dump runs; for a field that is left out the default, or what it was."""
+    """Read the fields that may change while a dump runs. A missing field gets its value of
+    ``before``, or the default.
+    """
     adapts = read.body.get("chunk_rows", None if before is None else before.chunk_rows) is None
     return {
         "chunk_rows": None if adapts else read.number("chunk_rows", 1, CHUNK_ROWS_MAX, 1 if before is None else before.chunk_rows or 1),
@@ -522,7 +577,7 @@ def _read(
 
 
 def _check_together(request: DumpRequest, read: _Reader) -> None:
-    """What the fields may not be beside each other."""
+    """Note an error for each field that conflicts with another one."""
     if request.keys is not None and len(request.tables) > 1:
         read.wrong("keys", "keys belong to one table, and there are several patterns; name that table alone, or request a dump for each")
     if request.keys is not None and request.predicate:
@@ -550,6 +605,6 @@ def _check_together(request: DumpRequest, read: _Reader) -> None:
 
 
 def listed(patterns: Sequence[str]) -> str:
-    """The first of them, as they were given."""
+    """Return the first three patterns as they were given, and the number of the others."""
     shown = ", ".join(as_written(pattern) for pattern in patterns[:3])
     return shown + (f", and {len(patterns) - 3} more" if len(patterns) > 3 else "")  # noqa: PLR2004

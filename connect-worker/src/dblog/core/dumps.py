@@ -1,14 +1,19 @@
-"""The progress of a dump: which tables, how far each has come, and its text inside the source offset.
+"""The progress of a dump: its tables, how far each has been read, and the text that stores this in
+the source offset.
 
-Per table the progress is a frontier: every row with a key up to ``after`` has been sent (or was dropped for a newer change). ``upto`` is the greatest
-key when the table's dump began: rows beyond it are the log's business. A table that several readers read at once has a frontier in each of a few
-ranges: what lies between two of them has been sent. The text travels in the connector's offset, which Kafka Connect keeps flat (primitives only), so
-that a killed task goes on at the chunk.
+The progress of a table is a frontier: every row with a key up to ``after`` has been sent, or was
+dropped for a newer change. ``upto`` is the greatest key when the table's dump began; the log brings
+all rows beyond it. A table that several readers read at once has a few ranges, each with a
+frontier; everything between two ranges has been sent. The text is part of the connector's offset,
+which Kafka Connect keeps flat (primitives only), so a killed task continues at the chunk.
 
-The text has unfinished tables only: an offset is one Kafka message, is stored again and again, and there may be tens of thousands of tables. Where they are
-many their names are kept once, as a list beside the offset (``TableList``; readers/history.py stores it), and the text has the stretches of that list that
-nobody has begun to read. What is long and in no list is packed. That a table has been dumped follows from what is not there: a table is dumped because it is
-in the text, or because it joined later than the text knows (``joins``; core/timeline.py numbers the joinings in the history).
+The text holds unfinished tables only: an offset is one Kafka message, it is stored again and again,
+and there may be tens of thousands of tables. The names of many tables are stored once, as a list
+beside the offset (``TableList``; readers/history.py stores it). The text then holds the stretches
+of that list that no reader has started. A long text of tables in no list is compressed. A table
+that is absent from the text has been dumped. Only a table in the text, or one that joined later
+than the text knows (``joins``; core/timeline.py numbers the joinings in the history), is still to
+be dumped.
 """
 
 from __future__ import annotations
@@ -27,37 +32,51 @@ from dblog.errors import LOST_REMEDY, DefiniteError, PositionLostError
 from dblog.model import TableId
 
 FORMAT = 2
-"""The format of the text. Format 1 listed finished tables too."""
+"""Format of the text. Format 1 listed finished tables too."""
 
 FORMAT_LISTED = 3
-"""The same, of a dump whose tables are in a list."""
+"""Format of the text of a dump whose tables are in a list."""
 
 LISTED_FROM_TABLES = 200
-"""A dump of fewer tables has no list; and where so many stretches and tables would be named, a new list is due."""
+"""Number of tables from which a dump gets a list. A new list is due once the text would name this
+many stretches and tables.
+"""
 
 NAMED_TABLES_MAX = 20
-"""So few that are left are named though there is a list: no offset needs it any more."""
+"""Number of tables left up to which the text names them instead of using the list, so that no
+offset needs the list any more.
+"""
 
 PLAIN_CHARS_MAX = 4096
-"""A longer list of tables is packed."""
+"""Length of a list of tables above which the text is compressed."""
 
 TEXT_CHARS_MAX = 500_000
-"""Half of what Kafka takes as one message by default. If the list is longer even when packed, the tables under way begin again after a restart."""
+"""Half of what Kafka accepts as one message by default. If the compressed list is still longer,
+tables under way start again after a restart.
+"""
 
 PACKED_CHARS_MAX = 1_000_000
 UNPACKED_BYTES_MAX = 16 << 20
-"""Of a list of tables that is read: a kilobyte for each of 15 000. An offset may come from anybody who may write the topic, or alter offsets, and a few
-kilobytes can be unpacked to gigabytes."""
+"""Size of a list of tables that is read: a kilobyte for each of 15 000 tables. Anybody who may
+write the topic or alter offsets can supply an offset, and a few kilobytes can decompress to
+gigabytes.
+"""
 VALUES_MAX = 1_000_000
-"""Commas in it, which bound its values: each becomes a Python object, and the parser lets no other thread run. A table has four to some fifty."""
+"""Number of commas in the list, which bounds its values: each becomes a Python object, and the
+parser lets no other thread run. A table has between four and about fifty values.
+"""
 
 Key = tuple[Any, ...]
-"""Key column values as statement parameters, in key order; a text that UTF-8 might not hold is its own bytes."""
+"""Values of the key columns as statement parameters, in key order. A text that UTF-8 might not
+represent is kept as its bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys behind ``after`` up to ``upto``, which stays while the range is read. Only the server compares keys."""
+    """The keys after ``after`` up to and including ``upto``. ``upto`` stays the same while the
+    range is read. Only the server compares keys.
+    """
 
     after: Key | None
     upto: Key
@@ -65,64 +84,84 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDump:
-    """One table's progress. ``started`` False: ``upto`` has not been asked for yet. ``upto`` None with ``started``: the table was empty."""
+    """The progress of one table. ``started`` is False until the greatest key ``upto`` is known. A
+    started table whose ``upto`` is None was empty.
+    """
 
     table: TableId
     started: bool = False
     key: tuple[str, ...] = ()
-    """The key columns that ``after`` and ``upto`` are values of."""
+    """Key columns of which ``after`` and ``upto`` are values."""
     after: Key | None = None
     upto: Key | None = None
     parts: tuple[KeyRange, ...] = ()
-    """What is left, where it is not one range from ``after`` to ``upto``: ranges in key order, the first one behind ``after``. # I3"""
+    """Ranges left to read, in key order, if they are not the single range from ``after`` to
+    ``upto``. The first one begins after ``after``. # I3
+    """
     done: bool = False
     rows: int = 0
     bytes: int = 0
-    """Of its rows, as the server sent them."""
+    """Size of the table's rows, as the server sent them."""
     chunks: int = 0
     cut_short: bool = False
-    """The table went away before its end was reached. Should another take its name, that one is read from its beginning."""
+    """True if the table went away before its end was reached. If another table takes its name, that
+    one is read from its beginning.
+    """
     chosen: bool = False
-    """The configuration may choose which of its rows are sent. Not once it is read again: then the dump brings what the log has lost."""
+    """True if the configuration may choose which of the table's rows are sent. A table that is read
+    again is read whole, because the dump then replaces what the log has lost.
+    """
     repairs: bool = False
-    """Rows were sent that the table does not have, or its log lacks deletes: its chunks are those of a repair."""
+    """True if the dump must also remove rows, as a repair: rows were sent that the table no longer
+    has, or its log lacks deletes.
+    """
     waits: bool = False
-    """Changes of it may have been in no log until the dump was ordered: its windows wait for transactions that were writing then, also after a restart."""
+    """True if changes of the table may have been in no log until the dump was ordered. Its windows
+    wait for the transactions that were writing then, also after a restart.
+    """
     fault: str | None = None
-    """Why the table cannot be dumped. It is no part of the text: the next start tries again."""
+    """Reason why the table cannot be dumped; None if there is none. The text does not store it, so
+    the next start tries again.
+    """
 
     @property
     def ended(self) -> bool:
-        """Nothing is left to read, or the table cannot be read."""
+        """True if nothing is left to read or the table cannot be read."""
         return self.done or self.fault is not None
 
     @property
     def fresh(self) -> TableDump:
-        """The same table at its beginning, with what its dump has to heed."""
+        """The table at its beginning, with ``repairs`` and ``waits`` kept."""
         return TableDump(table=self.table, repairs=self.repairs, waits=self.waits)
 
     @property
     def ranges(self) -> tuple[KeyRange, ...]:
-        """What is left to read, in key order; nothing is known of a table that has not been started."""
+        """Ranges left to read, in key order; empty before the table has been started."""
         if self.done or not self.started or self.upto is None:
             return ()
         return self.parts or (KeyRange(self.after, self.upto),)
 
     def range_to(self, upto: Key | None) -> KeyRange | None:
-        """The range that ends there; None: the only one. None where it has been read."""
+        """Return the range that ends at ``upto``, or the only range for None. Return None if that
+        range has been read.
+        """
         ranges = self.ranges
         if upto is None:
             return ranges[0] if len(ranges) == 1 else None
         return next((one for one in ranges if one.upto == upto), None)
 
     def goes_on(self, behind: Key | None, *, begins: bool) -> bool:
-        """Whether a chunk behind this key is what comes next of some range. # I9"""
+        """Return True if a chunk after this key is the next one of some range. ``begins`` is True
+        for a table's first chunk. # I9
+        """
         if not self.started or begins:
             return begins and not self.started
         return any(one.after == behind for one in self.ranges)
 
     def read(self, behind: Key | None, after: Key | None, *, ends: bool) -> TableDump:
-        """A chunk of the range behind ``behind`` has been sent, up to ``after``; ``ends``: the range has no more."""
+        """Return the progress after a chunk that began after ``behind`` and was sent up to
+        ``after``. ``ends`` is True if its range has no more rows.
+        """
         if not self.parts:
             return replace(self, after=after, done=ends)
         out: list[KeyRange] = []
@@ -134,7 +173,9 @@ class TableDump:
         return self._with_ranges(tuple(out))
 
     def split(self, upto: Key, at: Key) -> TableDump:
-        """The range that ends at ``upto`` is two from now on, the first of which ends at ``at``."""
+        """Return the progress with the range that ends at ``upto`` split in two at the key ``at``,
+        which belongs to the first part.
+        """
         out: list[KeyRange] = []
         for one in self.ranges:
             out += [KeyRange(one.after, at), KeyRange(at, upto)] if one.upto == upto else [one]
@@ -149,64 +190,68 @@ class TableDump:
 
 @dataclass(frozen=True)
 class TableList:
-    """Names of tables that a dump begins with, in its order. It never changes: what is stored under ``id`` is stored once."""
+    """The names of a dump's tables, in its order. Immutable: the list of an ``id`` is stored
+    once.
+    """
 
     id: str
     tables: tuple[TableId, ...]
 
     @cached_property
     def places(self) -> Mapping[TableId, int]:
-        """Where each stands."""
+        """Index of each table in the list."""
         return {table: at for at, table in enumerate(self.tables)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """A dump of some tables. Values: each step gives a new one. Make one with ``dump_of``.
+    """A dump of several tables. Immutable: each step returns a new value. Create one with
+    ``dump_of``.
 
-    There may be tens of thousands of tables and several steps for each: no step and no question goes through all of them in Python.
+    There may be tens of thousands of tables and several steps for each, so no step and no query
+    loops over all of them in Python.
     """
 
     id: str
     left: Mapping[TableId, TableDump]
-    """What is to be read, in that order."""
+    """Tables left to read, in reading order."""
     over: Mapping[TableId, TableDump] = field(default_factory=dict)
-    """What has ended."""
+    """Tables that have ended."""
     finished: int = 0
-    """How many tables were finished by earlier runs; they are in neither."""
+    """Number of tables that earlier runs finished; they are neither in ``left`` nor in ``over``."""
     finished_rows: int = 0
     finished_bytes: int = 0
     joins: int = 0
-    """The last joining of tables that this dump has taken in."""
+    """Number of the last joining whose tables this dump includes."""
     table_rows: int = 0
     """Rows sent of the tables in ``left`` and ``over``."""
     table_bytes: int = 0
-    """The same in bytes."""
+    """Bytes sent of the tables in ``left`` and ``over``."""
     faults: Mapping[TableId, TableDump] = field(default_factory=dict)
-    """Those in ``over`` that could not be read."""
+    """Tables of ``over`` that could not be read."""
     listed: TableList | None = None
-    """Where names of its tables are kept, of a dump of many."""
+    """List that stores the names of the tables; None for a dump of few tables."""
     arrivals: int = 0
-    """Rises whenever tables may have come into ``left``."""
+    """Counter that rises whenever tables may have been added to ``left``."""
 
     @property
     def tables(self) -> tuple[TableDump, ...]:
-        """All tables but those of earlier runs; what has ended comes first."""
+        """All tables except those that earlier runs finished; ended ones come first."""
         return (*self.over.values(), *self.left.values())
 
     @property
     def done(self) -> bool:
-        """Every table has been read to its end."""
+        """True if every table has been read to its end."""
         return not self.left and not self.faults
 
     @property
     def ended(self) -> bool:
-        """No table is left to read; some may have failed."""
+        """True if no table is left to read; some may have failed."""
         return not self.left
 
     @property
     def failed(self) -> tuple[TableDump, ...]:
-        """The tables that could not be read."""
+        """Tables that could not be read."""
         return tuple(self.faults.values())
 
     @property
@@ -216,50 +261,56 @@ class Dump:
 
     @property
     def bytes(self) -> int:
-        """Their bytes, as the server sent them."""
+        """Bytes of the rows sent so far, as the server sent them."""
         return self.finished_bytes + self.table_bytes
 
     @property
     def tables_total(self) -> int:
-        """All tables of the dump, those of earlier runs too."""
+        """Number of all tables, including those that earlier runs finished."""
         return self.finished + len(self.left) + len(self.over)
 
     @property
     def tables_done(self) -> int:
-        """Tables read to their end."""
+        """Number of tables that were read to their end."""
         return self.finished + len(self.over) - len(self.faults)
 
     @property
     def has_read_any(self) -> bool:
-        """Whether a table was read to its end: not one that was dropped, or has another name now."""
+        """True if some table was really read to its end, rather than dropped or renamed."""
         return self.finished > 0 or any(t.done and not t.cut_short and t.fault is None for t in self.over.values())
 
     def table(self, table: TableId) -> TableDump | None:
-        """That table's progress, None when it is not part of this dump."""
+        """Return the table's progress, or None if it is not part of this dump."""
         return self.left.get(table) or self.over.get(table)
 
     def started(self, table: TableId, *, key: tuple[str, ...], upto: Key | None) -> Dump:
-        """The table's greatest key is known; an empty table is done at once."""
+        """Return the dump after the table's greatest key has become known. An empty table, with
+        ``upto`` None, is done at once.
+        """
         return self._with(table, lambda t: replace(t, started=True, key=key, upto=upto, done=upto is None))
 
     def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool, behind: Key | None = None) -> Dump:
-        """A window of the table has closed: the frontier of the range behind ``behind`` moves to ``after``, where the range may end."""
+        """Return the dump after a window of the table has closed: the frontier of the range after
+        ``behind`` moves to ``after``. ``done`` is True if the range ends there.
+        """
         return self._with(table, lambda t: replace(t.read(behind, after, ends=done), rows=t.rows + rows, chunks=t.chunks + 1))
 
     def split(self, table: TableId, *, upto: Key, at: Key) -> Dump:
-        """One range of the table is two from now on, for two readers."""
+        """Return the dump with one range of the table split in two, for two readers."""
         return self._with(table, lambda t: t.split(upto, at))
 
     def weighed(self, table: TableId, size_bytes: int) -> Dump:
-        """The rows of a window that has closed had so many bytes."""
+        """Return the dump with the size of a closed window's rows added to the table's total."""
         return self._with(table, lambda t: replace(t, bytes=t.bytes + size_bytes))
 
     def given_up(self, table: TableId, fault: str) -> Dump:
-        """The table cannot be read; the others go on."""
+        """Return the dump with this table failed for the reason ``fault``. The other tables
+        go on.
+        """
         return self._with(table, lambda t: replace(t, fault=fault))
 
     def all_given_up(self, tables: Iterable[TableId], fault: str) -> Dump:
-        """The same of many, in one pass."""
+        """Return the dump with all these tables failed, in one pass."""
         ended = {table: replace(self.left[table], fault=fault) for table in tables if table in self.left}
         if not ended:
             return self
@@ -267,22 +318,26 @@ class Dump:
         return replace(self, left=left, over={**self.over, **ended}, faults={**self.faults, **ended})
 
     def restarted(self, table: TableId, *, waits: bool = False) -> Dump:
-        """Have the table read again from its beginning. A repair that has not ended stays one, and a table that waits goes on waiting; ``waits`` makes it
-        wait.
+        """Return the dump with the table to be read from its beginning. An unfinished repair stays
+        a repair, and a waiting table stays one; ``waits`` makes it wait.
         """
         return self._with(
             table, lambda t: TableDump(table=t.table, repairs=t.repairs and not t.done, waits=waits or (t.waits and not t.done))
         )
 
     def waiting(self, tables: Iterable[TableId]) -> Dump:
-        """Return the dump with these tables as such that wait, where they are left to read."""
+        """Return the dump with those of the tables that are left to read set to wait
+        (``TableDump.waits``).
+        """
         marked = {table: replace(self.left[table], waits=True) for table in tables if table in self.left and not self.left[table].waits}
         return replace(self, left={**self.left, **marked}) if marked else self
 
     def read_again(self, tables: Iterable[TableId], *, repairs: Container[TableId] = (), waits: Container[TableId] = ()) -> Dump:
-        """Return a dump that reads these tables from their beginning, in one step however many they are.
+        """Return the dump with these tables to be read from their beginning, in one step for any
+        number of tables.
 
-        A repair that has not ended stays one, and a table that waits goes on waiting; ``repairs`` and ``waits`` make it so.
+        An unfinished repair stays a repair, and a waiting table stays one. Tables in ``repairs``
+        and ``waits`` become so.
         """
         new: dict[TableId, TableDump] = {}
         for table in tables:
@@ -293,26 +348,35 @@ class Dump:
         return self._of((*over, *({**self.left, **new}.values())))
 
     def without_repair(self, tables: Iterable[TableId]) -> Dump:
-        """Return a dump that brings the rows of these tables and takes none away."""
+        """Return the dump with these tables sent without removing rows: they are repairs no
+        longer.
+        """
         kept = {t: replace(progress, repairs=False) for t in tables if (progress := self.left.get(t)) is not None and progress.repairs}
         return replace(self, left={**self.left, **kept}) if kept else self
 
     def repairs_table(self, table: TableId) -> bool:
-        """Return whether rows of the table that the dump does not bring are to leave the lake."""
+        """Return True if rows of the table that the dump does not bring must leave the lake."""
         progress = self.table(table)
         return progress is not None and progress.repairs
 
     def dropped(self, table: TableId) -> Dump:
-        """The table is gone from the source: there is nothing left to read."""
+        """Return the dump after the table was dropped at the source: nothing is left to read
+        of it.
+        """
         return self._with(table, lambda t: replace(t, done=True, cut_short=t.cut_short or not t.done))
 
     def created(self, table: TableId) -> Dump:
-        """An empty table of that name was made: the log brings all its rows."""
+        """Return the dump after an empty table of that name was created: the log brings all its
+        rows.
+        """
         return self._with(table, lambda t: replace(t, cut_short=False))
 
     def renamed(self, pairs: Iterable[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> tuple[Dump, tuple[TableId, ...]]:
-        """One statement's renames, from left to right, and the tables that are to be read from their beginning now: what took the name of an unfinished
-        table, and an unfinished table under its new name. So a swap leaves neither of the two half read.
+        """Return the dump after the renames of one statement, from left to right, and the tables to
+        be read from their beginning now.
+
+        These are the tables that took the name of an unfinished table, and unfinished tables under
+        their new names. So a swap leaves neither table half read.
         """
         pairs = tuple(pairs)
         if all(self.table(table) is None for pair in pairs for table in pair):
@@ -338,28 +402,32 @@ class Dump:
         return dump, again
 
     def with_tables(self, tables: Iterable[TableId]) -> Dump:
-        """The same dump with more tables at its end; those it has already are left alone."""
+        """Return the dump with more tables at its end. Tables that it has already stay as
+        they are.
+        """
         return self._of((*self.tables, *(TableDump(table=t) for t in dict.fromkeys(tables) if self.table(t) is None)))
 
     def with_new(self, tables: Iterable[TableId], *, repairs: Container[TableId] = ()) -> Dump:
-        """Return the dump with more tables, each to be read from its beginning. ``repairs``: of which rows may have gone."""
+        """Return the dump with more tables at its end, each to be read from its beginning.
+        ``repairs`` are those that may have lost rows.
+        """
         new = dict.fromkeys(tables)
         fresh = (TableDump(table=t) if (known := self.left.get(t)) is None else known.fresh for t in new)
         added = (replace(t, repairs=True) if t.table in repairs else t for t in fresh)
         return self._of((*(t for t in self.tables if t.table not in new), *added))
 
     def with_progress(self, tables: Iterable[TableDump]) -> Dump:
-        """The same dump with more tables, each from where it has come to."""
+        """Return the dump with more tables, each with its own progress."""
         new = {t.table: t for t in tables}
         return self._of((*(t for t in self.tables if t.table not in new), *new.values()))
 
     def with_join(self, number: int) -> Dump:
-        """The same dump, which has taken in the tables of the joinings up to that one."""
+        """Return the dump with the tables of all joinings up to ``number`` marked as included."""
         return self if number <= self.joins else replace(self, joins=number)
 
     @property
     def list_is_due(self) -> bool:
-        """Whether a list of what is left would make the text shorter."""
+        """True if a list of the tables left would make the text shorter."""
         if len(self.left) < LISTED_FROM_TABLES:
             return False
         stretches, others = _stretches(self, self.left.values())
@@ -367,16 +435,20 @@ class Dump:
 
     @property
     def unlisted(self) -> int:
-        """The number of tables that a new list would have, and that the dump's list does not have."""
+        """Number of tables that a new list would have and the dump's current list does not."""
         places = {} if self.listed is None else self.listed.places
         return sum(not (t.started or t.chunks or t.chosen or t.table in places) for t in self.left.values())
 
     def with_list(self, identity: str) -> Dump:
-        """The same dump with a list of what is left. Store the list before any text of this dump."""
+        """Return the dump with a new list of the tables left. Store the list before any text of
+        this dump.
+        """
         return replace(self, listed=TableList(identity, tuple(self.left)))
 
     def only(self, captured: Callable[[TableId], bool]) -> Dump:
-        """Without the tables that are not captured any more: one that comes back has missed rows, and is to be dumped like a new one."""
+        """Return the dump without tables that are captured no longer. One that comes back has
+        missed rows, and is dumped like a new table.
+        """
         return self._of(t for t in self.tables if captured(t.table))
 
     def _of(self, tables: Iterable[TableDump]) -> Dump:
@@ -398,7 +470,8 @@ class Dump:
         after = change(before)
         left, over, faults = self.left, self.over, self.faults
         if not after.ended:
-            left = {**left, table: after}  # in its old order, or the last one when it had ended
+            # A table that had ended comes last; any other keeps its place.
+            left = {**left, table: after}
         elif not before.ended:
             left = {**left}
             del left[table]
@@ -421,7 +494,9 @@ class Dump:
 
 
 def stored_bytes(text: str) -> int:
-    """Return what a text takes as a field of an offset, which is JSON: a name may have letters of four bytes, and quotation marks."""
+    """Return the size of a text as a JSON field of an offset: a name may contain letters of four
+    bytes and quotation marks.
+    """
     return len(_json(text).encode())
 
 
@@ -434,7 +509,7 @@ def dump_of(
     finished_bytes: int = 0,
     joins: int = 0,
 ) -> Dump:
-    """A dump of those tables, fresh or with what is known of them."""
+    """Return a dump of these tables, each new or with its known progress."""
     known = [t if isinstance(t, TableDump) else TableDump(table=t) for t in tables]
     over = {t.table: t for t in known if t.ended}
     return Dump(
@@ -452,7 +527,9 @@ def dump_of(
 
 
 def dump_to_text(dump: Dump) -> str:
-    """One line of JSON; tables that are done shrink to their number, but for those cut short."""
+    """Return the dump as one line of JSON. The text has only the number of finished tables, except
+    for those cut short.
+    """
     kept = [*dump.left.values(), *(t for t in dump.over.values() if not t.done or t.cut_short)]
     value: dict[str, Any] = {
         "format": FORMAT,
@@ -463,7 +540,9 @@ def dump_to_text(dump: Dump) -> str:
         "joins": dump.joins,
     }
     if all(t.repairs or t.done for t in kept) and not all(t.done for t in kept):
-        value["repairs"] = True  # of all that are left; a version that knows no others understands that too
+        # Written once for all tables that are left; a version that does not know the field per
+        # table understands this form too.
+        value["repairs"] = True
         kept = [replace(t, repairs=False) for t in kept]
     if dump.listed is not None and len(kept) > NAMED_TABLES_MAX:
         stretches, kept = _stretches(dump, kept)
@@ -478,8 +557,11 @@ def dump_to_text(dump: Dump) -> str:
 
 
 def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[dict[str, list[list[int]]], list[TableDump]]:
-    """Return which of these tables are in the dump's list and have not been begun (``fresh``), as stretches of it: first place, and how many. Those among
-    them that are repaired or wait have stretches of their own, which a version that does not know them leaves alone. And return all other tables.
+    """Split these tables into those of the dump's list that no reader has started, and all others.
+
+    The first are returned by name (``fresh``) as stretches of the list: first index and count.
+    Those of them that are repairs or wait have stretches of their own in addition; versions that do
+    not know these ignore them.
     """
     places = {} if dump.listed is None else dump.listed.places
     fresh: list[int] = []
@@ -533,7 +615,8 @@ def _loaded(text: bytes) -> Any:
         raise DefiniteError(_TOO_LARGE)
     value = json.loads(text)
     if b"\\u" in text:
-        # Half of a surrogate pair can be written with \u and nowhere else; this state could not be written again.
+        # Half of a surrogate pair can only be written with \u, and this state could not be written
+        # again.
         _json(value).encode()
     return value
 
@@ -545,7 +628,9 @@ _TOO_LARGE = (
 
 
 def list_of_text(text: object) -> str | None:
-    """The id of the list that a text refers to; None of a text that refers to none, or is no dump state."""
+    """Return the id of the list that a text refers to. Return None if it refers to none or is not a
+    dump state.
+    """
     try:
         value = _loaded(text.encode()) if isinstance(text, str) else None
     except (ValueError, RecursionError, DefiniteError):
@@ -554,8 +639,12 @@ def list_of_text(text: object) -> str | None:
 
 
 def dump_from_text(text: str, lists: Mapping[str, Sequence[TableId]] | None = None) -> Dump:
-    """The reverse of ``dump_to_text``; a text that is not one raises DefiniteError naming the offset field. ``lists``: what is stored, by id;
-    PositionLostError when the one that the text refers to is not there. Without ``lists`` the text is checked, and has no tables of a list.
+    """Read a dump from the text of ``dump_to_text``. Raise DefiniteError that names the offset
+    field for any other text.
+
+    ``lists`` are the stored lists by id. Raise PositionLostError if the list that the text refers
+    to is missing. Without ``lists`` the text is only checked, and the result lacks the tables of a
+    list.
     """
     try:
         value = _loaded(text.encode())
@@ -591,7 +680,7 @@ def dump_from_text(text: str, lists: Mapping[str, Sequence[TableId]] | None = No
 
 
 def _listed(identity: str, stretches: Any, lists: Mapping[str, Sequence[TableId]] | None) -> tuple[TableList | None, list[TableId]]:
-    """The list, and its tables in these stretches, which rise and do not overlap."""
+    """Return the list and its tables in these stretches, which must rise and not overlap."""
     end = 0
     for first, count in stretches:
         if type(first) is not int or type(count) is not int or first < end or count < 1:
@@ -652,12 +741,14 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
 
 
 def key_to_json(key: Key | None) -> list[Any] | None:
-    """Key values as JSON that keeps their types: numbers and texts as they are, the rest as one-member objects."""
+    """Return key values as JSON that keeps their types: numbers and texts as they are, the others
+    as objects with one member.
+    """
     return None if key is None else [_value_to_json(v) for v in key]
 
 
 def key_from_json(value: list[Any] | None) -> Key | None:
-    """The reverse of ``key_to_json``."""
+    """Return the key that ``key_to_json`` wrote."""
     return None if value is None else tuple(_value_from_json(v) for v in value)
 
 

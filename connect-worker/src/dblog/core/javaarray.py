@@ -1,7 +1,9 @@
-"""A Java-serialized array of plain values, as Debezium keeps the keys of an incremental snapshot in an offset.
+"""Reads a Java-serialized array of plain values. Debezium stores the keys of an incremental
+snapshot in an offset this way.
 
-The form is the Object Serialization Stream Protocol (Java Object Serialization Specification, chapter 6). What is read is what a key can hold: numbers, texts,
-decimals and bytes. Whatever else there is, or is no such stream, gives None: a table is begun again rather than from a key that was guessed.
+The format is the Object Serialization Stream Protocol (Java Object Serialization Specification,
+chapter 6). Only what a key can hold is read: numbers, texts, decimals and bytes. For anything else
+the answer is None, and the table is dumped from its beginning: better than from a guessed key.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ _FIRST_HANDLE = 0x7E0000
 _WRITES_MORE, _SERIALIZABLE = 0x01, 0x02
 _PRIMITIVES = {"B": ">b", "C": ">H", "D": ">d", "F": ">f", "I": ">i", "J": ">q", "S": ">h", "Z": ">?"}
 VALUES_MAX = 64
-"""More columns than any key has."""
+"""Upper limit of an array's length, above the number of columns of any key."""
 BYTES_MAX = 1 << 20
 DEPTH_MAX = 16
 
 
 class _UnknownError(Exception):
-    """The stream has what is not read here."""
+    """The stream contains something that this module does not read."""
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class _Class:
     name: str
     flags: int = 0
     fields: list[tuple[str, str]] = field(default_factory=list)
-    """Type and name of each."""
+    """Type code and name of each field."""
     parent: _Class | None = None
 
 
@@ -42,7 +44,9 @@ class _Instance:
 
 
 def read_java_array(text: str) -> tuple[Any, ...] | None:
-    """The values of ``Object[]`` in hexadecimal digits: int, str, Decimal, bytes, float or None. None where it holds anything else."""
+    """Return the values of an ``Object[]`` given in hexadecimal digits: int, str, Decimal, bytes,
+    float or None. Return None if the text holds anything else.
+    """
     try:
         data = bytes.fromhex(text)
         if not data.startswith(_MAGIC) or len(data) > BYTES_MAX:
@@ -63,7 +67,7 @@ class _Stream:
         if depth > DEPTH_MAX:
             raise _UnknownError
         match self._number(">B"):
-            case 0x70:  # the protocol's numbers, as its specification lists them: null
+            case 0x70:  # null; the protocol's numbers are those of its specification
                 return None
             case 0x71:  # reference
                 return self._handles[self._number(">i") - _FIRST_HANDLE]
@@ -149,7 +153,9 @@ class _Stream:
             self._take(self._number(">B"))
 
     def _text(self) -> str:
-        """In Java's own form of UTF-8, which differs where a character is beyond 16 bits, or is NUL: those are not guessed."""
+        """Read a text in Java's modified UTF-8. It differs from UTF-8 for NUL, which is refused,
+        and for characters beyond 16 bits, which do not decode.
+        """
         text = self._take(self._number(">H"))
         if b"\xc0\x80" in text:
             raise _UnknownError

@@ -1,6 +1,8 @@
-"""Whether a statement changes the order of a table's key: a dump under way goes by that order, and rows behind its frontier may stand in front of it then.
+"""Finds out whether a statement changes the order of a table's key. A running dump reads in key
+order; after such a statement, rows that it has passed may come before unread ones.
 
-Only columns of the key count, by what sorts them: type, charset, collation and the members of an ENUM or SET. More members at the end move none.
+Only the key's columns count, by what decides their order: type, charset, collation and the members
+of an ENUM or SET. Members added at the end move no row.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from dblog.model import Column, Table, TableId
 
 
 def reordered(changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> Iterator[TableId]:
-    """The tables whose keys sort otherwise behind one statement, or may. ``before``: the tables as they were just before it."""
+    """Yield the tables whose key order one statement changes, or may change. ``before`` returns a
+    table as it was just before the statement.
+    """
     for change in changes:
         match change:
             case AlterTable(id_, table) if table.id == id_:
@@ -26,7 +30,7 @@ def reordered(changes: Iterable[Change], before: Callable[[TableId], Table | Non
 
 
 def sorts_alike(old: Table, new: Table) -> bool:
-    """Whether rows stand in the same order by the key of both."""
+    """Return True if rows have the same order by the keys of both tables."""
     return old.key == new.key and all(_alike(old.column(name), new.column(name)) for name in new.key)
 
 

@@ -1,12 +1,20 @@
-"""Who runs a group's connectors, and until when. Pure: times are passed in, of one clock that never stands still.
+"""Decides which worker runs a group's connectors, and until when. Pure: the caller passes all
+times, from one monotonic clock.
 
-Kafka's group coordinator gives the only partition of the config topic to one member. That alone is no fence: a member that was paused believes for a
-while that it still has what another one got. So a member leads only under a **lease**. It commits a claim (its name and a rising number) to the group,
-which the coordinator takes from members of its present generation, of which only the partition's owner sends one. A claim that was taken is a lease from
-the moment it was *sent*, for ``lease_s``, and what runs under it ends at that moment by itself. Whoever gets the partition next reads the last claim, and
-waits until that has stood unchanged for ``silence_s``, longer than the lease, by its own clock: then the last lease has ended, whatever became of its
-holder and whatever the coordinator thinks. A leader that stops in order commits a claim without a name: nobody needs to wait for it, nor for a run that is
-known to have ended. # I7
+Kafka's group coordinator assigns the only partition of the config topic to one member. That alone
+is no fence: a member that was paused believes for a while that it still owns a partition that
+another member owns by now. So a member leads only under a **lease**.
+
+A member commits a claim, its name and a rising number, to the group. The coordinator accepts
+commits from members of the current generation, and only the partition's owner sends one. An
+accepted claim is a lease for ``lease_s``, counted from the moment when it was *sent*. Everything
+that runs under the lease ends by itself at its end.
+
+The next owner of the partition reads the last claim. It waits until that claim has stood unchanged
+for ``silence_s``, longer than the lease, by its own clock. Then the last lease has ended, whatever
+happened to its holder and whatever the coordinator believes. A leader that shuts down cleanly
+commits a claim without a name, and nobody has to wait for it. Nor does anybody wait for a run that
+is known to have ended. # I7
 """
 
 from __future__ import annotations
@@ -16,28 +24,32 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 LEASE_SHARE = 0.8
-"""Of the silence that others wait for. The rest is for clocks that run differently and for the end of a process to take effect."""
+"""Length of a lease as a share of the silence that other workers wait for. The rest allows for
+clocks that run at different speeds and for the time that a process takes to stop.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a leader commits to its group."""
+    """The text and number that a leader commits to its group."""
 
     number: int
     leader: str
-    """URL of the worker; empty: it has stopped in order."""
+    """URL of the worker; empty after a clean shutdown."""
     incarnation: str
-    """Which run of that worker."""
+    """Identifier of the worker's run."""
     silence_s: float
-    """How long the claim must have stood unchanged before another one may lead."""
+    """Seconds for which the claim must stand unchanged before another worker may lead."""
 
     def metadata(self) -> str:
-        """The text that is committed; the number is the offset."""
+        """Return the text to commit as the offset's metadata; ``number`` is the offset."""
         return json.dumps({"leader": self.leader, "incarnation": self.incarnation, "silence.ms": round(self.silence_s * 1000)})
 
 
 def read_claim(number: int, metadata: str | None) -> Claim | None:
-    """What was committed; None when nothing was, or by somebody else's consumer."""
+    """Return the claim that was committed, or None if nothing was. A commit of some other consumer
+    gives a claim without a leader.
+    """
     if number < 0:
         return None
     try:
@@ -50,10 +62,12 @@ def read_claim(number: int, metadata: str | None) -> Claim | None:
 
 
 class Leadership:
-    """One worker's part in it. All times are seconds of one clock."""
+    """The state of one worker in the election. All times are seconds of one monotonic clock."""
 
     def __init__(self, *, leader: str, incarnation: str, silence_s: float, ended: Collection[str] = ()) -> None:
-        """``ended``: runs of this worker that have ended for certain, and all that ran under them."""
+        """Start without the partition and without a lease. ``ended`` are earlier runs of this
+        worker that have certainly ended, with all that ran under them.
+        """
         self._leader = leader
         self._ended = frozenset(ended)
         self._incarnation = incarnation
@@ -64,28 +78,34 @@ class Leadership:
         self._seen: Claim | None = None
         self._seen_at_s = 0.0
         self._renewing = ""
-        """The incarnation whose claim was seen to move: it lives."""
+        """Incarnation whose claim was seen to change, so that it is known to be alive."""
         self.until_s = 0.0
-        """End of the lease; 0 when there is none."""
+        """End of the lease; 0 if there is none."""
         self.term = 0
-        """Rises whenever this worker leads after it did not: what was believed before is to be read again."""
+        """Number that rises each time this worker starts to lead again; state read in an earlier
+        term must be read again.
+        """
         self.again = False
-        """Whether nobody else is known to have led between the term before and this one."""
+        """True if no other worker is known to have led between the previous term and this one."""
         self._others_led = True
 
     def assign(self) -> None:
-        """The partition is ours; claims that were read before it may be old."""
+        """Note that this worker owns the partition now. Claims read before may be outdated."""
         self.assigned = True
         self._looked = False
 
     def lose(self) -> None:
-        """The partition is another's, or may be."""
+        """Note that another worker owns the partition, or may own it."""
         self.assigned = False
         self._looked = False
         self.until_s = 0.0
 
     def observe(self, claim: Claim | None, *, asked_while_assigned: bool, at_s: float) -> None:
-        """The group's last claim, as of an answer that came now."""
+        """Take the group's last claim from an answer that has just arrived.
+
+        ``asked_while_assigned`` is True if the question was sent while this worker owned the
+        partition.
+        """
         self._others_led = self._others_led or (claim is not None and claim.incarnation != self._incarnation)
         if claim != self._seen:
             if claim is not None and self._seen is not None and claim.incarnation == self._seen.incarnation:
@@ -94,12 +114,14 @@ class Leadership:
         self._looked = self._looked or (asked_while_assigned and self.assigned)
 
     def make_way(self) -> None:
-        """Somebody outside of the group leads."""
+        """Note that a worker outside of the group leads."""
         self._others_led = True
 
     @property
     def other(self) -> Claim | None:
-        """The claim of another worker that has not stopped in order, and may still run."""
+        """The claim of another worker that may still run: it has not shut down cleanly. None if
+        there is none.
+        """
         claim = self._seen
         if claim is None or not claim.leader or claim.incarnation == self._incarnation or claim.incarnation in self._ended:
             return None
@@ -107,25 +129,29 @@ class Leadership:
 
     @property
     def other_is_alive(self) -> bool:
-        """Whether that worker was seen to renew its claim; else it may be what an earlier run of this one left behind."""
+        """True if the other worker was seen to renew its claim. If not, the claim may be left over
+        from an earlier run of this worker.
+        """
         other = self.other
         return other is not None and other.incarnation == self._renewing
 
     def may_claim(self, now_s: float) -> bool:
-        """Whether nobody else can still run under a lease."""
+        """Return True if no other worker can still run under a lease."""
         if not self.assigned or not self._looked:
             return False
         other = self.other
         return other is None or now_s >= self._seen_at_s + other.silence_s
 
     def next_claim(self, *, release: bool = False) -> Claim:
-        """What to commit next."""
+        """Return the claim to commit next. With ``release`` it has no leader, which ends the lease
+        at once.
+        """
         number = 0 if self._seen is None else self._seen.number + 1
         leader = "" if release else self._leader
         return Claim(number=number, leader=leader, incarnation=self._incarnation, silence_s=self._silence_s)
 
     def taken(self, claim: Claim, *, sent_at_s: float, now_s: float) -> None:
-        """The coordinator has taken our claim."""
+        """Take note that the coordinator has accepted our claim."""
         self._seen, self._seen_at_s = claim, now_s
         until_s = sent_at_s + self.lease_s
         if not self.assigned or not claim.leader or until_s <= now_s:
@@ -136,5 +162,5 @@ class Leadership:
         self.until_s = max(self.until_s, until_s)
 
     def leads(self, now_s: float) -> bool:
-        """Whether the lease holds."""
+        """Return True while the lease holds."""
         return now_s < self.until_s

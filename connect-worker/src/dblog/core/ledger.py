@@ -1,7 +1,9 @@
-"""Decides how far the source may be committed: only the acknowledged prefix of all batches sent counts. # I1
+"""Decides how far the source may be committed: up to the first batch, in order, that is not fully
+acknowledged. # I1
 
-Batches are entered in the order in which the task made them; acknowledgements arrive in any order. ``steps`` are opaque: what a batch
-moves is the task's business. Source of the rule: Kafka Connect's SubmittedRecords (KAFKA-12226), per batch instead of per record.
+Batches are entered in the order in which the task creates them; acknowledgements arrive in any
+order. A batch's ``step`` is opaque here: the task knows what the batch moves. Source of the rule:
+Kafka Connect's SubmittedRecords (KAFKA-12226), per batch instead of per record.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from collections import deque
 
 
 class Entry:
-    """One batch under way: how many of its records are still out."""
+    """A batch that was sent; ``outstanding`` is the number of its records that are not acknowledged
+    yet.
+    """
 
     __slots__ = ("outstanding", "records", "source_ts_us", "step")
 
@@ -20,7 +24,7 @@ class Entry:
         self.source_ts_us = source_ts_us
 
     def acknowledge(self, records: int = 1) -> None:
-        """That many of the batch's records are safely stored (or lawfully dropped)."""
+        """Count this many of the batch's records as safely stored, or as dropped on purpose."""
         self.outstanding -= records
         if self.outstanding < 0:
             message = "more acknowledgements than records in a batch"
@@ -28,34 +32,36 @@ class Entry:
 
 
 class Ledger:
-    """All batches handed to the producer and not yet committed."""
+    """All batches that were given to the producer and are not committed yet."""
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque()
 
     @property
     def batches_total(self) -> int:
-        """Batches entered whose step has not been taken."""
+        """Number of batches whose step has not been taken."""
         return len(self._entries)
 
     @property
     def oldest_source_ts_us(self) -> int | None:
-        """When the oldest change was made that is not acknowledged; None without one. Rows of a dump have no such time."""
+        """Source time, in microseconds, of the oldest change that is not acknowledged; None if
+        there is none. Rows of a dump have no such time.
+        """
         return next((entry.source_ts_us for entry in self._entries if entry.source_ts_us is not None and entry.outstanding), None)
 
     def enter(self, step: object, records: int, source_ts_us: int | None = None) -> Entry:
-        """Note a batch before its first record is sent; an empty batch is acknowledged as it stands."""
+        """Enter a batch before its first record is sent. An empty batch counts as acknowledged."""
         entry = Entry(step, records, source_ts_us)
         self._entries.append(entry)
         return entry
 
     def take_acknowledged(self) -> list[Entry]:
-        """Remove the acknowledged prefix and return it, in order."""
+        """Remove the acknowledged batches at the front and return them, in order."""
         taken: list[Entry] = []
         while self._entries and self._entries[0].outstanding == 0:
             taken.append(self._entries.popleft())
         return taken
 
     def take_steps(self) -> list[object]:
-        """The same, its steps alone."""
+        """Remove the acknowledged batches at the front and return their steps, in order."""
         return [entry.step for entry in self.take_acknowledged()]

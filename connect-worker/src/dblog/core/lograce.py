@@ -1,10 +1,14 @@
-"""Whether the source will drop log before it has been read: by the age and the size that it keeps, by how far the reading is behind, and by both speeds.
+"""Estimates whether the source will drop part of its log before that part has been read. The
+estimate uses the age and the size that the source keeps, the distance of the reading from the log's
+end, and the speeds of writing and reading.
 
-The position that counts is the stored one, which a restart needs; it moves as the reading does. A log that is read to its end loses no race, however old its
-newest event is. Speeds are taken over some minutes, for a log is written and read in gusts. Times are of a monotonic clock, but for the age of an event, which
-the source's own clock gives, as it is that clock which decides what the source drops.
+The position that counts is the stored one, which a restart needs; it moves with the reading. A log
+that is read to its end is safe, however old its newest event is. Speeds are averaged over some
+minutes, because a log is written and read in bursts. Times are of a monotonic clock. Only the age
+of an event is by the source's own clock, since that clock decides what the source drops.
 
-The nearness is for the governor (``core/pressure.py``), which slows dumps from 0.8 on and holds them at 1: then the log has the source, and us, for itself.
+The governor (``core/pressure.py``) uses ``near``: it slows dumps from 0.8 on and holds them at 1,
+which leaves the source and the worker to the log.
 """
 
 from __future__ import annotations
@@ -15,51 +19,55 @@ from dataclasses import dataclass
 SPEEDS_OVER_S, SPEEDS_FROM_S = 300.0, 20.0
 
 AT_END_BYTES = 1 << 20
-"""A reading that is no further behind is at the end."""
+"""Distance from the log's end below which the reading counts as being at the end."""
 
 USED_MAX = 0.8
-"""Of the age or size that the source keeps: behind it, dumps are held."""
+"""Share of the kept age or size. Once the log uses more, dumps are held."""
 
 LEFT_S, LEFT_SHARE = 3600.0, 0.25
-"""So near to the loss dumps are held: an hour, or a quarter of all that is kept where that is less."""
+"""Time to the loss at which dumps are held: one hour, or a quarter of the time in which all the
+kept log would be lost, if that is less.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLook:
-    """What was seen of the log at one moment."""
+    """Measurements of the log at one moment."""
 
     at_s: float
     read_bytes: int
-    """Read so far by this run."""
+    """Bytes of log that this run has read so far."""
     behind_bytes: int
     needed_bytes: int
-    """From the beginning of the stored position's file to the log's end."""
+    """Bytes from the beginning of the stored position's file to the log's end."""
     age_s: float | None
-    """Of the stored position; None where nothing there has a time."""
+    """Age of the stored position in seconds; None if no event there has a time."""
     kept_s: float | None
-    """How long the source keeps its log; None for ever."""
+    """Seconds for which the source keeps its log; None if it keeps it for ever."""
     kept_bytes: int | None
-    """How much of it; None for all."""
+    """Bytes of log that the source keeps; None if it keeps all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """How it stands."""
+    """The danger that unread log is dropped."""
 
     near: float = 0.0
-    """0 where the log is safe, 1 and more where it will be lost soon."""
+    """Nearness of the loss: 0 if the log is safe, 1 or more if unread log will be lost soon."""
     left_s: float | None = None
-    """Until the source drops what has not been read, at the speeds of now; None where the reading is not the slower one, or that is not known."""
+    """Seconds until the source drops unread log, at the current speeds. None if the reading keeps
+    up or the speeds are unknown.
+    """
 
 
 class LogRace:
-    """One task's."""
+    """The race between reading and dropping for one task's log."""
 
     def __init__(self) -> None:
         self._looks: deque[LogLook] = deque()
 
     def looked(self, look: LogLook) -> Race:
-        """How it stands now."""
+        """Add a measurement and return the danger as of now."""
         if self._looks and look.read_bytes < self._looks[-1].read_bytes:
             self._looks.clear()
         self._looks.append(look)
@@ -83,7 +91,9 @@ class LogRace:
         return Race(near, left_s)
 
     def _speeds(self) -> tuple[float | None, float | None]:
-        """Bytes a second that are written, and that are read."""
+        """Return the bytes a second that are written, and those that are read. Return (None, None)
+        before there are measurements over 20 seconds.
+        """
         first, last = self._looks[0], self._looks[-1]
         took_s = last.at_s - first.at_s
         if took_s < SPEEDS_FROM_S:

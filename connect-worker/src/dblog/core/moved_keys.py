@@ -1,19 +1,25 @@
-"""Decides which delete of an old key would remove a row that another row of the same transaction has become. Pure.
+"""Decides for which old keys a delete must be left out because another row of the same transaction
+has that key now. Pure.
 
-An update of a key is a delete of the old key and a create of the new one. That is right where the server checks the key with each row: no other row can be at
-the old key by then. It is wrong where the server checks later, or never: a DEFERRABLE primary key, or message.key.columns that no unique index enforces. Of
-``UPDATE t SET id = id + 1`` the log has 1 to 2, then 2 to 3: the row that was at 1 is at 2 when the delete of 2 comes.
+An update of a key is sent as a delete of the old key and a create of the new one. That is right if
+the server checks the key row by row, since no other row can have the old key by then. It is wrong
+if the server checks later or never: a DEFERRABLE primary key, or message.key.columns that no unique
+index enforces. For ``UPDATE t SET id = id + 1`` the log has 1 to 2, then 2 to 3: when the delete of
+2 comes, the row that was at 1 is at 2.
 
-So the keys are noted at which a transaction has put rows, with a digest of each such row. A row that leaves such a key is one of these (``UPDATE t SET id = 2
-WHERE id = 1``, then ``SET id = 3 WHERE id = 2``), or the row of before, which has other values:
+So each key at which a transaction has put rows is noted, with a digest of each such row. A row that
+leaves such a key is either one of these (``UPDATE t SET id = 2 WHERE id = 1``, then ``SET id = 3
+WHERE id = 2``) or the row that was there before the transaction:
 
-- It has other values: the row that was put there stays, and the delete is left out.
-- It has the values of one that was put there, and the last record of the key is of another one that is still there: the delete is left out.
-- It has the same values as the last one: it may be the one that was put there, or one of before that is equal in every column. The log does not tell, so the
-  table is asked.
-- Another row of that key was changed in place meanwhile: the record of that change was the last one of the key. The table is asked, too.
+- It has values that no noted row has: the noted row stays, and the delete is left out.
+- It has the values of a noted row, and the key's last record shows another noted row that is still
+  there: the delete is left out.
+- It has the values of the key's last record. It may be the noted row, or an earlier row that is
+  equal in every column. The log does not show which, so the table is asked.
+- Another row of that key was changed in place meanwhile, so that change is the key's last record.
+  The table is asked.
 
-At the end of a transaction a key has one row at most, or its values are no key. # I3
+At the end of a transaction a key has at most one row, or the columns are no key. # I3
 """
 
 from __future__ import annotations
@@ -26,36 +32,42 @@ from dblog.codecs.plan import TablePlan
 from dblog.model import Table
 
 KEYS_MAX = 100_000
-"""Keys of one transaction that are remembered. Beyond them the table is asked for each key that a row leaves. # I6"""
+"""Number of keys of one transaction that are remembered. Beyond it, the table is asked for each key
+that a row leaves. # I6
+"""
 
 
 class OldKey(Enum):
-    """Name what becomes of the delete of a key that a row has left."""
+    """The decision about the delete of a key that a row has left."""
 
     DELETED = auto()
-    """No other row is there."""
+    """Send the delete: no other row has the key."""
     KEPT = auto()
-    """The row that was put there by the transaction is there still, and its record was the last one of the key."""
+    """Leave the delete out: a row that the transaction put there still has the key, and the key's
+    last record shows it.
+    """
     ASKED = auto()
-    """Only the table shows whether a row is there, and which one."""
+    """Ask the table: only it shows whether a row has the key, and which one."""
 
 
 @dataclass(slots=True)
 class _Put:
-    """Rows that the transaction has put at a key."""
+    """The rows that the transaction has put at one key."""
 
     rows: list[bytes] = field(default_factory=list)
-    """Digests of those that have not left it."""
+    """Digests of the rows that have not left the key."""
     other_left: bool = False
-    """The row of before has left it."""
+    """True if the row that was there before the transaction has left the key."""
     last: bytes | None = None
-    """Digest of the row that the last record of the key shows; None: it is of another row."""
+    """Digest of the row that the key's last record shows; None if that is a row not in ``rows``."""
     other_changed: bool = False
-    """Another row of the key was changed in place, so that the last record of the key is not of ``rows``."""
+    """True if another row of the key was changed in place, so that the key's last record is not one
+    of ``rows``.
+    """
 
 
 class MovedKeys:
-    """The keys of one transaction at which it has put rows, of all tables."""
+    """The keys at which one transaction has put rows, for all tables."""
 
     def __init__(self, *, keys_max: int = KEYS_MAX) -> None:
         self._keys_max = keys_max
@@ -63,7 +75,9 @@ class MovedKeys:
         self._is_full = False
 
     def put(self, key: Hashable, row: bytes) -> None:
-        """Note a row that was inserted with the key, or got it by an update. ``key`` begins with the table, ``row`` is a digest of all its values."""
+        """Note a row that was inserted with the key or got it by an update. ``key`` begins with the
+        table; ``row`` is a digest of all the row's values.
+        """
         known = self._put.get(key)
         if known is None:
             if len(self._put) >= self._keys_max:
@@ -74,7 +88,9 @@ class MovedKeys:
         known.last = row
 
     def changed(self, key: Hashable, before: bytes | None, after: bytes) -> None:
-        """Note an update that leaves the key alone. ``before`` None: the log does not show the row of before."""
+        """Note an update that does not change the key. ``before`` is None if the log does not show
+        the old row.
+        """
         known = self._put.get(key)
         if known is None:
             return
@@ -84,7 +100,9 @@ class MovedKeys:
             known.other_changed, known.last = True, None
 
     def left(self, key: Hashable, row: bytes | None) -> OldKey:
-        """Note a row that was deleted, or got another key, and return what becomes of the delete. ``row`` None: the log does not show all of it."""
+        """Note a row that was deleted or got another key, and return the decision about the delete.
+        ``row`` is None if the log does not show the whole row.
+        """
         known = self._put.get(key)
         if known is None:
             return OldKey.ASKED if self._is_full else OldKey.DELETED
@@ -105,16 +123,18 @@ class MovedKeys:
 
 
 def is_enforced_by_row(plan: TablePlan) -> bool:
-    """Return whether the server refuses each row whose message key another row has, as it is written. True where a table has no message key.
+    """Return True if the server refuses, with each row written, a message key that another row has.
+    Also return True for a table without a message key.
 
-    An index that is unique at the end of a statement or transaction only is not ``Index.unique``. A table whose indexes are not known counts as enforced.
+    An index that is unique only at the end of a statement or transaction is not ``Index.unique``. A
+    table whose indexes are unknown counts as enforced.
     """
     return not plan.table.indexes or _is_enforced(plan.table, [plan.table.columns[at].name for at in plan.key])
 
 
 def is_loose(plan: TablePlan) -> bool:
-    """Return whether the message key is one that ``message.key.columns`` gives, and that the server does not enforce row by row. A table without any index
-    is loose then.
+    """Return True if the message key comes from ``message.key.columns`` and the server does not
+    enforce it row by row. That includes a table without any index.
     """
     key = tuple(plan.table.columns[at].name for at in plan.key)
     return bool(key) and key != plan.table.key and not _is_enforced(plan.table, key)

@@ -1,10 +1,13 @@
-"""What Debezium would notify of a dump's steps: from what was known of a dump and what is known now. Pure.
+"""Derives the notifications that Debezium would send about a dump's steps, from the dump's state
+before and after a change. Pure.
 
-Types, names of fields and their texts are those of Debezium's notifications ("Receiving Debezium notifications"): a dump that was asked for is an incremental
-snapshot, the connector's own and one that a signal asked for as a blocking one are initial snapshots. A notice is made of a change of state, and goes out with
-the batch that carries this change into the offset: whatever a kill takes back is notified again, and nothing is lost. # I1
+Types, field names and texts are those of Debezium's notifications ("Receiving Debezium
+notifications"). A requested dump is an incremental snapshot. The connector's own dump, and one that
+a signal requested as blocking, are initial snapshots. A notice describes a change of state and is
+sent with the batch that stores this change in the offset. Changes that a kill undoes are notified
+again, and none is lost. # I1
 
-A verification sends no rows, so nobody is notified of a snapshot.
+A verification sends no rows, so it has no notices.
 """
 
 from __future__ import annotations
@@ -20,14 +23,16 @@ from dblog.model import TableId
 INCREMENTAL = "Incremental Snapshot"
 INITIAL = "Initial Snapshot"
 TABLES_NAMED_MAX = 1000
-"""A notice that would list more tables lists none: each table's steps have notices of their own, and each would list all others."""
+"""Number of tables that a notice lists at most; with more it lists none. Each table has notices of
+its own, and each would list all the others.
+"""
 KEYS = ("maximum_key", "last_processed_key")
-"""Fields that hold values of rows."""
+"""Names of the fields that hold values of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One notification. ``id`` None: any that is unlike all others."""
+    """A notification. ``id`` is None if any unique id will do."""
 
     id: str | None
     aggregate: str
@@ -36,7 +41,9 @@ class Notice:
 
 
 def of_request(before: RequestedDump | None, after: RequestedDump | None, table: TableId | None = None) -> list[Notice]:
-    """What has happened to a dump that was asked for; ``table``: nothing but this table's progress can have changed."""
+    """Return the notices of a requested dump. If ``table`` is given, only this table's progress can
+    have changed.
+    """
     if after is None or after is before or after.request.mode is Mode.VERIFY:
         return []
     blocking = after.request.signal is not None and after.request.signal.blocking
@@ -60,13 +67,15 @@ def of_request(before: RequestedDump | None, after: RequestedDump | None, table:
             if not after.dump.tables_total:
                 out += [snapshot.unknown(name, after.request.tables) for name in after.request.tables[:TABLES_NAMED_MAX]]
             out.append(snapshot.completed())
-        elif before is None or after.dump.left:  # else each stop of a table was notified
+        elif before is None or after.dump.left:  # otherwise each table's stop has been notified
             out += snapshot.aborted(after.dump.left)
     return out
 
 
 def of_own(before: Dump | None, after: Dump | None, table: TableId | None = None) -> list[Notice]:
-    """The same of the connector's own dump. Where tables come to it that was at its end, another one has started."""
+    """Return the notices of the connector's own dump. If tables join a dump that had ended, a new
+    snapshot has started.
+    """
     if after is None or after is before:
         return []
     snapshot = _Initial()
@@ -87,7 +96,8 @@ def _tables(snapshot: _Incremental | _Initial, before: Dump, after: Dump, table:
     stopped: list[TableId] = []
     for name in (table,) if table is not None else tuple(after.left) + tuple(after.over):
         now, was = after.table(name), before.table(name)
-        if now is None or was is None or now is was:  # what came under another name has been notified under its own
+        # A table that was renamed has been notified under its old name.
+        if now is None or was is None or now is was:
             continue
         out += snapshot.read(before, was, now)
         if now.ended and not was.ended:
@@ -99,7 +109,7 @@ def _tables(snapshot: _Incremental | _Initial, before: Dump, after: Dump, table:
 
 
 class _Incremental:
-    """The notices of an incremental snapshot, whose id is that of the signal."""
+    """Notices of an incremental snapshot, under the id of the signal or of the request."""
 
     def __init__(self, identity: str) -> None:
         self._id = identity
@@ -114,7 +124,7 @@ class _Incremental:
         return [self._notice(kind, _listed(dump.left))]
 
     def read(self, before: Dump, was: TableDump, now: TableDump) -> list[Notice]:
-        """A chunk with rows was sent."""
+        """Return the notice of a chunk whose rows were sent."""
         if now.chunks <= was.chunks or now.rows <= was.rows:
             return []
         data = {"current_collection_in_progress": str(now.table), "maximum_key": _key(now.upto), "last_processed_key": _key(now.after)}
@@ -136,7 +146,7 @@ class _Incremental:
 
 
 class _Initial:
-    """The notices of an initial snapshot, and of a blocking one. Each has an id of its own."""
+    """Notices of an initial or blocking snapshot, each with an id of its own."""
 
     def _notice(self, kind: str, data: Mapping[str, str] | None = None) -> Notice:
         return Notice(id=None, aggregate=INITIAL, type=kind, data=data or {})
@@ -148,7 +158,9 @@ class _Initial:
         return []
 
     def read(self, before: Dump, was: TableDump, now: TableDump) -> list[Notice]:
-        """A table is begun; one without a key is begun and read to its end in one."""
+        """Return the notice that a table has been started. A table without a key is started and
+        finished in one step.
+        """
         whole = now.done and not now.started and not now.cut_short
         if was.started or not (now.started or whole):
             return []

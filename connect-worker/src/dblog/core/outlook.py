@@ -1,8 +1,9 @@
-"""How long a dump, or a table of one, will take, and how wrong the answers to that have been so far.
+"""Estimates how long a dump or one of its tables will take, and how wrong earlier estimates were.
 
-An answer is remembered with what was left when it was given. Once a quarter of that has been done, or all is over, the answer is judged: what it foretold for
-that part beside the time that the part took. The error that people see is the middle one of the last that were judged, as a share of the time that it took.
-Times are of a monotonic clock.
+Each estimate is remembered with the rows that were left when it was made. Once a quarter of those
+rows has been read, or everything is done, the estimate is judged: its time for that part is
+compared with the time that the part took. The error shown to people is the median of the last
+judged estimates, as a share of the time taken. Times are of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from statistics import median
 RATE_OVER_S = 60.0
 ANSWERS_MAX, JUDGED_MAX = 8, 16
 JUDGED_AFTER, AGAIN_AFTER = 0.25, 0.05
-"""Shares of what was left: when an answer is judged, and when the next one is remembered."""
+"""Shares of the rows left at an estimate: read rows after which it is judged, and after which the
+next one is remembered.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +29,29 @@ class _Answer:
 
 
 class Outlook:
-    """Of one dump, or of one table in it. Rows are what it counts."""
+    """Estimates for one dump, or for one table in it, counted in rows."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
         self._answers: deque[_Answer] = deque(maxlen=ANSWERS_MAX)
         self._errors: deque[float] = deque(maxlen=JUDGED_MAX)
         self.rate: float | None = None
-        """Rows a second, over the last minute."""
+        """Rows a second over the last minute; None if unknown."""
         self.eta_s: float | None = None
 
     @property
     def error(self) -> float | None:
-        """Of the answers so far: 0.1 where the time was a tenth longer or shorter than foretold. None before any can be judged."""
+        """Median error of the estimates so far: 0.1 if the time was a tenth longer or shorter than
+        estimated. None before any can be judged.
+        """
         return round(median(self._errors), 3) if self._errors else None
 
     def look(self, now_s: float, *, done: int, left: int | None) -> None:
-        """So much has been done by now, and so much is left, where that is known. Called about once a second while it runs."""
+        """Take the rows done and the rows left; ``left`` is None if unknown. Called about once a
+        second while the dump runs.
+        """
         if self._seen and done < self._seen[-1][1]:
-            self.rest()  # it has begun again
+            self.rest()  # the dump has started again from the beginning
         self._seen.append((now_s, done))
         while now_s - self._seen[0][0] > RATE_OVER_S:
             self._seen.popleft()
@@ -56,13 +63,15 @@ class Outlook:
             self._answers.append(_Answer(now_s, done, left, self.eta_s))
 
     def rest(self) -> None:
-        """It does not go on for now: answers are about what runs."""
+        """Drop the open estimates because the dump pauses: estimates are about running dumps
+        only.
+        """
         self._seen.clear()
         self._answers.clear()
         self.rate = self.eta_s = None
 
     def end(self, now_s: float) -> None:
-        """All is over: what was foretold was the time until now."""
+        """Judge the open estimates by the time until now, since all is done."""
         for answer in self._answers:
             self._judged(answer.eta_s, now_s - answer.at_s)
         self.rest()

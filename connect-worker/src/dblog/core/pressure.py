@@ -1,10 +1,14 @@
-"""Decides how hard dumps may press on a source, by what is measured there: free, slowed in steps, or held.
+"""Decides how hard dumps may press on a source, by measurements of the source: free, slowed in
+steps, or held.
 
-A limit is a value that is not to be passed. In front of it dumps become slower step by step, each with half of the readers, half of the rows and a longer rest
-than the one before; at it they are held, which leaves no snapshot open. They come back one step at a time, and each takes a while in which all is well: what
-became better because dumps are slow would be worse at once if they were fast. Which limit of several is the nearest decides.
+A limit is a value that must not be exceeded. Before it is reached, dumps slow down step by step;
+each step halves the readers and the rows and lengthens the pause. At the limit dumps are held,
+which leaves no snapshot open. They speed up again one step at a time, each after a quiet period,
+since a source that recovered because dumps are slow would suffer at once if they were fast. With
+several limits, the nearest one decides.
 
-Times are of a monotonic clock. What is not measured limits nothing, but a server that does not answer any more is one in trouble.
+Times are of a monotonic clock. A value that is not measured limits nothing, but a server that no
+longer answers counts as being in trouble.
 """
 
 from __future__ import annotations
@@ -14,12 +18,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 SLOWER_FROM, EASIER_BELOW, RELEASED_BELOW = 0.8, 0.7, 0.9
-"""Shares of a limit: between the first two nothing changes."""
+"""Shares of a limit: dumps get slower from the first, and faster below the second; between them
+nothing changes. Held dumps are released below the third.
+"""
 
 SLOWER_EVERY_S, EASIER_EVERY_S = 2.0, 10.0
 
 UNANSWERED_S = 10.0
-"""A server that has not answered for so long is left alone."""
+"""Seconds without an answer after which a server is left alone."""
 
 SLOWEST = 4
 HELD = SLOWEST + 1
@@ -27,7 +33,9 @@ _DELAYS_S = (0.0, 0.05, 0.2, 0.5, 1.0, 1.0)
 
 
 class Limit(StrEnum):
-    """What may be limited; behind ``dblog.dump.limit.`` the key, but for the last two."""
+    """Measurements that can be limited. ``dblog.dump.limit.`` and the value make the option, except
+    for the last two.
+    """
 
     THREADS_RUNNING = "threads.running"
     STATEMENT_P95 = "statement.p95.ms"
@@ -36,18 +44,18 @@ class Limit(StrEnum):
     TRANSACTION_AGE = "transaction.age.s"
     LOG_LAG = "log.lag.ms"
     LOG_RACE = "log.race"
-    """How near the server is to dropping log that has not been read, from 0 to 1 (``core/lograce.py``)."""
+    """Nearness of the server to dropping unread log, from 0 to 1 (``core/lograce.py``)."""
     ANSWER = "answer.s"
-    """How long the server has not answered."""
+    """Seconds for which the server has not answered."""
 
 
 OF_SERVER = (Limit.THREADS_RUNNING, Limit.STATEMENT_P95, Limit.REPLICA_LAG, Limit.HISTORY_LENGTH, Limit.TRANSACTION_AGE)
-"""What only the server knows."""
+"""Measurements that only the server knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The limit that is the nearest, and what was measured."""
+    """The limit that is nearest to being reached, and the measured value."""
 
     limit: Limit
     measured: float
@@ -55,7 +63,7 @@ class Cause:
 
     @property
     def share(self) -> float:
-        """Of the limit."""
+        """The measured value as a share of the limit."""
         return self.measured / self.most
 
     def __str__(self) -> str:
@@ -70,34 +78,34 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How dumps may read now: from step 0, free, to ``HELD``."""
+    """The speed at which dumps may read now: from step 0, free, to ``HELD``."""
 
     step: int = 0
     cause: Cause | None = None
-    """None while dumps are free."""
+    """The limit that slows dumps; None while they are free."""
 
     @property
     def state(self) -> str:
-        """For people."""
+        """The state in a word: free, slowed or held."""
         return "held" if self.held else "slowed" if self.step else "free"
 
     @property
     def held(self) -> bool:
-        """Nothing is to be read."""
+        """True if dumps must not read at all."""
         return self.step >= HELD
 
     @property
     def share(self) -> float:
-        """Of rows, bytes and time of a chunk."""
+        """Factor for the rows, bytes and time of a chunk, and for the number of readers."""
         return 0.5 ** min(self.step, SLOWEST)
 
     @property
     def delay_s(self) -> float:
-        """Rest ahead of a chunk."""
+        """Seconds to rest before each chunk."""
         return _DELAYS_S[self.step]
 
     def readers(self, most: int) -> int:
-        """How many of that many readers may read."""
+        """Return the number of readers that may read, out of ``most``; at least 1."""
         return max(1, int(most * self.share))
 
 
@@ -106,15 +114,19 @@ FREE = Pace()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Governor:
-    """The pace and since when. Values: each look gives a new one."""
+    """The current pace and the time of its last change. Immutable: each measurement gives a new
+    one.
+    """
 
     limits: Mapping[Limit, float]
     pace: Pace = FREE
     changed_s: float = field(default=float("-inf"))
-    """When the pace became this one, or when it was last too much for it to become an easier one."""
+    """Time when the pace became this one, or when a measurement last forbade an easier one."""
 
     def looked(self, measured: Mapping[Limit, float], *, now_s: float) -> Governor:
-        """Behind a look at the source; ``measured`` lacks what is not known. Called about once a second."""
+        """Return the governor after a measurement of the source. ``measured`` lacks the values that
+        are unknown. Called about once a second.
+        """
         cause = self._nearest(measured)
         share = 0.0 if cause is None else cause.share
         step = self.pace.step
@@ -143,5 +155,7 @@ class Governor:
         return replace(self, pace=Pace(self.pace.step, self._why(self.pace.step, cause)))
 
     def _why(self, step: int, cause: Cause | None) -> Cause | None:
-        """While dumps are not free, the limit that comes nearest now, or that was nearest when something was measured last."""
+        """Return the limit that is nearest now, or that was nearest at the last measurement; None
+        for a free pace.
+        """
         return None if step == 0 else cause or self.pace.cause

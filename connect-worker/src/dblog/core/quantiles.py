@@ -1,15 +1,20 @@
-"""How long most statements took lately, by two looks at a server's counts of how long statements take."""
+"""Computes the 95th percentile of recent statements from two readings of a server's histogram of
+statement times.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 Times = Sequence[tuple[float, int]]
-"""The upper end of each bucket, in order, and how many were in it since the server began."""
+"""Upper end of each bucket, in order, and the number of statements in it since the server started.
+"""
 
 
 def p95_between(before: Times, after: Times) -> float | None:
-    """What 95 % of those in between took at most, by the ends of buckets; None without any, or when the counts began again."""
+    """Return the upper end of the bucket below which 95 % of the statements between the two
+    readings lie. Return None if there were none or the counts were reset.
+    """
     if len(before) != len(after):
         return None
     counts = [(high, count - earlier) for (high, count), (_, earlier) in zip(after, before, strict=True)]

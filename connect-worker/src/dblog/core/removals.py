@@ -1,9 +1,11 @@
-"""Which tables a statement takes rows from without a row in the log, and by which clause.
+"""Finds the tables from which a statement removes rows without logging them, and the clause that
+does it.
 
-TRUNCATE, a partition that goes, another table under a known name: the log has the statement and none
-of the rows, so their records stay in the topic. A dump in mode ``repair`` takes them out of the lake.
-A table that is only dropped is no case: nobody expects rows of it. Nor is one that comes back as the
-table that it was: what it lacks was deleted while no log had it, and the dump that follows is a repair.
+TRUNCATE, a dropped partition, another table under a known name: the log has the statement and none
+of the rows, so their records stay in the topic. A dump in mode ``repair`` removes them from the
+lake. A table that is only dropped does not count: nobody expects rows of it. Nor does a table that
+comes back as the same table: the rows that it lacks were deleted while no log had it, and the dump
+that follows is a repair.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, Renam
 from dblog.model import Table, TableId
 
 LEFT_MAX = 50_000
-"""Names of tables that are gone; those that left first are forgotten first. # I6"""
+"""Number of dropped tables whose names are remembered; the oldest are forgotten first. # I6"""
 
 TRUNCATED = "TRUNCATE"
 REPLACED = "another table has its name"
@@ -23,13 +25,13 @@ DETACHED = "a partition was detached or dropped"
 
 
 class Removals:
-    """Follow the statements of one log, in order."""
+    """The removals that the statements of one log cause, read in order."""
 
     def __init__(self) -> None:
         self._left: dict[TableId, None] = {}
 
     def leave(self, tables: Iterable[TableId]) -> None:
-        """Note tables that are gone, or have another name: the next one of such a name is another table."""
+        """Note tables that are gone or were renamed: the next table of that name is another one."""
         for table in tables:
             self._left.pop(table, None)
             self._left[table] = None
@@ -37,7 +39,9 @@ class Removals:
             del self._left[next(iter(self._left))]
 
     def of(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
-        """Return the tables that one statement takes rows from, with what took them. ``before``: the tables as they were just before it."""
+        """Return the tables from which one statement removes rows, with the reason. ``before``
+        returns a table as it was just before the statement.
+        """
         found: dict[TableId, str] = {}
         left: set[TableId] = set()
 

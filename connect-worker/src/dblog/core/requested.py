@@ -1,11 +1,16 @@
-"""The dumps that were asked for, beside the connector's own one: how far each has come, which table is read next, and their text in the source offset.
+"""The requested dumps, apart from the connector's own one: how far each has come, which table is
+read next, and the text that stores this in the source offset.
 
-A request says what is wanted and stays as its owner stored it; here is what has become of it. A table is read for one dump at a time. A request of higher
-priority goes first, then the older one; the connector's own dump counts as a request of priority 0 that is older than all. Two requests that name one table
-are carried out one after the other, each wholly: each has an end of its own to report, and rows that come twice do no harm (I2).
+A request holds what is wanted, as its owner stored it; this module holds its progress. A table is
+read for one dump at a time. The request with the highest priority goes first, then the oldest. The
+connector's own dump counts as a request of priority 0 that is older than all others. Two requests
+that name the same table are carried out one after the other, each completely: each has an end to
+report, and rows that come twice do no harm (I2).
 
-What the offset holds is progress alone; the requests come with the task's start order. An end stays in it until its owner has noted it. What a signal has
-asked for is known to nobody else when its row has been read, so the offset has that request too, and how far a topic of signals has been read.
+The offset holds progress only; the requests come with the message that starts the task. An end
+stays in the offset until the owner of the request has noted it. A request made by a signal is known
+to nobody else once the signal's row has been read. So the offset also holds these requests, and how
+far each topic of signals has been read.
 """
 
 from __future__ import annotations
@@ -27,40 +32,44 @@ from dblog.model import TableId
 FORMAT = 1
 
 READERS_MAX = 32
-"""Of one task: each holds two connections."""
+"""Number of readers of one task; each holds two connections."""
 
 FAULTS_MAX = 20
-"""Tables that are named in the reason of a request that failed."""
+"""Number of tables that the reason of a failed request names."""
 
 SIGNALS_MAX = 50
-"""Requests of signals that have not ended: they are in each offset. # I6"""
+"""Number of requests from signals that have not ended; each offset holds them all. # I6"""
 
 SIGNALS_BYTES_MAX = 150_000
-"""What their requests take in an offset, without their progress: it can be left out, and they cannot."""
+"""Bytes that the requests from signals take in an offset without their progress. Progress can be
+left out; the requests cannot.
+"""
 
 ENDED_KEPT = 100
-"""Ends of theirs, should nobody note them."""
+"""Number of ended requests from signals that are kept if nobody notes their ends."""
 
 ENDS_BYTES_MAX = 100_000
-"""What those take."""
+"""Bytes that those ended requests may take."""
 
 REASON_BYTES_MAX = 1000
-"""Of the reason of an end, in the offset. Whoever notes the end gets all of it, but for a restart in between."""
+"""Bytes of an end's reason in the offset. The owner gets the whole reason unless the task restarts
+before it notes the end.
+"""
 
 STOPPED = "stopped by request"
-"""The reason of a dump, or of one table of it."""
+"""Reason of a dump, or of one of its tables, that was stopped."""
 
 
 class NoTableError(DefiniteError):
-    """A request means no captured table."""
+    """A request matches no captured table."""
 
 
 class NoRoomError(DefiniteError):
-    """The offset has no room for the progress of one more."""
+    """The offset has no room for the progress of another dump."""
 
 
 class End(StrEnum):
-    """How a request ended."""
+    """The way a request ended."""
 
     DONE = "DONE"
     FAILED = "FAILED"
@@ -69,57 +78,63 @@ class End(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestedDump:
-    """One request with its progress. It has no slots: its text stays with it, as long as nothing of it changes."""
+    """A request with its progress. The class has no slots, so that its text is cached on the
+    instance.
+    """
 
     request: DumpRequest
     dump: Dump
     end: End | None = None
     reason: str | None = None
     failed_before: int = 0
-    """Tables that could not be dumped, of a request whose end an earlier run has stored."""
+    """Number of tables that failed, for a request whose end an earlier run has stored."""
     checked: bool = True
-    """False: of a signal, and the database has not been asked yet whether its filters are conditions and nothing else."""
+    """False for a signal's request until the database has confirmed that its filters are conditions
+    and nothing else.
+    """
 
     @cached_property
     def text(self) -> str:
-        """What an offset has of it, as JSON: it may name thousands of tables, and stands in each offset, whichever dump has moved."""
+        """JSON that the offset holds for this request. It is cached, because it may name thousands
+        of tables and is part of each offset, whichever dump has moved.
+        """
         return _json(_to_json(self))
 
     @cached_property
     def stored_bytes(self) -> int:
-        """What that takes in the offset."""
+        """Bytes that the text takes in the offset."""
         return stored_bytes(self.text)
 
     @cached_property
     def request_bytes(self) -> int:
-        """The same without the progress."""
+        """Bytes that the text takes in the offset without the progress."""
         return stored_bytes(_without_progress(self))
 
     @property
     def by_signal(self) -> bool:
-        """Whether a signal has asked for it."""
+        """True if a signal requested the dump."""
         return self.request.signal is not None
 
     @property
     def tables_failed(self) -> int:
-        """Tables that could not be dumped, or were stopped."""
+        """Number of tables that failed or were stopped."""
         return self.failed_before + len(self.dump.failed)
 
     @property
     def runs(self) -> bool:
-        """Whether its tables may be read now."""
+        """True if the tables of this request may be read now."""
         return self.end is None and self.checked and self.request.wanted is Wanted.RUNNING
 
     def reads(self, table: TableId) -> bool:
-        """The same of one table."""
+        """Return True if this table may be read now for this request."""
         return self.runs and str(table) not in self.request.tables_wanted and not self.request.stops(str(table))
 
     def with_dump(self, dump: Dump) -> RequestedDump:
-        """It has come so far; the last table ends it."""
+        """Return the request with this progress. The request ends when no table is left."""
         return self._with(dump if dump.arrivals == self.dump.arrivals else self._without_stopped(dump))
 
     def with_stops(self) -> RequestedDump:
-        """Tables that were stopped end, whatever has changed: the request, or the run."""
+        """Return the request with its stopped tables ended."""
         return self._with(self._without_stopped(self.dump))
 
     def _with(self, dump: Dump) -> RequestedDump:
@@ -137,7 +152,9 @@ class RequestedDump:
         )
 
     def with_request(self, request: DumpRequest) -> RequestedDump:
-        """Its owner has changed it. An older revision changes nothing, and nothing changes what has ended."""
+        """Return the request after its owner has changed it. An older revision changes nothing, and
+        an ended request stays as it is.
+        """
         if request.revision < self.request.revision or self.end is not None:
             return self
         if request.wanted is Wanted.STOPPED:
@@ -145,7 +162,9 @@ class RequestedDump:
         return replace(self, request=request).with_stops()
 
     def _without_stopped(self, dump: Dump) -> Dump:
-        """Tables that were stopped by their names end, also one that another has taken its name from or given it to: nobody would read it."""
+        """Return the dump with all stopped tables ended. A table ends under the stopped name even
+        if a rename gave it that name: nobody would read it.
+        """
         request = self.request
         named = {table for name, wanted in request.tables_wanted.items() if wanted is Wanted.STOPPED for table in _spelt(name)}
         matching = (table for table in dump.left if request.stops(str(table))) if request.tables_stopped else ()
@@ -154,26 +173,30 @@ class RequestedDump:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """All that are known, oldest first. Values: each step gives a new one."""
+    """All known requests, oldest first. Immutable: each step returns a new value."""
 
     by_id: Mapping[str, RequestedDump] = field(default_factory=dict)
     signals_read: Mapping[str, int] = field(default_factory=dict)
-    """By topic, the offset of the next signal; and how much of a file is read, by what that is."""
+    """Progress in the signals: by topic the offset of the next signal, and by file how much has
+    been read.
+    """
 
     @property
     def has_state(self) -> bool:
-        """Whether an offset has anything to say of them."""
+        """True if an offset has to hold anything about requests."""
         return bool(self.by_id or self.signals_read)
 
     def __iter__(self) -> Iterator[RequestedDump]:
         return iter(self.by_id.values())
 
     def get(self, identity: str) -> RequestedDump | None:
-        """One of them."""
+        """Return the request with this id, or None."""
         return self.by_id.get(identity)
 
     def added(self, request: DumpRequest, tables: Iterable[TableId], *, checked: bool = True) -> Requests:
-        """One more, of these tables in this order; one that is known takes the newer revision and keeps its tables."""
+        """Return the requests with one more, for these tables in this order. A known request takes
+        the newer revision and keeps its tables.
+        """
         known = self.by_id.get(request.id)
         if known is not None:
             return self._with(known.with_request(request))
@@ -183,17 +206,19 @@ class Requests:
         return self.put(made.with_request(request))
 
     def put(self, one: RequestedDump) -> Requests:
-        """With this one, in its place."""
+        """Return the requests with this one added or replaced, sorted by age."""
         by_id = {**self.by_id, one.request.id: one}
         return replace(self, by_id=dict(sorted(by_id.items(), key=lambda item: (item[1].request.created_ms, item[0]))))
 
     def changed(self, identity: str, change: Callable[[Dump], Dump]) -> Requests:
-        """The progress of one of them."""
+        """Return the requests after ``change`` was applied to the progress of one of them."""
         known = self.by_id.get(identity)
         return self if known is None else self._with(known.with_dump(change(known.dump)))
 
     def all_changed(self, change: Callable[[Dump], Dump]) -> Requests:
-        """What the log shows of a table means the same for each that has not ended."""
+        """Return the requests after ``change`` was applied to the progress of each that has not
+        ended.
+        """
         out = self
         for one in self:
             if one.end is None and (dump := change(one.dump)) is not one.dump:
@@ -201,8 +226,11 @@ class Requests:
         return out
 
     def all_renamed(self, pairs: Sequence[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> Requests:
-        """One statement's renames in each that has not ended. A condition belongs to a name: a table that would lose or change its own by a new name is given
-        up, for other rows than those that were asked for would go out. A name that was asked for keeps its own, whatever table has it now.
+        """Return the requests after one statement's renames.
+
+        A predicate belongs to a name. A table whose new name has another predicate, or none, fails:
+        otherwise rows would be sent that nobody requested. A requested name keeps its predicate,
+        whichever table has it now.
         """
         out = self.all_changed(lambda d: d.renamed(pairs, wanted)[0])
         for one in out:
@@ -224,11 +252,13 @@ class Requests:
         return out
 
     def forgotten(self, identity: str) -> Requests:
-        """Its owner has noted its end."""
+        """Return the requests without one whose end its owner has noted."""
         return replace(self, by_id={name: one for name, one in self.by_id.items() if name != identity})
 
     def with_check(self, identity: str, fault: str | None) -> Requests:
-        """The database was asked about one: it may be read, or none of its tables can be."""
+        """Return the requests after the database has checked one: it may run if ``fault`` is None,
+        else all its tables fail.
+        """
         known = self.by_id.get(identity)
         if known is None or known.checked:
             return self
@@ -237,26 +267,32 @@ class Requests:
         return self._with(replace(known, checked=True).with_dump(known.dump))
 
     def refused(self, identity: str, fault: str) -> Requests:
-        """One of them ends: none of the tables that it has left can be read."""
+        """Return the requests after one of them was refused: all tables that it has left fail with
+        ``fault``.
+        """
         known = self.by_id.get(identity)
         if known is None or known.end is not None:
             return self
         return self._with(replace(known, checked=True).with_dump(known.dump.all_given_up(tuple(known.dump.left), fault)))
 
     def with_signals_read(self, topic: str, offset: int) -> Requests:
-        """The topic has been read up to there."""
+        """Return the requests with the topic of signals read up to ``offset``."""
         return replace(self, signals_read={**self.signals_read, topic: offset})
 
     def without_signals_read(self, name: str) -> Requests:
-        """It is not read any more."""
+        """Return the requests without the progress in one topic or file of signals, which is read
+        no longer.
+        """
         return replace(self, signals_read={known: offset for known, offset in self.signals_read.items() if known != name})
 
     def of_signals(self) -> list[RequestedDump]:
-        """Those that signals have asked for, and that have not ended."""
+        """Return the requests from signals that have not ended."""
         return [one for one in self if one.by_signal and one.end is None]
 
     def without_old_ends(self) -> Requests:
-        """Ends of signals that nobody has noted are forgotten in the end, the oldest first."""
+        """Return the requests without the oldest ends of signals' requests that nobody has noted,
+        beyond the limits.
+        """
         ended = [name for name, one in self.by_id.items() if one.by_signal and one.end is not None]
         kept, size = 0, 0
         for name in reversed(ended):
@@ -274,7 +310,9 @@ class Requests:
 
 
 def _spelt(name: str) -> Iterator[TableId]:
-    """The tables that may be written so: a database's name may have a full stop, and so may a table's."""
+    """Return the tables that may be written as this name. The names of databases and tables may
+    both contain dots.
+    """
     return (TableId(name[:at], name[at + 1 :]) for at, character in enumerate(name) if character == ".")
 
 
@@ -289,9 +327,14 @@ def next_table(
     sharing: Mapping[TableId, int] | None = None,
     has_part: Callable[[TableId], bool] = lambda _: False,
 ) -> tuple[str, TableId] | None:
-    """The dump and the table that a free reader takes; None where none waits. ``taken``: what is read now, and for which dump. ``readers``: how many of so
-    many readers may read now. ``sharing``: how many read a table, where that is not one. A table that waits goes before a part of one that is read, which
-    nobody reads (``has_part``).
+    """Return the dump and the table that a free reader takes next; None if no table waits.
+
+    - ``taken``: the tables that are read now, with the id of the dump.
+    - ``held``: returns True for tables that must not be read now.
+    - ``readers``: returns how many readers of a maximum may read now.
+    - ``sharing``: the number of readers of a table, if it is not one.
+    - ``has_part``: returns True if a table that is read has a range without a reader. Such ranges
+      come after tables that nobody reads.
     """
     counts: dict[str, int] = {}
     for table, identity in taken.items():
@@ -307,7 +350,7 @@ def next_table(
 
     running = sorted(
         (one for one in requests if one.runs), key=lambda one: -one.request.priority
-    )  # of one priority the oldest first, as they stand
+    )  # within a priority the order stays oldest first
     urgent = [one for one in running if one.request.priority > 0]
     for one in (*urgent, None, *running[len(urgent) :]):
         if one is not None:
@@ -327,8 +370,10 @@ def readers_wanted(
     readers: Callable[[int], int] = lambda most: most,
     parts: Mapping[str, int] | None = None,
 ) -> int:
-    """How many readers the dumps want at the same time, as many as tables are left at most, and ``parts`` of tables by the dump that they are read for.
-    ``readers``: how many of so many may read now.
+    """Return the number of readers that the dumps can use at the same time.
+
+    Each dump uses at most one reader for each table left, plus one for each of the ``parts`` given
+    by dump. ``readers`` returns how many readers of a maximum may read now.
     """
     known = parts or {}
     own_wanted = 0 if own is None else min(readers(own_readers_max), len(own.left) + known.get(INITIAL, 0))
@@ -337,7 +382,9 @@ def readers_wanted(
 
 
 def readers_max(requests: Requests, identity: str, *, own_readers_max: int) -> int:
-    """How many readers a dump may have."""
+    """Return the largest number of readers that a dump may have; 0 for a request that does
+    not run.
+    """
     if identity == INITIAL:
         return own_readers_max
     one = requests.get(identity)
@@ -348,8 +395,10 @@ def readers_max(requests: Requests, identity: str, *, own_readers_max: int) -> i
 
 
 def tables_of(request: DumpRequest, captured: Iterable[TableId], *, rows_of: Mapping[TableId, int] | None = None) -> list[TableId]:
-    """The captured tables that a request means, in its order. ``rows_of``: by the server's statistics, for the order by size, smallest first; what has none
-    comes last.
+    """Return the captured tables that match a request, in the request's order.
+
+    ``rows_of`` are row counts by the server's statistics, for the order by size: smallest first,
+    tables without a count last.
     """
     selected = selects(request)
     found = sorted((table for table in captured if selected(str(table))), key=str)
@@ -370,29 +419,32 @@ def tables_of(request: DumpRequest, captured: Iterable[TableId], *, rows_of: Map
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What an offset knows of a request: its progress, or how it ended."""
+    """The stored state of one request in an offset: its progress, or its end."""
 
     dump: Dump | None
-    """None: it had no room."""
+    """Progress of the request; None if the offset had no room for it."""
     end: End | None = None
     reason: str | None = None
     failed: int = 0
     request: DumpRequest | None = None
-    """Of a signal: nobody else may know it."""
+    """Request that a signal made, which nothing else may store; None for other requests."""
     checked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRequests:
-    """All that an offset knows of requests."""
+    """The stored state of all requests in an offset."""
 
     dumps: Mapping[str, Kept] = field(default_factory=dict)
     signals_read: Mapping[str, int] = field(default_factory=dict)
 
 
 def requests_to_text(requests: Requests, *, bytes_max: int | None = None) -> str:
-    """One line of JSON: the progress of each that runs, the numbers of each that has ended. Where that takes more than ``bytes_max`` in an offset, the longest
-    begin again after a restart. ``bytes_max`` None: half of what Kafka takes.
+    """Return the requests as one line of JSON: the progress of each running one and the totals of
+    each ended one.
+
+    If that takes more than ``bytes_max`` bytes in an offset, the largest ones lose their progress
+    and start again after a restart. None stands for half of what Kafka accepts as a message.
     """
     room = TEXT_CHARS_MAX if bytes_max is None else min(bytes_max, TEXT_CHARS_MAX)
     texts = {one.request.id: one.text for one in requests}
@@ -410,13 +462,16 @@ def requests_to_text(requests: Requests, *, bytes_max: int | None = None) -> str
 
 
 def signals_bytes(requests: Requests) -> int:
-    """Return what the requests of signals that have not ended take in each offset at least."""
+    """Return the bytes that the open requests of signals take in each offset at least."""
     return sum(one.request_bytes for one in requests.of_signals())
 
 
 def require_room(requests: Requests, request: DumpRequest, tables: Iterable[TableId]) -> None:
-    """NoRoomError where the offset could not keep the progress of a new request of these tables beside that of all others: it is stored again and again, and
-    what has no room in it begins again after a restart. One that is alone is taken at any size.
+    """Raise NoRoomError if the offset has no room for the progress of a new request of these tables
+    beside all others.
+
+    The offset is stored again and again, and a request without room in it would start again after a
+    restart. A single request is accepted at any size.
     """
     others = [one for one in requests if one.end is None and one.request.id != request.id]
     size = RequestedDump(request=request, dump=dump_of(request.id, tables)).stored_bytes
@@ -430,7 +485,9 @@ def require_room(requests: Requests, request: DumpRequest, tables: Iterable[Tabl
 
 
 def requests_from_text(text: str) -> KeptRequests:
-    """The reverse; a text that is not one raises DefiniteError naming the offset field."""
+    """Read what ``requests_to_text`` wrote. Raise DefiniteError that names the offset field for any
+    other text.
+    """
     try:
         value = json.loads(text)
         if value["format"] != FORMAT:
@@ -454,9 +511,11 @@ def resumed(
     tables: Callable[[DumpRequest], Iterable[TableId]],
     captured: Callable[[TableId], bool],
 ) -> tuple[Requests, Requests]:
-    """What the offset knows of the requests, and all of them as they are at the start of a task: each where the offset has come to, or from its beginning
-    (``tables`` finds out which). What the offset has of others is gone, for their owner has noted their ends; unless a signal has asked for them, and
-    the offset alone knows it.
+    """Return the requests that the offset knows, and all requests at the start of a task.
+
+    Each request continues where the offset has stored it, or starts from its beginning with the
+    tables that ``tables`` finds. Requests that only the offset has are dropped, since their owner
+    has noted their ends. Requests of signals are kept, since only the offset has them.
     """
     given = {request.id: request for request in requests}
     known = Requests(signals_read=kept.signals_read)
@@ -471,7 +530,8 @@ def resumed(
         )
     now = known
     for identity, each in kept.dumps.items():
-        if each.request is not None and now.get(identity) is None:  # its progress had no room in the offset
+        # The offset had no room for the progress of these.
+        if each.request is not None and now.get(identity) is None:
             now = now.added(each.request, tables(each.request), checked=False)
     for request in given.values():
         now = now.added(request, tables(request) if now.get(request.id) is None else ())
@@ -482,7 +542,9 @@ def resumed(
 
 
 def _without_uncaptured(dump: Dump, captured: Callable[[TableId], bool]) -> Dump:
-    """Whoever asked for their rows is told that these did not come."""
+    """Return the dump with tables that are captured no longer marked as failed, so that the
+    requester learns that their rows did not come.
+    """
     for table in tuple(dump.left):
         if not captured(table):
             dump = dump.given_up(table, f"{table} is not captured any more")
@@ -498,7 +560,7 @@ def _to_json(one: RequestedDump, *, progress: bool = True) -> dict[str, Any]:
 
 
 def _beginning(reason: str) -> str:
-    """As much of it as has room."""
+    """Return the beginning of the reason that fits into ``REASON_BYTES_MAX``."""
     while stored_bytes(reason) > REASON_BYTES_MAX:
         reason = reason[: min(len(reason) - 1, len(reason) * REASON_BYTES_MAX // stored_bytes(reason))]
     return reason
@@ -513,7 +575,8 @@ def _from_json(identity: str, value: Mapping[str, Any]) -> Kept:
     checked = value.get("checked", True) is True
     if "end" not in value:
         dump = dump_from_text(value["dump"], {}) if "dump" in value or request is None else None
-        return Kept(dump=dump, request=request, checked=checked)  # none of them has a list
+        # A requested dump has no list, so none has to be looked up.
+        return Kept(dump=dump, request=request, checked=checked)
     dump = dump_of(identity, (), finished=value["done"], finished_rows=value["rows"], finished_bytes=value.get("bytes", 0))
     return Kept(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"], request=request)
 

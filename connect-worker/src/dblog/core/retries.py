@@ -1,8 +1,11 @@
-"""Decides whether trouble that may pass is tried again, after which pause, and when that ends. One rule for the task, its log and its dumps.
+"""Decides whether a passing error is tried again, after which pause, and when to give up. The task,
+its log and its dumps share this rule.
 
-``errors.max.retries`` and ``retriable.restart.connector.wait.ms`` are Debezium's: how often a retriable error is tried again before the task fails (-1: for
-ever, 0: never), and the pause before each try. Without the second the pause grows (``core/backoff.py``); where the first limits the tries it is Debezium's
-ten seconds, or a handful of tries would be over before a server has restarted. ``dblog.retry.timeout.ms`` limits how long trouble may last in all.
+``errors.max.retries`` and ``retriable.restart.connector.wait.ms`` are Debezium's: the number of
+tries after a retriable error before the task fails (-1: for ever, 0: none), and the pause before
+each try. Without a configured pause, the pause grows (``core/backoff.py``). If the number of tries
+is limited, it is Debezium's ten seconds, because a handful of short pauses would be over before a
+server has restarted. ``dblog.retry.timeout.ms`` limits the time for which errors may last in all.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ _MAX_RETRIES, _PAUSE, _TIMEOUT = "errors.max.retries", "retriable.restart.connec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """The limits. None: no limit, and for ``pause_s`` the growing pause of ``backoff``."""
+    """The limits of retries. None means no limit, and for ``pause_s`` the growing pause."""
 
     retries_max: int | None = None
     timeout_s: float | None = None
@@ -29,7 +32,9 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> RetryPolicy:
-        """The policy of a connector's configuration, which was checked; only keys that are set count."""
+        """Return the policy of a configuration that was checked before. Only keys that are set
+        count.
+        """
         retries_max, pause_ms, timeout_ms = (_whole(config.get(name)) for name in (_MAX_RETRIES, _PAUSE, _TIMEOUT))
         return cls(
             retries_max=None if retries_max is None or retries_max < 0 else retries_max,
@@ -38,16 +43,18 @@ class RetryPolicy:
         )
 
     def delay_s(self, failures: int, *, chance: float) -> float:
-        """The pause behind so many failures in a row."""
+        """Return the seconds to wait after this many consecutive failures. ``chance`` is a random
+        number in [0, 1).
+        """
         return self.backoff.delay_s(failures, chance=chance) if self.pause_s is None else self.pause_s
 
     def with_backoff(self, backoff: Backoff) -> RetryPolicy:
-        """The same limits with another growing pause."""
+        """Return the policy with another growing pause."""
         return replace(self, backoff=backoff)
 
 
 class Retries:
-    """A series of failures of one thing. Times are of one clock that never stands still."""
+    """A series of consecutive failures of one operation. Times are of one monotonic clock."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
@@ -55,7 +62,9 @@ class Retries:
         self.failures = 0
 
     def failed(self, error: TransientError, *, now_s: float, chance: float) -> float:
-        """Seconds to wait before the next try; DefiniteError when there is to be none. ``chance`` in [0, 1) comes from the caller's generator."""
+        """Count a failure and return the seconds to wait before the next try. Raise DefiniteError
+        if there is to be none. ``chance`` is a random number in [0, 1) from the caller's generator.
+        """
         if self.failures == 0:
             self._first_failure_s = now_s
         self.failures += 1
@@ -67,12 +76,14 @@ class Retries:
         return policy.delay_s(self.failures, chance=chance)
 
     def succeeded(self) -> None:
-        """The series has ended."""
+        """End the series of failures."""
         self.failures = 0
 
 
 def gave_up(error: TransientError, *, tries: int, waited_s: float, limit: str) -> DefiniteError:
-    """What a transient error turns into when trying again has not helped for too long."""
+    """Return the error that replaces a transient one when trying again has not helped for too
+    long.
+    """
     message = (
         f"gave up after {tries} tries in {waited_s:.0f} s ({limit}): {error}; nothing is lost, restart the task once the cause is gone"
     )

@@ -1,8 +1,11 @@
-r"""Which databases, tables and columns a connector captures: Debezium's include and exclude lists as predicates.
+r"""Decides which databases, tables and columns a connector captures, from Debezium's include and
+exclude lists.
 
-Rules (Debezium's ``Predicates`` and ``RelationalTableFilters``): a list is comma-separated regular expressions, a comma
-inside one is written ``\,``; each must match the whole name and ignores case; of each pair only one list may be given. The server's own
-tables are never captured unless ``table.ignore.builtin=false``. The first part of a name is a database or a schema (``config/namespaces.py``).
+Rules (Debezium's ``Predicates`` and ``RelationalTableFilters``): a list consists of regular
+expressions separated by commas; a comma inside an expression is written ``\,``. Each expression
+must match the whole name and ignores case. Of an include and an exclude list only one may be given.
+The server's own tables are never captured unless ``table.ignore.builtin=false``. The first part of
+a name is a database or a schema (``config/namespaces.py``).
 """
 
 from __future__ import annotations
@@ -24,14 +27,18 @@ _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 
 
 def split_list(text: str | None) -> list[str]:
-    r"""The members of a regex list: split at commas not behind a backslash, ``\,`` becomes a comma, blanks around members go."""
+    r"""Return the members of a list of regular expressions, without the blanks around them. The
+    list is split at commas that no backslash precedes; ``\,`` becomes a comma.
+    """
     if not text:
         return []
     return [part.replace("\\,", ",").strip() for part in _UNESCAPED_COMMA.split(text) if part.strip()]
 
 
 def name_matcher(text: str | None, *, option: str) -> Callable[[str], bool] | None:
-    """A predicate for names from a regex list; None when the list is empty. Raises ConfigError for an expression that does not compile."""
+    """Return a predicate for names from a list of regular expressions, or None if the list is
+    empty. Raise ConfigError if an expression does not compile.
+    """
     members = split_list(text)
     if not members:
         return None
@@ -46,13 +53,17 @@ _FIRST_NAME = re.compile(r"([\w$-]+)\\?\.(.*)", re.DOTALL)
 
 
 Parts = Sequence[tuple[str | None, str | None]]
-"""Databases, or schemas, and tables that the configuration names; None is any. A table of any database is a member without a database part, which matches
+"""Pairs of a database or schema and a table that the configuration names. None stands for any. A
+pair with a table and no database comes from a member without a database part, which matches
 nothing.
 """
 
 
 def named_parts(settings: Mapping[str, Any], *, namespace: Namespace = Namespace.DATABASE) -> tuple[tuple[str | None, str | None], ...]:
-    """(database or schema, table) for each member of the include lists, as far as it is a name and no pattern: None is any. Without a list, any of any."""
+    """Return (database or schema, table) for each member of the include lists. None stands for any,
+    and for a part that is a pattern rather than a plain name. Without a list, return one pair of
+    None.
+    """
     parts: dict[tuple[str | None, str | None], None] = {}
     tables, databases = split_list(settings.get("table.include.list")), split_list(settings.get(namespace.include))
     for member in tables:
@@ -72,7 +83,10 @@ def _everything(_name: str) -> bool:
 
 
 def builtin_tables(members: Iterable[str]) -> Callable[[TableId], bool]:
-    """Whether a table is the server's own. ``members``, in lower case: a database or schema; ``pg_*``, all that begin so; ``.name``, a table in any of them."""
+    """Return a predicate that is True for the server's own tables. ``members`` are in lower case: a
+    database or schema; ``pg_*`` for all databases or schemas that begin so; ``.name`` for a table
+    of that name in any of them.
+    """
     names = frozenset(members)
     beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
     tables = frozenset(name[1:] for name in names if name.startswith("."))
@@ -90,19 +104,21 @@ def _nothing(_table: TableId) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The captured part of a server. Build with ``from_settings``."""
+    """The captured part of a server. Create it with ``from_settings``."""
 
     includes_database: Callable[[str], bool] = _everything
-    """Asked with a schema where tables lie in schemas."""
+    """Predicate for the name of a database, or of a schema if tables are in schemas."""
     _includes_table: Callable[[str], bool] = _everything
     includes_column: Callable[[str], bool] = _everything
-    """Asked with ``db.table.column``."""
+    """Predicate for ``db.table.column``."""
     is_builtin: Callable[[TableId], bool] = _nothing
-    """Tables of the server's own that are left out."""
+    """Predicate for the server's own tables, which are left out."""
     never: frozenset[TableId] = field(default_factory=frozenset)
-    """Tables of our own (watermarks) and the like that are no data."""
+    """Tables that are never captured because they hold no data, such as our own watermark table."""
     only: frozenset[TableId] | None = None
-    """The tables that a connector has which takes no new ones."""
+    """The only tables that may be captured, for a connector that takes no new ones; None if there
+    is no such limit.
+    """
 
     @classmethod
     def from_settings(
@@ -113,7 +129,9 @@ class Selection:
         builtin: frozenset[str] = frozenset(),
         never: frozenset[TableId] = frozenset(),
     ) -> Selection:
-        """From properties by name; ``builtin`` as ``readers.contract.Source`` gives it. Raises ConfigError naming every key at fault."""
+        """Create a selection from properties by name. ``builtin`` is what
+        ``readers.contract.Source`` provides. Raise ConfigError that names every wrong key.
+        """
         errors: dict[str, list[str]] = {}
         for what in (namespace, "table", "column"):
             include, exclude = f"{what}.include.list", f"{what}.exclude.list"
@@ -130,7 +148,7 @@ class Selection:
         )
 
     def includes(self, table: TableId) -> bool:
-        """Whether rows of the table are captured."""
+        """Return True if rows of the table are captured."""
         if table in self.never or self.is_builtin(table):
             return False
         if self.only is not None and table not in self.only:
@@ -138,7 +156,9 @@ class Selection:
         return self.includes_database(table.database) and self._includes_table(f"{table.database}.{table.name}")
 
     def columns(self, table: Table) -> tuple[bool, ...]:
-        """For each column of the table, in order: is it part of the record? Key columns can be excluded from the value, as in Debezium."""
+        """Return for each column of the table, in order, True if it is part of the record. Key
+        columns can be excluded from the value, as in Debezium.
+        """
         prefix = f"{table.id.database}.{table.id.name}."
         return tuple(self.includes_column(prefix + c.name) for c in table.columns)
 
@@ -154,7 +174,9 @@ def _pair(settings: Mapping[str, Any], what: str) -> Callable[[str], bool]:
 
 
 def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | None] | None:
-    """What replaces a column's values, asked with ``db.table.column``; None when no key of the families is given."""
+    """Return a function that gives the rewrite of a column's values for ``db.table.column``. Return
+    None if no option for rewriting is set.
+    """
     rules, errors = column_rules(properties)
     if errors:
         raise ConfigError(errors)
@@ -166,7 +188,9 @@ def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | N
 
 @lru_cache(maxsize=64)
 def _rewrite(rule: ColumnRule) -> Rewrite:
-    """Make what a rule asks for: when a column is found for it, not for every rule of a configuration that is validated."""
+    """Create the rewrite of a rule. It is done when a column needs it, not for every rule of a
+    configuration that is validated.
+    """
     match rule.kind:
         case "truncate":
             return Truncate(rule.length)
@@ -178,14 +202,16 @@ def _rewrite(rule: ColumnRule) -> Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """One part of ``message.key.columns``: tables by regex, and columns by regex."""
+    """A part of ``message.key.columns``: a regular expression for tables, and some for columns."""
 
     table: Pattern
     columns: tuple[Pattern, ...]
 
 
 def key_rules(text: str | None) -> tuple[KeyRule, ...]:
-    """``inventory.customers:pk1,pk2;(.*).orders:pk3`` as rules. Raises ConfigError when a part has not that shape."""
+    """Parse a text such as ``inventory.customers:pk1,pk2;(.*).orders:pk3``. Raise ConfigError if a
+    part has another form.
+    """
     rules = []
     for part in (text or "").split(";"):
         if not part.strip():
@@ -204,7 +230,9 @@ def key_rules(text: str | None) -> tuple[KeyRule, ...]:
 
 
 def message_key(table: Table, rules: tuple[KeyRule, ...]) -> tuple[str, ...]:
-    """The names of the message key's columns: those the rules pick, in table order, else the table's own key."""
+    """Return the names of the message key's columns: those that the rules select, in table order,
+    or the table's own key if they select none.
+    """
     name = f"{table.id.database}.{table.id.name}"
     picked = tuple(
         c.name for c in table.columns if any(r.table.fullmatch(name) and any(p.fullmatch(c.name) for p in r.columns) for r in rules)

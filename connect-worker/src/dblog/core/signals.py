@@ -1,7 +1,10 @@
-"""Debezium's signals: what a row of the signal table, a message or a line of a file asks of a connector. Pure: texts in, an action out.
+"""Parses Debezium's signals: a row of the signal table, a message or a line of a file becomes an
+action of the connector. Pure.
 
-A signal comes from whoever may write to its channel, so it is read strictly, and what is wrong with it is said without quoting it: a filter may hold values
-of rows. Types and fields are Debezium's ("Sending signals to a Debezium connector"). Snapshot signals become requests for dumps (``dumprequests.py``).
+Anybody who may write to the channel can send a signal. So it is read strictly, and an error message
+quotes nothing of it, since a filter may contain values of rows. Types and fields are Debezium's
+("Sending signals to a Debezium connector"). Snapshot signals become requests for dumps
+(``dumprequests.py``).
 """
 
 from __future__ import annotations
@@ -27,12 +30,14 @@ from dblog.core.dumprequests import (
 from dblog.errors import DefiniteError
 
 DATA_CHARS_MAX = 8192
-"""Of one signal: its request is part of the offset until it has ended. Debezium's signal table has 2048."""
+"""Characters of one signal's data. Its request is part of the offset until it has ended. Debezium's
+signal table allows 2048.
+"""
 ID_CHARS_MAX = 200
 MESSAGE_CHARS_MAX = 2000
 KNOWN = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "schema-changes", "set-binlog-position")
 WATERMARKS = ("snapshot-window-open", "snapshot-window-close")
-"""Debezium's own, where one writes to the same table."""
+"""Types of Debezium's own watermark signals, found if Debezium writes to the same table."""
 FILTERS_OFF = (
     "filters of signals are switched off (dblog.signals.filters=false); leave additional-conditions out, or ask for the dump with a predicate by "
     "POST /connectors/NAME/dumps"
@@ -41,21 +46,21 @@ _SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
 
 
 class SignalError(DefiniteError):
-    """The signal is none that can be carried out."""
+    """The signal cannot be carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Dump the captured tables that match."""
+    """Action: dump the captured tables that match."""
 
     patterns: tuple[str, ...]
     filters: Mapping[str, str]
-    """SQL by pattern."""
+    """SQL conditions by pattern."""
     blocking: bool
     surrogate_key: str | None
 
     def request(self, origin: SignalOrigin, *, id: str, connector: str, created_ms: int, chunk_rows: int | None) -> DumpRequest:  # noqa: A002
-        """The request for the dump."""
+        """Return the request for the dump."""
         return DumpRequest(
             id=id,
             connector=connector,
@@ -73,31 +78,33 @@ class Execute:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop what signals have asked for: all of it, or the tables that match."""
+    """Action: stop the dumps that signals requested, either all of them (None) or the tables that
+    match.
+    """
 
     patterns: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Pause what signals have asked for."""
+    """Action: pause the dumps that signals requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The reverse."""
+    """Action: resume the dumps that signals requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogText:
-    """Log a message; ``{}`` in it stands for the position."""
+    """Action: log a message, in which ``{}`` stands for the position."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """What needs no action here, and why."""
+    """No action, with the reason."""
 
     why: str
 
@@ -107,22 +114,26 @@ Action = Execute | Stop | Pause | Resume | LogText | Nothing
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One signal as its channel gives it. ``data`` is JSON text, "" where there is none."""
+    """A signal as its channel delivers it. ``data`` is JSON text, or "" if there is none."""
 
     id: str
     type: str
     data: str
     source: str
-    """What it stood in, unlike any other signal's: the same signal read twice is one signal."""
+    """Identification of the place that held the signal. It is unique, so the same signal read twice
+    counts as one.
+    """
 
     @property
     def request_id(self) -> str:
-        """The id of its request, the same each time it is read."""
+        """Id of the request that the signal makes; the same each time the signal is read."""
         return sha256(f"{self.source}\0{self.id}".encode(errors="surrogatepass")).hexdigest()[:ID_DIGITS]
 
 
 def signal_from_json(value: object, source: str) -> Signal:
-    """One of ``{"id": ..., "type": ..., "data": {...}}``; SignalError where it is none."""
+    """Read a signal from a JSON object ``{"id": ..., "type": ..., "data": {...}}``. Raise
+    SignalError for anything else.
+    """
     if not isinstance(value, dict):
         raise SignalError(
             'it must be a JSON object, such as {"id": "1", "type": "execute-snapshot", "data": {"data-collections": ["shop\\\\.orders"]}}'
@@ -134,7 +145,9 @@ def signal_from_json(value: object, source: str) -> Signal:
 
 
 def action_of(signal: Signal) -> Action:
-    """What it asks for; SignalError with what is wrong, which quotes nothing of the signal."""
+    """Return the action that a signal asks for. Raise SignalError with the reason, which quotes
+    nothing of the signal.
+    """
     if not signal.id or len(signal.id) > ID_CHARS_MAX:
         raise SignalError(f"its id must have 1 to {ID_CHARS_MAX} characters")
     if signal.type in WATERMARKS:
@@ -175,7 +188,8 @@ def _data_of(signal: Signal) -> dict[str, Any]:
         return {}
     try:
         data = json.loads(signal.data)
-        json.dumps(data, ensure_ascii=False).encode()  # half of a surrogate pair: no offset could carry it
+        # Half of a surrogate pair fails here; no offset could carry it.
+        json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise SignalError("its data is not JSON") from None
     if not isinstance(data, dict):

@@ -1,22 +1,27 @@
-"""Decide whether a connector can go on at the server that answers now. One rule for all databases. Pure.
+"""Decides whether a connector can continue at the server that answers now. One rule for all
+databases. Pure.
 
-The server behind an address can be another one at every connection, or the same one put back from a copy. What was read from the one before has been sent
-already, so a server that lacks it differs from what consumers hold, for good, and its log does not show that. So a dialect compares what was read with what
-the server has, as sets of GTIDs or as positions in one history, and this rule gives one of three answers: it goes on, it waits, or the position is lost.
+Each connection to an address may reach another server, or the same server restored from a copy.
+Everything read before has been sent already. A server that lacks part of it will differ from what
+consumers hold, for good, and its log does not show that. So a dialect compares what was read with
+what the server has, as sets of GTIDs or as positions in one history. This rule then gives one of
+three answers: the connector goes on, it waits, or the position is lost.
 
-    history   log behind the position   what was read     it still receives        answer
-    -------   -----------------------   ---------------   ----------------------   ------
-    another   any                       any               any                      lost
-    the same  dropped                   any               any                      lost
-    the same  there                     all there         any                      goes on
-    the same  there                     lacks its own     any                      lost
-    the same  there                     lacks some        nothing                  lost
-    the same  there                     lacks some        replays this history     waits
-    the same  there                     lacks some        may, or does             waits, for a while
+  history   log after the position    what was read     it still receives        answer
+  -------   -----------------------   ---------------   ----------------------   ------
+  another   any                       any               any                      lost
+  the same  dropped                   any               any                      lost
+  the same  there                     all there         any                      goes on
+  the same  there                     lacks its own     any                      lost
+  the same  there                     lacks some        nothing                  lost
+  the same  there                     lacks some        replays this history     waits
+  the same  there                     lacks some        may, or does             waits, for a while
 
-The while is ``WAIT_MAX_S`` from the moment at which the lack was first seen: transactions of a database that rests are old at once. It is longer as long as
-the server reports a lag that reaches back to what was read, or that is longer than it has been waited for: a replica that is no further behind, and lacks
-them all the same, follows a server that never had them. A lag that is not reported tells nothing, and makes the while no shorter.
+The wait in the last row ends ``WAIT_MAX_S`` after the lack was first seen. A limit by the age of
+the transactions alone would be useless, since those of an idle database are old at once. The wait
+is longer while the server reports a lag that reaches back to what was read, or that exceeds the
+time waited so far. A replica whose lag is smaller, and that still lacks the transactions, follows a
+server that never had them. A server that reports no lag is given the normal wait.
 """
 
 from __future__ import annotations
@@ -25,11 +30,15 @@ import enum
 from dataclasses import dataclass
 
 WAIT_MAX_S = 600.0
-"""How long a server that lacks what was read is waited for, beyond the lag that it reports, before its replication is taken to never bring it."""
+"""Seconds to wait for a server that lacks what was read, beyond the lag that it reports. After
+that, its replication is taken to never bring it.
+"""
 
 
 class Receives(enum.Enum):
-    """Whether a server can still get what it lacks; the value completes a sentence about the server."""
+    """The ways in which a server may still receive what it lacks. The value completes a sentence
+    about the server.
+    """
 
     NOTHING = "it follows no other server, so they never come"
     UNKNOWN = "it does not show whether it follows another server"
@@ -44,24 +53,28 @@ class Answering:
     """The server that answers, compared with what was read so far."""
 
     same_history: bool = True
-    """Whether its history has the position that was read in it, or may have: False where something shows that it has not."""
+    """False if something shows that the server's history does not contain the position that was
+    read.
+    """
     dropped: bool = False
-    """Whether it has dropped log that was not read yet."""
+    """True if the server has dropped log that was not read yet."""
     lacks: bool = False
-    """Whether it lacks anything that was read."""
+    """True if the server lacks anything that was read."""
     lacks_its_own: bool = False
-    """Whether it lacks something that it has made itself."""
+    """True if the server lacks something that it wrote itself."""
     receives: Receives = Receives.NOTHING
     lag_s: float | None = None
-    """How far it is behind the server that it follows, by its own account; None where it reports nothing."""
+    """Seconds by which the server lags behind the server that it follows, as it reports; None if it
+    reports nothing.
+    """
     waited_s: float = 0.0
-    """How long ago the lack was first seen."""
+    """Seconds since the lack was first seen."""
     read_age_s: float | None = None
-    """Age of the newest transaction that was read; None where its time is not known."""
+    """Age in seconds of the newest transaction that was read; None if its time is unknown."""
 
 
 class Answer(enum.Enum):
-    """What follows for the connector."""
+    """The consequence for the connector."""
 
     GOES_ON = "goes on"
     WAITS = "waits"
@@ -69,7 +82,7 @@ class Answer(enum.Enum):
 
 
 class Why(enum.Enum):
-    """The fact that decides."""
+    """The fact that decides the answer."""
 
     ALL_THERE = "all there"
     ANOTHER_HISTORY = "another history"
@@ -82,14 +95,14 @@ class Why(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer, and the fact behind it."""
+    """The answer and the fact that decided it."""
 
     answer: Answer
     why: Why
 
 
 def verdict_on(server: Answering) -> Verdict:
-    """Return the answer for a server. The table above, from its first row to its last."""
+    """Return the answer for a server by the module's table, read from its first row to its last."""
     if not server.same_history:
         return Verdict(Answer.LOST, Why.ANOTHER_HISTORY)
     if server.dropped:
@@ -110,14 +123,16 @@ def verdict_on(server: Answering) -> Verdict:
 
 
 class Waits:
-    """Since when what is lacking is lacking. One for each process that starts a task: a wait lasts over many starts, and begins anew with the process."""
+    """The times at which servers began to lack something. One instance serves each process that
+    starts tasks: a wait lasts over many starts and begins again with the process.
+    """
 
     def __init__(self) -> None:
         self._since: dict[str, tuple[str, float]] = {}
 
     def waited_s(self, server: str, got: str, *, now_s: float) -> float:
-        """Return for how long the server at this address has come no further than ``got``, and is lacking something. Another text is progress, and is waited
-        for from now on.
+        """Return the seconds for which the server at this address has lacked something and has
+        stayed at ``got``. Another value of ``got`` is progress, so the wait begins again.
         """
         known = self._since.get(server)
         if known is None or known[0] != got:
@@ -125,5 +140,5 @@ class Waits:
         return now_s - known[1]
 
     def over(self, server: str) -> None:
-        """Forget a server that lacks nothing, or that is not waited for any more."""
+        """Forget a server that lacks nothing, or for which nobody waits any more."""
         self._since.pop(server, None)

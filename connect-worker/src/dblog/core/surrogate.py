@@ -1,12 +1,15 @@
-"""The order in which the chunks of a table are read: by its key, or by a column that a request names (Debezium's surrogate-key).
+"""Decides the order in which the chunks of a table are read: by the table's key, or by a column
+that a request names (Debezium's surrogate-key).
 
-A column that one row at most has each value of is enough by itself. Behind any other one the table's key follows, so that rows of one value have an order
-too, and a chunk may end between them. A table without a key has nothing to put there: its chunks end behind the last row of a value. So no row is lost
-where a value stands in many rows, and a range is what it is for any dump. # I3
+A unique column is enough by itself. After any other column the table's key follows, so that rows
+with the same value have an order too, and a chunk may end between them. A table without a key has
+nothing to add: its chunks end after the last row of a value. So no row is lost if several rows
+share a value, and ranges work as for any dump. # I3
 
-A row that gets another value meanwhile is in the log, and may be in no chunk: whoever reads the log makes its record whole (``TaskContext.moves_rows``), or
-ends the table's dump. What no row of the log shows is an ALTER: the same name may stand for other values behind it, so what
-is read in such an order begins again then (readers/dumping.py).
+A row whose value changes during the dump is in the log and may be in no chunk. The reader of the
+log then makes its record complete (``TaskContext.moves_rows``), or ends the table's dump. An ALTER
+is the exception: the same name may stand for other values after it, and no row of the log shows
+that. So a dump in such an order starts again after an ALTER (readers/dumping.py).
 """
 
 from __future__ import annotations
@@ -26,11 +29,15 @@ ORDERED = frozenset(
         *("int2", "int4", "int8", "oid", "timestamptz", "bpchar", "bytea", "inet", "cidr", "macaddr", "macaddr8"),
     )
 )
-"""Types of MySQL, MariaDB and PostgreSQL whose values a bound holds exactly, in a few bytes, and that an index orders."""
+"""Types of MySQL, MariaDB and PostgreSQL whose values fit into a chunk's bound exactly, in a few
+bytes, and that an index orders.
+"""
 
 
 def keyed_by(table: Table, surrogate: str | None) -> Table:
-    """The table with the columns for its key that its chunks are bounded by. DefiniteError where it cannot be read by that column."""
+    """Return the table with a key that bounds its chunks: its own key, or one that begins with the
+    column ``surrogate``. Raise DefiniteError if the table cannot be read by that column.
+    """
     if surrogate is None:
         return table
     column = _column(table, surrogate)
@@ -79,7 +86,9 @@ def _column(table: Table, name: str) -> Column:
 
 
 def _orders(table: Table) -> Iterator[tuple[str, ...]]:
-    """The orders in which indexes give the rows: InnoDB has the key behind the columns of each."""
+    """Yield the orders in which the indexes return rows. InnoDB appends the key to the columns of
+    each index.
+    """
     key = tuple(each.lower() for each in table.key)
     for index in table.indexes:
         if not index.functional and not index.partial:

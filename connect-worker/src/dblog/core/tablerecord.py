@@ -1,8 +1,9 @@
-"""A table as JSON values: what a schema history record holds of it, lossless both ways.
+"""Converts a table to JSON values and back without loss, for records of the schema history.
 
-Names are Debezium's where the meaning is Debezium's (``tableChanges`` of its history records; its manual, "MySQL connector", Schema history topic). A
-member is left out where it has its default, because wide tables make the largest records of the topic. Here typeName is DATA_TYPE, and typeExpression is
-COLUMN_TYPE.
+Names are Debezium's where the meaning is Debezium's (``tableChanges`` of its history records; its
+manual, "MySQL connector", Schema history topic). Members with default values are left out, because
+wide tables make the largest records of the topic. In these records typeName is DATA_TYPE, and
+typeExpression is COLUMN_TYPE.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dblog.model import Column, Index, Table, TableId, Written
 
 
 def table_record(table: Table) -> dict[str, object]:
-    """A table as JSON values: Debezium's names where the meaning is Debezium's (``tableChanges``), absent where it is the default."""
+    """Return a table as JSON values, with the names described at the top of this module."""
     record: dict[str, object] = {
         "primaryKeyColumnNames": list(table.key),
         "keyIsPrimary": table.primary_key,
@@ -40,7 +41,7 @@ def _traces(table: Table) -> Mapping[str, tuple[str, ...]]:
 
 
 def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
-    """The reverse of ``table_record``."""
+    """Return the table that ``table_record`` wrote."""
     return Table(
         id=id_,
         columns=tuple(_column_of(column) for column in record["columns"]),
@@ -91,7 +92,7 @@ COLUMN_FIELDS = {
     "comment": "comment",
     "number": "number",
 }
-"""model.Column's fields -> names in the record."""
+"""Names in the record by field of ``model.Column``."""
 
 
 def _column_record(column: Column) -> dict[str, object]:

@@ -1,7 +1,9 @@
-"""An incremental snapshot that Debezium had not finished, read from the offset that it left, so that the dump goes on from there. # I3
+"""Reads an unfinished incremental snapshot of Debezium from the offset that it left, so that the
+dump continues from there. # I3
 
-Debezium writes these keys only while such a snapshot runs (AbstractIncrementalSnapshotContext.store): the collections that are left, the one under way first,
-and of that one the key of the last row that was sent and the greatest key when it began.
+Debezium writes these keys only while such a snapshot runs
+(AbstractIncrementalSnapshotContext.store): the collections that are left, beginning with the one
+under way, and for that one the key of the last row sent and the greatest key when it began.
 """
 
 from __future__ import annotations
@@ -21,17 +23,21 @@ COLLECTIONS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """One table that was still to be read. The values are Debezium's: whether they are keys of the table as it is now has to be looked at."""
+    """A table that Debezium still had to read. The values are Debezium's. The caller has to check
+    that they are keys of the table as it is now.
+    """
 
     table: TableId
     sent_upto: tuple[Any, ...] | None = None
-    """The key of the last row that was sent; None: begin with the first."""
+    """Key of the last row that was sent; None to begin with the first row."""
     ends_at: tuple[Any, ...] | None = None
-    """The greatest key when it began."""
+    """Greatest key of the table when its snapshot began."""
 
 
 def unfinished_snapshot(offset: Mapping[str, Any]) -> tuple[Unfinished, ...]:
-    """The tables that are left of one, in their order; none where no such snapshot ran. DefiniteError where its list cannot be read."""
+    """Return the tables that are left of an incremental snapshot, in order; empty if none was
+    running. Raise DefiniteError if the list of tables cannot be read.
+    """
     found = sorted(key for key, value in offset.items() if key.startswith(PREFIX) and value is not None)
     if not found:
         return ()
@@ -48,7 +54,8 @@ def unfinished_snapshot(offset: Mapping[str, Any]) -> tuple[Unfinished, ...]:
         )
         raise DefiniteError(message)
     tables = [Unfinished(table=name) for name in dict.fromkeys(names)]
-    if not listed[0].get(f"{PREFIX}collections_surrogate_key"):  # else the keys are of another column than the table's key
+    # With a surrogate key the stored values are not of the table's key.
+    if not listed[0].get(f"{PREFIX}collections_surrogate_key"):
         sent, end = (_array_of(offset, key) for key in ("primary_key", "maximum_key"))
         if sent is not None and end is not None:
             tables[0] = Unfinished(table=tables[0].table, sent_upto=sent, ends_at=end)

@@ -1,17 +1,20 @@
-"""The schema of every captured table at any position that may still be read again (D8, I4).
+"""Stores the schema of every captured table at any position that may still be read again (D8, I4).
 
-A table's history is a list of versions, each valid from its position on. A position is a pair of integers that sorts as the log does
-(D7): a DDL statement has the position right after it, a row its own; a version is valid for a row when its position is not greater.
-Versions are kept back to the committed offset: the one that is valid there, and all later ones, because a restart reads the log from
-there again.
+A table's history is a list of versions, each valid from its position on. A position is a pair of
+integers that sorts as the log does (D7). A DDL statement has the position right after it, a row its
+own. A version is valid for a row if its position is not greater than the row's. The version valid
+at the committed offset and all later ones are kept, because a restart reads the log from there
+again.
 
-Reading the log again meets the same DDL again. A statement whose position is not greater than a table's newest version has been applied
-to that table already and is passed over for it; so a crash between two history records of one statement (a swap of two tables) is made
-good by the replay.
+Reading the log again meets the same DDL again. A statement whose position is not greater than that
+of a table's newest version was applied to that table already, and is skipped for it. So a replay
+completes what a crash between two history records of one statement left undone (a swap of two
+tables).
 
-A version is one of four things: Known (decode with it), Absent (no table of that name), Stale (something happened that was not understood: read
-information_schema again), Parked (a person has to look). Only tables that ``tracked`` accepts are kept: the captured ones, and others that may be
-renamed into one, as the ghost tables of online schema changes are.
+A version has one of four states: Known (decode with it), Absent (no table of that name), Stale
+(something happened that was not understood: read information_schema again), Parked (a person has to
+look). Only tables that ``tracked`` accepts are kept: the captured ones, and others that may be
+renamed into one, such as the ghost tables of online schema changes.
 """
 
 from __future__ import annotations
@@ -39,59 +42,80 @@ from dblog.core.tablerecord import table_of_record, table_record
 from dblog.model import Table, TableId
 
 Position = tuple[int, int]
-"""(sequence_high, sequence_low) of D7; START sorts before every position in any log."""
+"""Position in the log as (sequence_high, sequence_low) of D7. START sorts before every position in
+any log.
+"""
 
 START: Position = (0, 0)
 AFTER_ALL: Position = (1 << 62, 0)
-"""Behind every position of a log: the tables as they are now."""
+"""Position after every position of a log: it stands for the tables as they are now."""
 
 GONE_TABLES_MAX = 50_000
-"""Names of captured tables that are gone; those that left first are forgotten first. # I6"""
+"""Number of dropped captured tables whose names are remembered; the oldest are forgotten first. #
+I6
+"""
 
 DDL_CHARS_MAX = 4096
-"""Characters of a statement that a version keeps, for people who look: a client may send megabytes, and the topic of the history has a limit."""
+"""Characters of a statement that a version keeps for people to look at. A client may send
+megabytes, and the topic of the history limits the size of records.
+"""
 
 FOREIGN_TABLES_MAX = 1000
-"""How many tables that are not captured are remembered; the longest untouched goes first. # I6"""
+"""Number of tables that are remembered without being captured; the one unchanged for longest is
+dropped first. # I6
+"""
 
 JOINED = "joined"
-"""In a version's note, the number of the joining: the table was there before, and joined the connector here. Its rows of before are a dump's business.
-Numbers rise, so that a dump's state can show the joinings it has taken in from later ones.
+"""Field of a version's note: the number of the table's joining. The table existed before it joined
+the connector here, so a dump must bring its earlier rows. Numbers rise, so that a dump's state can
+tell the joinings that it includes from later ones.
 """
 
 MISSED = "missed"
-"""In a version's note beside ``JOINED``: rows of the table were sent before, and deletes may have been passed over since, or in no log."""
+"""Field of a version's note beside ``JOINED``: rows of the table were sent before, and deletes
+since then may have been skipped or may be in no log.
+"""
 
 FOUND_OUT = "found_out"
-"""In a version's note: no statement of the log made it. It was found out where the log stood, and what followed from it (a dump) may not be stored."""
+"""Field of a version's note: no statement of the log created the version. It was found out at some
+place of the log, and its consequence (a dump) may not be stored.
+"""
 
 AWAITED = "awaited"
-"""In an Absent version's note, a position: the log has the statement that makes the table somewhere up to there, and is read from in front of it."""
+"""Field of an Absent version's note, a position: the statement that creates the table comes in the
+log no later than there, and the log is read from before it.
+"""
 
 FORMER_NAMES_MAX = 64
-"""A table that has lost more columns is dumped again for any new column: every name may be one of them. # I6"""
+"""Number of former column names that are remembered for a table. A table with more is dumped again
+for any new column, since every name may be one of them. # I6
+"""
 
 ANY_NAME = "*"
 
 OUTDATED_VERSIONS_KEPT = 2
-"""Of the versions no row was decoded with, the newest so many stay: a replay may need the one before the last statement."""
+"""Number of newest versions that stay even if no row was decoded with them: a replay may need the
+one before the last statement.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The table is this."""
+    """State: the table's schema is known."""
 
     table: Table
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """There is no table of this name."""
+    """State: there is no table of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The schema must be read from the server again; ``last`` is what it was before (None: never known)."""
+    """State: the schema must be read from the server again. ``last`` is the schema before; None if
+    it was never known.
+    """
 
     reason: str
     last: Table | None = None
@@ -99,7 +123,9 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Rows of this table cannot be decoded until a person acts; the reason states what to do."""
+    """State: rows of this table cannot be decoded until a person acts. The reason says what
+    to do.
+    """
 
     reason: str
 
@@ -109,28 +135,32 @@ State = Known | Absent | Stale | Parked
 
 @dataclass(slots=True)
 class Version:
-    """A state and the position from which it holds. ``used``: a row was decoded with it, so a replay will need it."""
+    """A state and the position from which it holds. ``used`` is True once a row was decoded with
+    it, so that a replay will need it.
+    """
 
     position: Position
     state: State
     ddl: str | None = None
-    """The beginning of the statement that made it; None where no statement did."""
+    """Beginning of the statement that created the version; None if no statement did."""
     note: Mapping[str, object] = field(default_factory=dict)
     used: bool = False
     former: frozenset[str] = frozenset()
-    """In lower case, the columns that the table has had and has no longer: records of old rows may hold values under these names."""
+    """Names, in lower case, of columns that the table had and lost. Records of old rows may hold
+    values under these names.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Defaults that a CREATE TABLE inherits."""
+    """The defaults of a database that CREATE TABLE inherits."""
 
     charset: str | None
     collation: str | None
 
 
 class Timeline:
-    """The versions of all tracked tables. One reader owns it; nothing here is safe for threads."""
+    """The versions of all tracked tables. One reader owns it; it is not safe for threads."""
 
     def __init__(
         self,
@@ -139,9 +169,11 @@ class Timeline:
         tracked: Callable[[TableId], bool] | None = None,
         foreign_tables_max: int = FOREIGN_TABLES_MAX,
     ) -> None:
-        """``captured`` decides which tables' rows are wanted; ``tracked`` which schemas are kept besides.
+        """Create an empty timeline.
 
-        By default those of databases that hold a captured table: a ghost table is made beside the table it will replace.
+        ``captured`` accepts tables whose rows are wanted. ``tracked`` accepts tables whose schemas
+        are kept in addition; by default those of databases with a captured table, because a ghost
+        table is created beside the table that it will replace.
         """
         self._captured = captured
         self._tracked = tracked or (lambda table: table.database in self._databases_captured)
@@ -155,12 +187,12 @@ class Timeline:
         self._foreign: dict[TableId, None] = {}
         self.databases: dict[str, Database] = {}
         self.began: Position = START
-        """Where the newest epoch began: every version may be of an older one."""
+        """Position where the newest epoch began. All versions may belong to an older epoch."""
 
-    # -- what is known ------------------------------------------------------------------------------------------------------------------
+    # -- what is known ------------------------------
 
     def state_at(self, table: TableId, position: Position) -> State:
-        """The state valid for a row at ``position``. # I4"""
+        """Return the state that is valid for a row at ``position``. # I4"""
         version = self._version_at(table, position)
         if version is None:
             return Absent()
@@ -168,17 +200,19 @@ class Timeline:
         return version.state
 
     def current(self, table: TableId) -> State:
-        """The newest state."""
+        """Return the newest state of a table."""
         versions = self._versions.get(table)
         return versions[-1].state if versions else Absent()
 
     def current_table(self, table: TableId) -> Table | None:
-        """The newest schema, None if it is not known."""
+        """Return the newest schema of a table, or None if it is not known."""
         state = self.current(table)
         return state.table if isinstance(state, Known) else None
 
     def lookup_before(self, position: Position) -> Callable[[TableId], Table | None]:
-        """What the DDL parser asks for while it reads the statement at ``position``: tables as they were just before, also in a replay."""
+        """Return a function that gives a table's schema just before the statement at ``position``,
+        also in a replay. The DDL parser uses it.
+        """
 
         def lookup(table: TableId) -> Table | None:
             version = self._version_at(table, _just_before(position))
@@ -187,13 +221,16 @@ class Timeline:
         return lookup
 
     def note_before(self, table: TableId, position: Position) -> Mapping[str, object]:
-        """The note of the version that a row just before ``position`` has."""
+        """Return the note of the version that is valid for a row just before ``position``."""
         version = self._version_at(table, _just_before(position))
         return {} if version is None else version.note
 
     def returned(self, changes: Iterable[Change], position: Position) -> dict[TableId, str]:
-        """Tables to which the statement at ``position`` gives a column under a name that an earlier one has taken away: the records of old rows still
-        hold the values of then, and the rows hold none of them.
+        """Return the tables to which the statement at ``position`` adds a column under the name of
+        one that was dropped earlier, with the reason.
+
+        Records of old rows still hold the values of the dropped column, while the rows have none of
+        them.
         """
         found = {}
         for change in changes:
@@ -208,24 +245,24 @@ class Timeline:
         return found
 
     def tables(self) -> list[TableId]:
-        """Every table with a version, captured or tracked."""
+        """Return every table with a version, captured or tracked."""
         return sorted(self._versions)
 
     def captures(self, table: TableId) -> bool:
-        """Whether the table's rows are wanted."""
+        """Return True if the table's rows are wanted."""
         return self._captured(table)
 
     def captured_tables(self) -> list[Table]:
-        """The newest schemas of the captured tables that are known."""
+        """Return the newest schemas of all captured tables whose schema is known."""
         found = (self.current_table(id_) for id_ in sorted(self._versions) if self._captured(id_))
         return [table for table in found if table is not None]
 
     def versions(self, table: TableId) -> Sequence[Version]:
-        """All kept versions, oldest first."""
+        """Return all kept versions of a table, oldest first."""
         return tuple(self._versions.get(table, ()))
 
     def in_state(self, kind: type[Stale | Parked]) -> dict[TableId, str]:
-        """Captured tables that are stale, or parked, now: name -> reason."""
+        """Return the captured tables that are stale, or parked, now, with the reasons."""
         found = {}
         for id_, versions in self._versions.items():
             state = versions[-1].state
@@ -235,12 +272,14 @@ class Timeline:
 
     @property
     def newest(self) -> Position:
-        """The position of the newest version of any table, or the beginning of the newest epoch."""
+        """Position of the newest version of any table, or the beginning of the newest epoch if that
+        is later.
+        """
         return max((self.began, *(versions[-1].position for versions in self._versions.values())))
 
     def joined(self) -> dict[TableId, tuple[int, Position]]:
-        """Captured tables that joined a connector that was running already, by the number of the joining, and where; of those whose version of then is
-        still kept.
+        """Return the captured tables that joined a running connector, each with the number and the
+        position of its joining. Tables whose version from then is no longer kept are left out.
         """
         return {
             id_: (_number(version.note[JOINED]), version.position)
@@ -251,26 +290,34 @@ class Timeline:
         }
 
     def missed(self) -> frozenset[TableId]:
-        """Return those of the tables that joined whose dump has to take rows away, too."""
+        """Return the joined tables whose dump must also remove rows."""
         return frozenset(id_ for id_, versions in self._versions.items() if any(version.note.get(MISSED) for version in versions))
 
     def is_awaited(self, table: TableId, position: Position) -> bool:
-        """Whether the statement that makes the table is known to come, at this position or behind it."""
+        """Return True if the statement that creates the table is known to come, at this position or
+        after it.
+        """
         version = self._version_at(table, position)
         return version is not None and AWAITED in version.note and position <= _known_until(version)
 
-    # -- what changes it ----------------------------------------------------------------------------------------------------------------
+    # -- what changes it ------------------------------
 
     def put(self, table: Table, position: Position, *, ddl: str | None = None, note: Mapping[str, object] | None = None) -> None:
-        """A schema read from the server (start, or the cure of a stale table), valid from ``position`` on."""
+        """Add a schema that was read from the server, valid from ``position`` on: at the start, or
+        for a stale table.
+        """
         self._append(table.id, Version(position, Known(table), ddl, note or {}))
 
     def repair(self, table: Table, position: Position, *, note: Mapping[str, object] | None = None) -> None:
-        """A schema corrected by the log's own metadata (``crosscheck.Repaired``); replaces a version of the same position."""
+        """Add a schema corrected by the log's own metadata (``crosscheck.Repaired``). It replaces a
+        version of the same position.
+        """
         self._append(table.id, Version(position, Known(table), None, note or {}, used=True))
 
     def refresh(self, table: Table) -> None:
-        """The newest version is this table, which knows of now what comparisons leave out (``Table.file``)."""
+        """Replace the newest version's table by an equal one with current values in fields that
+        comparisons leave out (``Table.file``).
+        """
         versions = self._versions.get(table.id)
         if versions and isinstance(known := versions[-1].state, Known) and known.table == table:
             if known.table.file != table.file or _traces(known.table) != _traces(table):
@@ -278,36 +325,50 @@ class Timeline:
             versions[-1].state = Known(table)
 
     def take_refreshed(self) -> set[TableId]:
-        """Tables whose records lack what was refreshed since the last call."""
+        """Return the tables that were refreshed since the last call, so that their records must be
+        written.
+        """
         taken, self._refreshed = self._refreshed, set()
         return taken
 
     def removals(self) -> Mapping[TableId, str]:
-        """Return the captured tables of which a statement took rows without a row in the log that no repair has taken away since, and what took them."""
+        """Return the captured tables that lost rows by a statement without rows in the log, with
+        the reason, unless a repair has removed these rows since.
+        """
         return {table: what for table, what in self._removals.items() if table in self._versions}
 
     def note_removal(self, table: TableId, what: str) -> bool:
-        """Keep with the table's record what took rows of it; False where that is known."""
+        """Remember that a statement removed rows of the table, and by what. Return False if that is
+        known already.
+        """
         if table not in self._versions or self._removals.get(table) == what:
             return False
         self._removals[table] = what
         return True
 
     def end_removal(self, table: TableId) -> None:
-        """Forget what took rows of the table. Its record is one that ``take_refreshed`` names."""
+        """Forget the removal of rows of a table. ``take_refreshed`` then names the table, because
+        its record must be written.
+        """
         if self._removals.pop(table, None) is not None:
             self._refreshed.add(table)
 
     def gone(self) -> Mapping[TableId, int | None]:
-        """Return the captured tables that are no more, those that went first in front, as far as they are remembered, and the number that each had."""
+        """Return the captured tables that were dropped, oldest first, as far as they are
+        remembered, each with the server's number of the table.
+        """
         return dict(self._gone)
 
     def comes_back(self, table: Table) -> bool:
-        """Return whether it is the table that had its name before, as where it was unlogged for a while, and no other one."""
+        """Return True if this is the very table that had its name before, and not another one. A
+        table that was unlogged for a while comes back so.
+        """
         return table.number is not None and self._gone.get(table.id) == table.number
 
     def note_joined(self, table: TableId, position: Position, number: int, *, missed: bool = False) -> bool:
-        """Note that the table joined with its newest version, which is of this position; False when it is of another. ``missed``: see ``MISSED``."""
+        """Note that the table joined with its newest version. Return False if that version is of
+        another position. ``missed`` is explained at ``MISSED``.
+        """
         versions = self._versions.get(table)
         if not versions or versions[-1].position != position:
             return False
@@ -315,19 +376,23 @@ class Timeline:
         return True
 
     def mark_stale(self, table: TableId, position: Position, reason: str) -> None:
-        """From ``position`` on the schema must be read again."""
+        """Make the table stale from ``position`` on: its schema must be read again."""
         self._append(table, Version(position, Stale(reason, self._last_known(table))))
 
     def park(self, table: TableId, position: Position, reason: str) -> None:
-        """From ``position`` on rows of this table cannot be decoded; ``put``, ``gone`` or the table's next CREATE ends it."""
+        """Park the table from ``position`` on: its rows cannot be decoded. ``put``, ``drop_table``
+        or the table's next CREATE ends that.
+        """
         self._append(table, Version(position, Parked(reason)))
 
     def drop_table(self, table: TableId, position: Position) -> None:
-        """At ``position`` the server had no table of this name (any more)."""
+        """Note that the server has no table of this name from ``position`` on."""
         self._append(table, Version(position, Absent()))
 
     def parkings_that_end(self, after: Position) -> list[tuple[Position, TableId]]:
-        """Where captured tables stop being parked, of those ends that lie behind ``after``: each table's rows up to there have to be dumped."""
+        """Return the positions after ``after`` at which captured tables stop being parked, each
+        with the table. The rows of the table up to there have to be dumped.
+        """
         return [
             (later.position, id_)
             for id_, versions in self._versions.items()
@@ -339,14 +404,16 @@ class Timeline:
     def apply(
         self, changes: Iterable[Change], position: Position, *, ddl: str | None = None, note: Mapping[str, object] | None = None
     ) -> tuple[TableId, ...]:
-        """Apply one statement's changes, valid from ``position`` on; returns the tables that got a new version (their records must be written).
+        """Apply one statement's changes, valid from ``position`` on. Return the tables that got a
+        new version; their records must be written.
 
-        ``note`` goes into the history record beside the position (file, pos, gtids: for people, and for taking over).
+        ``note`` is added to the history record beside the position (file, pos, gtids), for people
+        and for taking over.
         """
         kept_ddl = None if ddl is None else ddl[:DDL_CHARS_MAX]
         after: dict[TableId, State] = {}
         had: dict[TableId, frozenset[str]] = {}
-        """Every name that a column of the table has had, now and before."""
+        """Every name that a column of the table has or had."""
 
         def names(id_: TableId) -> frozenset[str]:
             if id_ not in had:
@@ -397,7 +464,7 @@ class Timeline:
         for id_, new_state in after.items():
             versions = self._versions.get(id_)
             if versions and versions[-1].position >= position:
-                continue  # a replay: applied to this table before
+                continue  # a replay: this statement was applied to the table before
             if _is_same(new_state, versions[-1].state if versions else Absent()):
                 continue
             former = frozenset() if isinstance(new_state, Absent) else _bounded(names(id_) - _names(new_state))
@@ -406,9 +473,11 @@ class Timeline:
         return tuple(changed)
 
     def prune(self, committed: Position) -> tuple[TableId, ...]:
-        """Forget what no restart can need: versions superseded at or before the committed offset, and tables gone by then.
+        """Drop the versions that no restart can need: those superseded at or before the committed
+        offset, and tables dropped by then.
 
-        Returns the tables that are gone altogether, whose history records can be erased, or need no version any more.
+        Return the tables that have no version any more, because they are gone or because nobody
+        needs one. Their history records can be erased.
         """
         gone = []
         for id_, versions in list(self._versions.items()):
@@ -432,10 +501,11 @@ class Timeline:
         return tuple(gone)
 
     def forget_behind(self, committed: Position, *, awaited_until: Position) -> tuple[TableId, ...]:
-        """Take back every version behind the committed offset: another server's log has its statements again, at positions that sort behind all of these, and
-        up to ``awaited_until``.
+        """Drop every version after the committed offset, because another server's log repeats their
+        statements. It repeats them at positions after all known ones, up to ``awaited_until``.
 
-        Returns the tables that have changed. A table that joined the connector behind the offset keeps its first version: no statement would bring it.
+        Return the tables that have changed. A table that joined the connector after the offset
+        keeps its first version, since no statement would bring it.
         """
         changed = []
         for id_, versions in list(self._versions.items()):
@@ -448,7 +518,8 @@ class Timeline:
             if kept:
                 self._versions[id_] = kept
             elif self._captured(id_):
-                # It is made by a statement that comes: it does not join, so no row of it is passed over.
+                # The statement that creates the table is still to come. So the table does not join,
+                # and none of its rows is skipped.
                 self._versions[id_] = [Version(committed, Absent(), note={AWAITED: list(awaited_until)})]
             else:
                 del self._versions[id_]
@@ -456,10 +527,12 @@ class Timeline:
         return tuple(changed)
 
     def take_back(self, committed: Position) -> tuple[TableId, ...]:
-        """Take back every version at the committed offset or behind it, of a log that shows changes of tables with their rows only: it shows them once
-        more, and what followed from them (a dump, a table's other name in it) may not be stored.
+        """Drop every version at or after the committed offset, for a log that shows changes of
+        tables only with their rows. The log will show them again, and their consequences (a dump, a
+        rename within a dump) may not be stored.
 
-        Returns the tables that have changed. A first version stays that stood at the offset when the connector began there, and one by which a table joined it.
+        Return the tables that have changed. A table's first version stays if the table joined with
+        it, or if it was valid at this offset when the connector began.
         """
         changed = []
         for id_, versions in list(self._versions.items()):
@@ -479,10 +552,12 @@ class Timeline:
                 self._foreign.pop(id_, None)
         return tuple(changed)
 
-    # -- records ------------------------------------------------------------------------------------------------------------------------
+    # -- records ------------------------------
 
     def to_record(self, table: TableId) -> dict[str, object] | None:
-        """Return all kept versions of a table as JSON values, or that it is gone; None if neither is known (the record is to be erased)."""
+        """Return all kept versions of a table as JSON values, or the note that it was dropped.
+        Return None if nothing is known, so that the record can be erased.
+        """
         versions = self._versions.get(table)
         if not versions:
             return {"versions": [], "gone": True, "number": self._gone[table]} if table in self._gone else None
@@ -492,10 +567,13 @@ class Timeline:
         return record if self._captured(table) else {"foreign": True, **record}
 
     def from_record(self, table: TableId, record: Mapping[str, object]) -> None:
-        """Take a table's versions over from a record of ``to_record``. Raises ValueError on anything else.
+        """Load a table's versions from a record of ``to_record``. Raise ValueError for anything
+        else.
 
-        A table that was not captured when the record was written and is now stays unknown: it joins again. One that was captured and is not any more
-        is forgotten, and its record erased with the next ``prune``: should it come back, its rows of the meantime are missing, so it must join again, too.
+        A table that was not captured when the record was written, and is captured now, stays
+        unknown: it joins again. A table that is captured no longer is forgotten, and the next
+        ``prune`` has its record erased. If it comes back, its rows of the meantime are missing, so
+        it must join again too.
         """
         foreign = bool(record.get("foreign"))
         if foreign == self._captured(table):
@@ -517,7 +595,7 @@ class Timeline:
         elif record.get("gone"):
             self._gone[table] = number if isinstance(number := record.get("number"), int) else None
 
-    # -- inside -------------------------------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------
 
     def _version_at(self, table: TableId, position: Position) -> Version | None:
         versions = self._versions.get(table)
@@ -534,9 +612,10 @@ class Timeline:
         versions = self._versions.setdefault(table, [])
         self._gone.pop(table, None)
         if versions and versions[-1].position > version.position:
-            return False  # a replay of what is known already
+            return False  # a replay of known versions
         if versions and version.ddl is None and not isinstance(version.state, Absent):
-            lost = versions[-1].former | _names(versions[-1].state)  # no statement took them away, or none that we read
+            # No statement that we read removed these columns.
+            lost = versions[-1].former | _names(versions[-1].state)
             version.former = _bounded(version.former | (lost - _names(version.state)))
         if versions and versions[-1].position == version.position:
             version.used |= versions.pop().used
@@ -546,7 +625,9 @@ class Timeline:
         return True
 
     def _note_kind(self, table: TableId) -> None:
-        """Remember which databases matter, and let the foreign tables go that were left alone longest. # I6"""
+        """Remember the databases of captured tables. Drop the foreign tables that were unchanged
+        for longest. # I6
+        """
         if self._captured(table):
             self._databases_captured.add(table.database)
             return
@@ -565,9 +646,10 @@ class Timeline:
 
     @staticmethod
     def _drop_unused(versions: list[Version]) -> None:
-        """Versions between the first and the last two that decoded no row: a replay will find no row for them either.
+        """Drop the versions between the first and the last two that decoded no row: a replay will
+        find no row for them either.
 
-        A parking stays: its rows are there and were not decoded.
+        A parking stays: its rows exist and were not decoded.
         """
         tail = len(versions) - OUTDATED_VERSIONS_KEPT
         if tail > 1:
@@ -588,7 +670,9 @@ def _position(version: Version) -> Position:
 
 
 def _is_same(one: State, other: State) -> bool:
-    """Compare two states, and what they know of how the log came to show the table: where only that differs, the table was in no log for a while."""
+    """Return True if two states are equal, including how the log came to show the table. If only
+    that differs, the log did not have the table for a while.
+    """
     if isinstance(one, Known) and isinstance(other, Known) and _traces(one.table) != _traces(other.table):
         return False
     return one == other
@@ -604,7 +688,7 @@ def _number(noted: object) -> int:
 
 
 def _known_until(gone: Version) -> Position:
-    """The position behind which a table is dropped for good."""
+    """Return the position after which an absent table is dropped for good."""
     awaited = gone.note.get(AWAITED)
     if not isinstance(awaited, list):
         return gone.position
@@ -621,7 +705,7 @@ def _bounded(former: frozenset[str]) -> frozenset[str]:
 
 
 def _names(state: State) -> frozenset[str]:
-    """The columns of a state as far as they are known, in lower case."""
+    """Return the names of a state's columns in lower case, as far as they are known."""
     match state:
         case Known(table) | Stale(_, table) if table is not None:
             return frozenset(column.name.lower() for column in table.columns if not column.hidden)
@@ -642,7 +726,7 @@ def _renamed(state: State, old: TableId, new: TableId) -> State:
 
 
 def renamed(table: Table, id_: TableId) -> Table:
-    """The same table under another name."""
+    """Return the table under another name."""
     return replace(table, id=id_)
 
 

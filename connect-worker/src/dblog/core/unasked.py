@@ -1,15 +1,15 @@
 """Decides which tables the connector may repair without a request.
 
-A repair takes every row out of the lake that the table does not have, and cannot tell why it has none.
-After a gap of the log that is what brings the deletes of the gap. But ``skipped.operations`` may keep
-rows in the lake on purpose, and those would go too:
+A repair removes every row from the lake that the table does not have, whatever the reason. After a
+gap in the log, that is how the deletes of the gap arrive. But ``skipped.operations`` may keep rows
+in the lake on purpose, and a repair would remove those too:
 
-- With ``d`` the lake keeps what was deleted: no repair without a request.
-- With ``t``, the default, it keeps what a statement took away (``core/removals.py``): no repair of a
-  table that is known to have lost rows so, until one that was asked for has read it.
+- With ``d`` the lake keeps deleted rows: there is no repair without a request.
+- With ``t``, the default, it keeps rows that a statement removed (``core/removals.py``). A table
+  that is known to have lost rows that way is not repaired until a requested repair has read it.
 
-Rows that a statement took away inside the gap are in no log, so nobody knows of them: they leave with
-the deletes.
+Rows that a statement removed inside the gap are in no log, so nobody knows of them: they leave the
+lake together with the deleted ones.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from dblog.model import TableId
 
 @dataclass(frozen=True, slots=True)
 class UnaskedRepairs:
-    """The rule of one connector."""
+    """The rule about unrequested repairs of one connector."""
 
     keeps_deletes: bool
-    """Whether rows that were deleted are to stay in the lake (``skipped.operations`` with d)."""
+    """True if deleted rows must stay in the lake (``skipped.operations`` with d)."""
     keeps_removals: bool
-    """The same of rows that a statement took away without a row in the log (with t)."""
+    """True if rows that a statement removed without logging them must stay in the lake
+    (``skipped.operations`` with t).
+    """
 
     @classmethod
     def skipping(cls, operations: Collection[str]) -> UnaskedRepairs:
@@ -36,9 +38,13 @@ class UnaskedRepairs:
 
     @property
     def of_removals(self) -> bool:
-        """Whether a repair may take away what a statement has taken from its table just now."""
+        """True if a repair may remove from the lake the rows that a statement has just removed from
+        their table.
+        """
         return not (self.keeps_deletes or self.keeps_removals)
 
     def allows(self, table: TableId, removed: Collection[TableId]) -> bool:
-        """Return whether the table may be repaired. ``removed``: the tables whose removed rows still stay in the lake."""
+        """Return True if the table may be repaired. ``removed`` are the tables whose removed rows
+        are still in the lake.
+        """
         return not self.keeps_deletes and not (self.keeps_removals and table in removed)

@@ -1,7 +1,9 @@
-"""Members of column lists that match no column of a captured table: probably misspelt, and a column that was to be hidden would go out as it is.
+"""Describes members of column lists that match no column of a captured table. They are probably
+misspelt, and a column that should be hidden would be sent as it is.
 
-Debezium accepts them in silence. A column, or its table, may also come later and is matched then, so each is a warning and no error. A member is named by
-its number: the value of an option may come from a config provider, and no part of it is shown.
+Debezium accepts them silently. A column or its table may also be created later and is matched then,
+so these are warnings and not errors. A member is named by its number, because the value of an
+option may come from a config provider and no part of it may be shown.
 """
 
 from __future__ import annotations
@@ -23,30 +25,38 @@ _LISTS = ("column.include.list", "column.exclude.list", "column.propagate.source
 _KEYS = "message.key.columns"
 NAMED_MAX = 20
 _TRIED_MAX = 300_000
-"""Pairs of a pattern and a name for one configuration: a fraction of a second in all."""
+"""Pairs of a pattern and a name that are tried for one configuration: a fraction of a second in
+all.
+"""
 _COMPARED_MAX = 100
-"""Names that one that matches nothing is compared with: each takes up to a tenth of a millisecond."""
+"""Names that a member without a match is compared with; each comparison takes up to a tenth of a
+millisecond.
+"""
 _PLAIN_DOT = re.compile(r"\\?\.")
 _PLAIN_NAME = re.compile(r"[\w$.-]+")
 _PLAIN_PART = re.compile(r"[\w-]+")
-"""A name that a pattern of the same letters matches; ``$`` is a letter of MySQL's names and means the end in a pattern."""
+"""Part of a name that matches itself as a pattern. ``$`` is excluded: it is a letter in MySQL's
+names and means the end in a pattern.
+"""
 _SIGN = re.compile(r"[^\w.-]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Unmatched:
     what: str
-    """Begins the sentence."""
+    """Beginning of the sentence."""
     text: str
-    """The pattern."""
+    """Text of the pattern."""
     alike: Iterable[str]
     """Names that may be meant."""
 
 
 def describe_unmatched_columns(properties: Mapping[str, Any], tables: Sequence[Table]) -> list[str]:
-    """A sentence for each member of a list of columns, and each part of ``message.key.columns``, that matches nothing of ``tables``.
+    """Return a sentence for each member of a column list, and each part of ``message.key.columns``,
+    that matches nothing in ``tables``.
 
-    ``tables`` are the captured ones; without any there is nothing to compare with. The lists have been checked before.
+    ``tables`` are the captured ones; without any there is nothing to compare with. The lists must
+    have been checked before.
     """
     if not tables:
         return []
@@ -100,8 +110,8 @@ def _hint(unmatched: _Unmatched) -> str:
 
 
 class _Known:
-    """What the captured tables have. It is compared with patterns so many times and no more: thousands of them with the columns of 15,000 tables would
-    take minutes.
+    """The names in the captured tables. The number of comparisons with patterns is limited:
+    thousands of patterns and the columns of 15,000 tables would take minutes.
     """
 
     def __init__(self, tables: Sequence[Table]) -> None:
@@ -109,23 +119,27 @@ class _Known:
         self._by_name: dict[str, list[Table]] = {}
         self._left = _TRIED_MAX
         self.given_up = 0
-        """Patterns that were not compared with everything."""
+        """Number of patterns that were not compared with every name."""
 
     def has_column(self, member: str) -> bool:
-        """Whether ``database.table.column`` matches one; True where that is not known."""
+        """Return True if ``database.table.column`` matches a column, or if the limit was reached
+        before that was known.
+        """
         named = self._named(member)
         if named is not None and any(column.name.lower() == named[1] for table in named[0] for column in table.columns):
-            return True  # a dot matches itself too
+            return True  # a dot in a pattern matches a dot too
         return self._any(Pattern(member, ignore_case=True), self._column_names())
 
     def columns_near(self, member: str) -> Iterator[str]:
-        """Columns of the table that the member names, else any."""
+        """Yield the columns of the table that the member names, or of all tables if it names
+        none.
+        """
         named = self._named(member)
         tables = named[0] if named is not None else ()
         yield from self._names_of(tables or self._tables)
 
     def tables_of(self, pattern: Pattern) -> list[Table] | None:
-        """The tables that match; None where that is not known."""
+        """Return the tables that match, or None if the limit was reached before that was known."""
         found = []
         for table in self._tables:
             if not self._may_try():
@@ -135,18 +149,22 @@ class _Known:
         return found
 
     def table_names(self) -> Iterator[str]:
-        """All of them."""
+        """Return the names of all captured tables."""
         return map(_name, self._tables)
 
     def has_column_of(self, tables: Sequence[Table], pattern: Pattern) -> bool:
-        """Whether the pattern matches a column of one of these tables; True where that is not known."""
+        """Return True if the pattern matches a column of these tables, or if the limit was reached
+        before that was known.
+        """
         return self._any(pattern, (column.name for table in tables for column in table.columns))
 
     def _any(self, pattern: Pattern, names: Iterable[str]) -> bool:
         return any(not self._may_try() or pattern.fullmatch(name) for name in names)
 
     def _may_try(self) -> bool:
-        """One comparison more; the pattern is given up where there were too many."""
+        """Count one more comparison. Return False, and count the pattern as given up, if there were
+        too many.
+        """
         self._left -= 1
         self.given_up += self._left < 0
         return self._left >= 0
@@ -159,7 +177,9 @@ class _Known:
         return (f"{_name(table)}.{column.name}" for table in tables for column in table.columns)
 
     def _named(self, member: str) -> tuple[list[Table], str] | None:
-        """The tables that a member without signs names, any case, and its column in small letters; None for a pattern, or a name of other parts."""
+        """Return the tables that a plain member names, ignoring case, and the column's name in
+        lower case. Return None for a pattern or a name of fewer or more parts.
+        """
         parts = _PLAIN_DOT.split(member.lower())
         if len(parts) != len(("database", "table", "column")) or not all(map(_PLAIN_PART.fullmatch, parts)):
             return None

@@ -1,6 +1,8 @@
-"""Names of the include lists that match no table: probably misspelt, so the nearest table, database or schema that the account sees is named with them.
+"""Describes names in the include lists that match no table. They are probably misspelt, so the
+description names the most similar table, database or schema that the account sees.
 
-A table may also be made later, and is captured then: all of this is a warning, but for a list of tables of which no member has a database or schema part.
+A table may also be created later and is captured then. So these are warnings, except for a list of
+tables of which no member has a database or schema part.
 """
 
 from __future__ import annotations
@@ -19,18 +21,22 @@ NAMED_MAX = 20
 _PARTS = ("database", "schema")
 _MEANT = " (is "
 LOOKED_AT_MAX = 10_000
-"""Tables that a name is compared with."""
+"""Number of tables that a name is compared with."""
 _CANDIDATES_MAX = 5
 _COMPARED_MAX = 2_000
-"""Pairs of names for one configuration: each takes up to a tenth of a millisecond, in which no other thread runs."""
+"""Pairs of names that are compared for one configuration. Each takes up to a tenth of a
+millisecond, during which no other thread runs.
+"""
 
 
 def describe_unmatched_tables(
     named: Parts, seen: Iterable[TableId], visible: Callable[[], list[TableId]], *, namespace: Namespace = Namespace.DATABASE
 ) -> list[str]:
-    """A sentence for each name that matches none of the tables ``seen``; ConfigError where the list can never match any.
+    """Return a sentence for each name that matches none of the tables ``seen``. Raise ConfigError
+    if the list can never match any table.
 
-    ``visible``: asks for the tables that the account sees, LOOKED_AT_MAX at most; called where a name matches nothing.
+    ``visible`` returns the tables that the account sees, at most LOOKED_AT_MAX; it is called only
+    if a name matches nothing.
     """
     names = {(table.database.lower(), table.name.lower()) for table in seen}
     databases = {database for database, _ in names}
@@ -97,7 +103,9 @@ def _sentence(database: str | None, table: str | None, looking: _Looking, part: 
 
 
 class _Looking:
-    """Looks for the names that are meant, with so many comparisons and no more: a misspelt name is worth a hint, not seconds."""
+    """Finds the names that are probably meant, with a limited number of comparisons: a misspelt
+    name is worth a hint, not seconds.
+    """
 
     def __init__(self, visible: list[TableId]) -> None:
         self._left = _COMPARED_MAX
@@ -116,7 +124,9 @@ class _Looking:
         return self._nearest(name, (tables[0].database for tables in self._by_database.values()))
 
     def nearest_table(self, database: str, table: str) -> str | None:
-        """With its database: the named one, else the one that resembles it, else any."""
+        """Return the most similar table. Its database is the named one, or the most similar one, or
+        any.
+        """
         meant = database if self.has_database(database) else self.nearest_database(database)
         tables = self._visible if meant is None else self._by_database[meant.lower()]
         return self._nearest(f"{database}.{table}", (f"{known.database}.{known.name}" for known in tables))

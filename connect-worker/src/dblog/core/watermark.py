@@ -1,30 +1,38 @@
 """Decides which rows of a chunk may be sent, and when: DBLog's watermark windows, several at once.
 
-A window is a SELECT between two watermarks in the log. A log event for a key between the watermarks removes that key's chunk row, because the event is
-at least as new as the row; whatever is left is exactly what the log did not touch, and may be sent at the high watermark. The log never waits:
-keys are noted from the low watermark on, and the rows are filtered once the high watermark shows up.
+A window is a SELECT between two watermarks in the log. A log event for a key between the watermarks
+removes that key's chunk row, because the event is at least as new as the row. The remaining rows
+are exactly those that the log did not touch, and they may be sent at the high watermark. The log
+never waits: keys are noted from the low watermark on, and the rows are filtered when the high
+watermark arrives.
 
-Why this is right: the low watermark is committed before the chunk's snapshot is taken (the reader proves it by finding the watermark in that very
-snapshot), and the high watermark is committed after the SELECT has ended. So a change that the SELECT did not see is logged behind the low watermark, and
-a change that the SELECT did see is either logged before the low watermark (and was sent before the row), or inside the window, where it drops the
-row. # I2
+Why this is right: the low watermark is committed before the chunk's snapshot is taken (the reader
+proves it by finding the watermark in that very snapshot), and the high watermark is committed after
+the SELECT has ended. So a change that the SELECT did not see is logged after the low watermark. A
+change that the SELECT did see is either logged before the low watermark (and was sent before the
+row), or inside the window, where it drops the row. # I2
 
-A log may leave out values of a row that it has changed: large ones that were as before. Such an event drops the key's chunk row as any other, but whoever
-has had no row of that key yet lacks these values for good. So a window says which of its dropped keys are of that kind, and a chunk with one of them is
-read again. # I3
+A log may leave out unchanged values of a row that it has changed, if they are large. Such an event
+drops the key's chunk row like any other. But a consumer that has had no row of that key yet would
+lack these values for good. So a window names its dropped keys of that kind, and a chunk with such a
+key is read again. # I3
 
-Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (Andreakis, Papapanagiotou, 2020), section 3.
+Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (Andreakis,
+Papapanagiotou, 2020), section 3.
 
-Windows of one lane of a table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
-siblings of the same lane with it. A table has a lane for each of its readers: their ranges have no key in common, and a key of the log is dropped in the
-windows of all of them.
+Windows of one lane of a table are opened on consecutive key ranges, and progress is a frontier. So
+when a window is discarded, the younger windows of its lane are discarded with it. A table has a
+lane for each of its readers: their ranges have no key in common, and a key of the log is dropped in
+the windows of all lanes.
 
-One pair of watermarks may stand for windows of several tables, which were read in one snapshot. They share the two positions and nothing else: each drops
-its own table's keys, and one that is thrown away leaves the others as they are.
+One pair of watermarks may serve windows of several tables, which were read in one snapshot. They
+share the two positions and nothing else: each drops its own table's keys, and discarding one does
+not affect the others.
 
-A watermark may be lost: a server that takes over never got it, or a damaged event is passed over. High watermarks of one lane come in the order of its
-windows, so one that comes ahead of an older sibling's proves that the older one is lost; where no younger one follows, the shell asks for those that are
-overdue.
+A watermark may be lost: a server that takes over never got it, or a damaged event is skipped. High
+watermarks of one lane come in the order of its windows. So if a younger window's high watermark
+comes first, that of the older window is lost. If no younger one follows, the caller asks for
+windows that are overdue.
 """
 
 from __future__ import annotations
@@ -39,33 +47,35 @@ from typing import Any, Generic, TypeVar
 from dblog.model import TableId
 
 Rows = TypeVar("Rows")
-"""Whatever the reader gives for a chunk; windows never look inside."""
+"""Rows of a chunk as the reader gives them; windows never look inside."""
 
 Group = TypeVar("Group")
 
 
 class Why(Enum):
-    """Why windows are thrown away, in a word: for metrics."""
+    """Reasons for discarding windows, as labels of metrics."""
 
     KEYS = "keys"
-    """Too many were noted."""
+    """Too many keys were noted."""
     TABLE = "table"
-    """Its columns, or its old rows, are other ones now."""
+    """The table's columns, or its old rows, have changed."""
     HELD = "held"
     WATERMARK = "watermark"
-    """It is lost."""
+    """A watermark is lost."""
     ERROR = "error"
     """The SELECT failed."""
     KEYLESS = "keyless"
     MESSAGE_KEY = "message_key"
-    """It does not distinguish rows."""
+    """The message key does not distinguish rows."""
     LACKING = "lacking"
-    """The log does not have all values of a row that it has changed."""
+    """The log lacks some values of a row that it has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkPosition:
-    """Where a watermark stands in the log; ``sequence_high`` and ``sequence_low`` are D7's two numbers."""
+    """The place of a watermark in the log. ``sequence_high`` and ``sequence_low`` are D7's two
+    numbers.
+    """
 
     file: str
     pos: int
@@ -76,7 +86,9 @@ class WatermarkPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What the chunk reader gets for a window it may now read: the texts to write as watermarks. Windows that are declared together have them in common."""
+    """Permission for a chunk reader to read a window, with the texts to write as watermarks.
+    Windows that are declared together share these texts.
+    """
 
     number: int
     table: TableId
@@ -87,7 +99,9 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed(Generic[Rows]):
-    """A window whose high watermark has passed: send ``rows`` but for the ``dropped`` keys, with the position of ``low``."""
+    """A window whose high watermark has passed. Its ``rows``, except those with ``dropped`` keys,
+    must be sent with the position of ``low``.
+    """
 
     number: int
     table: TableId
@@ -96,31 +110,34 @@ class Closed(Generic[Rows]):
     high: WatermarkPosition
     dropped: frozenset[bytes]
     lacking: frozenset[bytes] = frozenset()
-    """Those of the dropped keys of which the log has had no record with all values."""
+    """Dropped keys for which the window saw no record with all values."""
     lane: int = 0
     opened_ms: int | None = None
-    """When its low watermark was met, by the wall clock."""
+    """Wall-clock time at which the log reached the low watermark, in milliseconds; None if unknown.
+    """
     found_before: Any = None
-    """What the caller said when its low watermark was met (``Windows.watermark``)."""
+    """Value that the caller passed as ``found`` at the low watermark (``Windows.watermark``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """Windows thrown away, in order; the reader reads their ranges again from its frontier. ``smaller`` asks for fewer rows."""
+    """Windows that were discarded, in order. The reader reads their ranges again from its frontier,
+    with fewer rows if ``smaller``.
+    """
 
     table: TableId
     numbers: tuple[int, ...]
     reason: str
     smaller: bool = False
     lane: int | None = 0
-    """None: those of all lanes."""
+    """Lane of the windows; None if windows of all lanes were discarded."""
 
 
 @dataclass(slots=True, eq=False)
 class _Window(Generic[Rows]):
     number: int
     pair: int
-    """The number that its watermarks have: that of the first window between them."""
+    """Number in the window's watermarks: that of the first window between them."""
     table: TableId
     keyed: bool
     keys_max: int
@@ -135,10 +152,11 @@ class _Window(Generic[Rows]):
 
 
 class Windows(Generic[Rows]):
-    """All windows of one task. Pure: the shell holds a lock around each call.
+    """All windows of one task. Pure: the caller holds a lock around each call.
 
-    ``run`` makes the watermarks of this run unlike those of any other run or connector, so that watermarks found again after a restart mean nothing.
-    ``keys_max`` bounds the notes of one window. # I6
+    ``run`` makes the watermarks of this run differ from those of any other run or connector, so
+    that watermarks read again after a restart mean nothing. ``keys_max`` limits the keys that one
+    window notes. # I6
     """
 
     def __init__(self, *, run: str, keys_max: int) -> None:
@@ -153,28 +171,32 @@ class Windows(Generic[Rows]):
 
     @property
     def keys_noted(self) -> int:
-        """Keys that open windows have noted."""
+        """Number of keys that open windows have noted."""
         return sum(len(window.dropped) for window in self._windows.values())
 
     @property
     def open_total(self) -> int:
-        """Windows declared and neither closed nor discarded."""
+        """Number of windows that were declared and are neither closed nor discarded."""
         return len(self._windows)
 
     def open_of(self, table: TableId, lane: int = 0) -> int:
-        """The same of one lane of a table."""
+        """Return the number of open windows in one lane of a table."""
         return sum(window.lane == lane for window in self._by_table.get(table, ()))
 
     def open_in(self, table: TableId) -> int:
-        """The same of all its lanes."""
+        """Return the number of open windows in all lanes of a table."""
         return len(self._by_table.get(table, ()))
 
     def declare(self, table: TableId, *, keyed: bool, lane: int = 0) -> Ticket:
-        """Announce a window, before its low watermark is written. ``keyed`` False: any event of the table spoils the window."""
+        """Announce a window before its low watermark is written. With ``keyed`` False, any event of
+        the table discards the window.
+        """
         return self._declare([table], keyed=keyed, lane=lane)[0]
 
     def declare_together(self, tables: Sequence[TableId]) -> list[Ticket]:
-        """Announce a window of each of these tables, all between one pair of watermarks; the tables have keys. They share ``keys_max``. # I6"""
+        """Announce a window for each of these tables, all between one pair of watermarks. The
+        tables have keys. The windows share ``keys_max``. # I6
+        """
         return self._declare(tables, keyed=True)
 
     def _declare(self, tables: Sequence[TableId], *, keyed: bool, lane: int = 0) -> list[Ticket]:
@@ -193,12 +215,16 @@ class Windows(Generic[Rows]):
         return [Ticket(number=window.number, table=window.table, low_token=low, high_token=high, lane=lane) for window in windows]
 
     def tables_between(self, ticket: Ticket) -> tuple[TableId, ...]:
-        """The tables whose windows lie between the ticket's watermarks, without those that were thrown away."""
+        """Return the tables whose windows lie between the ticket's watermarks, without discarded
+        ones.
+        """
         pair = int(ticket.low_token.split("/")[-2])
         return tuple(window.table for window in self._pairs.get(pair, ()))
 
     def submit(self, number: int, rows: Rows, *, now_s: float = 0.0) -> bool:
-        """Give a window its rows, before its high watermark is written. False: the window was discarded meanwhile, do not write the watermark."""
+        """Give a window its rows before its high watermark is written. Return False if the window
+        was discarded meanwhile; then do not write the watermark.
+        """
         window = self._windows.get(number)
         if window is None:
             return False
@@ -206,16 +232,21 @@ class Windows(Generic[Rows]):
         return True
 
     def release(self, number: int) -> None:
-        """A window that was declared is not read after all. It is the newest of its table, so no range follows on it."""
+        """Withdraw a declared window that is not read after all. It must be the newest of its
+        table, so that no range follows it.
+        """
         window = self._windows.get(number)
         if window is not None:
             self._forget(window)
 
     def note(self, table: TableId, keys: Iterable[bytes | None], *, lacking: AbstractSet[bytes] = frozenset()) -> Sequence[Discarded]:
-        """Drop the keys of log events from the table's open windows; what becomes too many. Called in log order, between the calls of ``watermark``.
+        """Drop the keys of log events from the table's open windows. Return the windows discarded
+        because they noted too many keys, or because their table has no key. Call this in log order,
+        between the calls of ``watermark``.
 
-        ``lacking``: those of them of which some record has not all values, for the log leaves out large ones that an update has not changed. Whoever has had
-        no other record of such a key needs the chunk's row.
+        ``lacking`` are those of the keys with a record that lacks values, because the log leaves
+        out large values that an update did not change. A consumer that has no other record of such
+        a key needs the chunk's row.
         """
         windows = self._by_table.get(table)
         if windows is None:
@@ -223,7 +254,9 @@ class Windows(Generic[Rows]):
         spoilt: list[Discarded] = []
         for window in tuple(windows):
             if window.low is None or window.number not in self._windows:
-                continue  # not open yet, or its low watermark is lost (a younger sibling may be open all the same); or an older sibling has just gone
+                # The window is not open yet, or its low watermark is lost (a younger window may be
+                # open nevertheless), or it was discarded with an older window just now.
+                continue
             if not window.keyed:
                 spoilt.append(self._discard(window, "a change of a table without a key came inside the window", Why.KEYLESS))
                 continue
@@ -238,10 +271,12 @@ class Windows(Generic[Rows]):
     def watermark(
         self, token: str, position: WatermarkPosition, *, now_ms: int | None = None, found: Any = None
     ) -> list[Closed[Rows] | Discarded]:
-        """A watermark has shown up in the log: what becomes of the windows between it and its counterpart, in their order. Watermarks of other runs, and of
-        windows discarded since, mean nothing. ``now_ms``: the wall clock's time. ``found``: a value that the closed window has from its low one.
+        """Take a watermark from the log. Return what becomes of the windows between it and its
+        counterpart, in order. Watermarks of other runs, and of discarded windows, mean nothing.
 
-        A high watermark that shows another one to be lost closes no window of that table: the range of the older one would be passed over.
+        ``now_ms`` is the wall-clock time. ``found`` is a value that the closed window keeps from
+        its low watermark. A high watermark that proves another one lost closes no window of that
+        table: the older window's range would be skipped.
         """
         run, _, rest = token.rpartition("/")[0].rpartition("/")
         if run != self._run:
@@ -278,29 +313,35 @@ class Windows(Generic[Rows]):
         )
 
     def discard(self, number: int, reason: str, *, why: Why = Why.ERROR, smaller: bool = False) -> Discarded | None:
-        """Throw one window away (and its younger siblings): its SELECT failed, or its rows do not fit the table any more."""
+        """Discard one window and the younger ones of its lane: its SELECT failed, or its rows no
+        longer fit the table. Return None if the window is gone already.
+        """
         window = self._windows.get(number)
         return None if window is None else self._discard(window, reason, why, smaller=smaller)
 
     def overdue(self, submitted_before_s: float) -> list[Discarded]:
-        """Throw away the windows whose rows were submitted before that moment: whoever asks has read a log that had their high watermarks long ago."""
+        """Discard the windows whose rows were submitted before that time. The caller has read the
+        log far beyond the places of their high watermarks.
+        """
         late = self._late(submitted_before_s)
         return [self._discard(w, "the log does not have its high watermark", Why.WATERMARK) for w in late if w.number in self._windows]
 
     def has_overdue(self, submitted_before_s: float) -> bool:
-        """Whether there are such windows."""
+        """Return True if ``overdue`` would discard a window."""
         return bool(self._late(submitted_before_s))
 
     def _late(self, submitted_before_s: float) -> list[_Window[Rows]]:
         return [w for w in self._windows.values() if w.rows is not None and w.submitted_s < submitted_before_s]
 
     def table_changed(self, table: TableId, reason: str, *, why: Why = Why.TABLE) -> Discarded | None:
-        """DDL on the table: nothing read so far can be trusted to fit it. Every window of the table goes, also those not open yet."""
+        """Discard every window of the table after DDL, also those that are not open yet: nothing
+        read so far can be trusted to fit the table.
+        """
         windows = self._by_table.get(table)
         return None if windows is None else self._discard_all(tuple(windows), reason, why, lane=None)
 
     def lane_spoilt(self, table: TableId, lane: int, reason: str, *, why: Why = Why.TABLE) -> Discarded | None:
-        """What a lane's windows would follow on was thrown away: they all go."""
+        """Discard all windows of a lane, because rows that precede them were discarded."""
         windows = [window for window in self._by_table.get(table, ()) if window.lane == lane]
         return self._discard_all(windows, reason, why, lane=lane) if windows else None
 
