@@ -20,7 +20,6 @@ UNREVISED = (
     "connect-worker/src/dblog/cluster/",
     "connect-worker/src/dblog/kafka/",
     "connect-worker/src/dblog/rest/",
-    "connect-worker/src/dblog/codecs/",
     "spark-sink/src/dblog_sink/snapshots/",
     "spark-sink/src/dblog_sink/delta/",
     "spark-sink/src/dblog_sink/batches/",

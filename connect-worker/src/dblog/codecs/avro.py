@@ -1,10 +1,15 @@
-"""Connect schemas and values as Avro: the exact schema text that Confluent's AvroConverter registers, and a plain writer.
+"""Writes Connect schemas and values as Avro: the exact schema text that Confluent's AvroConverter
+registers, and a plain writer of values.
 
-A registry matches schemas by text, so field order, property order and name handling follow Confluent's AvroData (7.x) and Avro 1.11's
-``Schema.toString()``: id reuse next to an existing Debezium deployment depends on it. The writer here is the slow, obvious one: the
-compiled row plans are checked against it. One deliberate difference from AvroData: a null that arrives for an optional field with a
-default is written as null (AvroData goes through ``Struct.get`` and would put the default back, turning a stored NULL into another value).
-A field *absent* from the value gets its default, as an unset field of a Connect Struct does.
+A registry matches schemas by text. So field order, property order and name handling follow
+Confluent's AvroData (7.x) and Avro 1.11's ``Schema.toString()``; reusing ids beside an existing
+Debezium deployment depends on it. The writer here is the slow, obvious one, against which the
+compiled row plans are checked.
+
+One difference from AvroData is deliberate: a null for an optional field with a default is written
+as null. AvroData goes through ``Struct.get``, which puts the default back and so turns a stored
+NULL into another value. A field *absent* from the value gets its default, as an unset field of a
+Connect Struct does.
 """
 
 from __future__ import annotations
@@ -40,19 +45,22 @@ _PRIMITIVES = {
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-# --- schema text -----------------------------------------------------------------------------------------------------
+# --- schema text ------------------------------
 
 
 def avro_text(schema: Schema, *, subject: str = "", connect_meta_data: bool = True) -> str:
-    """The Avro schema as the JSON text that AvroConverter would register.
+    """Return the Avro schema as the JSON text that AvroConverter would register.
 
-    ``subject`` names the table or topic in error messages. Raises DefiniteError for names that Avro does not allow.
+    ``subject`` names the table or topic in error messages. Raise DefiniteError for names that Avro
+    does not allow.
     """
     return _Text(subject, meta_data=connect_meta_data).schema(schema, namespace=None)
 
 
 class _Text:
-    """Writes one schema; remembers the records already written, because Avro names a type once and refers to it afterwards."""
+    """Writer of one schema. It remembers the records already written, because Avro defines a named
+    type once and refers to it afterwards.
+    """
 
     def __init__(self, subject: str, *, meta_data: bool) -> None:
         self._subject = subject
@@ -130,7 +138,9 @@ class _Text:
         return _object(parts)
 
     def _properties(self, schema: Schema) -> list[str]:
-        """``connect.*`` in AvroData's order, then the Avro logical type, which stays also without connect.meta.data."""
+        """Return the ``connect.*`` properties in AvroData's order, then the Avro logical type. The
+        logical type stays even without connect.meta.data.
+        """
         out: list[str] = []
         if self._meta_data:
             if schema.doc is not None:
@@ -151,10 +161,12 @@ class _Text:
         return out
 
     def _legal_name(self, full: str) -> tuple[str | None, str]:
-        """Cut at the last dot into namespace and name, which must be legal in Avro.
+        """Split a full name at the last dot into namespace and name. Raise DefiniteError if the
+        name is not legal in Avro.
 
-        The namespace may hold what it likes, hyphens of a topic prefix for example: Avro up to 1.11, which Confluent's converter of 7.x
-        has, never looks at it (measured with Debezium 3.6.1). Readers with Avro 1.12 do; for them there is schema.name.adjustment.mode=avro.
+        The namespace may contain anything, such as the hyphens of a topic prefix: Avro up to 1.11,
+        which Confluent's converter 7.x uses, does not check it (measured with Debezium 3.6.1).
+        Readers with Avro 1.12 do check it; schema.name.adjustment.mode=avro helps them.
         """
         space, dot, name = full.rpartition(".")
         if not _NAME.fullmatch(name):
@@ -181,7 +193,9 @@ def _object(parts: tuple[str, ...] | list[str]) -> str:
 
 
 def _default(schema: Schema, value: Any, *, widened: bool) -> str:
-    """A default as JSON. ``widened``: Avro's Field constructor turns a float node into a double, the property keeps the float."""
+    """Return a default value as JSON. With ``widened`` a float is written as a double, as Avro's
+    Field constructor does; the ``connect.default`` property keeps the float.
+    """
     match schema.kind:
         case Kind.BOOLEAN:
             return "true" if value else "false"
@@ -205,30 +219,34 @@ def _default(schema: Schema, value: Any, *, widened: bool) -> str:
             return str(int(value))
 
 
-# --- values ----------------------------------------------------------------------------------------------------------
+# --- values ------------------------------
 
 Write = Callable[[bytearray, Any], None]
 
 
 def frame(schema_id: int) -> bytes:
-    """Confluent's wire header: a zero byte and the schema id, big-endian."""
+    """Return Confluent's wire header: a zero byte and the schema id, big-endian."""
     return b"\x00" + schema_id.to_bytes(4, "big")
 
 
 def null_branch(schema: Schema) -> int:
-    """The union index of null in an optional schema; the value has the other one."""
+    """Return the union index of null in an optional schema; the value has the other index."""
     return 1 if schema.default is not None and schema.kind is not Kind.STRUCT else 0
 
 
 def encode(schema: Schema, value: Any) -> bytes:
-    """The Avro binary of one value, without frame. For single records; loops keep a ``writer``."""
+    """Return the Avro binary form of one value, without frame. This is for single records; loops
+    should keep a ``writer``.
+    """
     out = bytearray()
     writer(schema)(out, value)
     return bytes(out)
 
 
 def writer(schema: Schema) -> Write:
-    """A function that appends the Avro binary of a value to a bytearray; build once, call for each value."""
+    """Return a function that appends the Avro binary form of a value to a bytearray. Build it once
+    and call it for each value.
+    """
     write = _plain_writer(schema)
     null = b"\x02" if null_branch(schema) else b"\x00"
     some = b"\x00" if null_branch(schema) else b"\x02"
@@ -256,7 +274,7 @@ def writer(schema: Schema) -> Write:
 
 
 def write_long(out: bytearray, value: int) -> None:
-    """Zigzag varint, for int and long alike."""
+    """Append an integer as a zigzag varint; int and long have the same form."""
     n = (value << 1) ^ (value >> 63)
     while n > 0x7F:  # noqa: PLR2004 - seven bits a byte
         out.append((n & 0x7F) | 0x80)
@@ -265,7 +283,7 @@ def write_long(out: bytearray, value: int) -> None:
 
 
 def write_bytes(out: bytearray, value: bytes) -> None:
-    """Length, then the bytes."""
+    """Append the length and the bytes."""
     write_long(out, len(value))
     out += value
 
@@ -307,7 +325,9 @@ def _array_writer(write_item: Write) -> Write:
 
 
 def _map_writer(write_key: Write, write_value: Write) -> Write:
-    """An Avro map and an array of {key, value} records have the same bytes."""
+    """Return a writer for a map, or for an array of {key, value} records, which has the same
+    bytes.
+    """
 
     def write(out: bytearray, entries: Any) -> None:
         if entries:

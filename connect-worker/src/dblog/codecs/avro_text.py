@@ -1,8 +1,10 @@
-"""The one text of an Avro schema: what a registry compares, stores and returns.
+"""Writes an Avro schema in one canonical text, which a registry compares, stores and returns.
 
-Confluent's registry keeps Avro Java's ``Schema.toString()``: compact JSON, attributes in a fixed order, full names split into name and namespace, a
-namespace left out where it is the enclosing one, names already defined written as references. Two texts of the same schema become the same text here,
-so they get the same id; docs, defaults and properties count, unlike in Avro's parsing canonical form.
+Confluent's registry keeps the text of Avro Java's ``Schema.toString()``: compact JSON, attributes
+in a fixed order, full names split into name and namespace, a namespace left out if it is the
+enclosing one, and types already defined written as references. Two texts of the same schema become
+the same text here, so they get the same id. Docs, defaults and properties count, unlike in Avro's
+parsing canonical form.
 """
 
 from __future__ import annotations
@@ -27,17 +29,21 @@ _RESERVED = {
 _TOO_DEEP = "the schema is nested too deeply"
 _FIELD_RESERVED = {"name", "type", "doc", "default", "order", "aliases"}
 _DEPTH_MAX = 60
-"""Records, unions, arrays and maps inside each other. A record takes five frames of Python's 1000, and whoever reads or compares the text needs some too."""
+"""Largest depth of records, unions, arrays and maps inside each other. A record takes five of
+Python's 1000 stack frames, and code that reads or compares the text needs some too.
+"""
 _JSON_DEPTH_MAX = 4 * _DEPTH_MAX
-"""A record is three levels of JSON."""
+"""Largest depth of nested JSON values; a record takes three levels."""
 _SIZE_MAX = 2**31 - 1
 
 Names = Mapping[str, Any]
-"""Full name to definition, of schemas that are referenced but defined elsewhere."""
+"""Definitions by full name, for types that a schema refers to and that are defined elsewhere."""
 
 
 def canonical_text(text: str, *, names: Names | None = None) -> str:
-    """The schema in its one text; ``DefiniteError`` for what is not an Avro schema, whatever it is."""
+    """Return the schema in its canonical text. Raise DefiniteError for anything that is not an Avro
+    schema.
+    """
     try:
         schema = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
@@ -53,10 +59,10 @@ def canonical_text(text: str, *, names: Names | None = None) -> str:
     except RecursionError:
         raise DefiniteError(_TOO_DEEP) from None
     except UnicodeEncodeError:
-        # Half of a surrogate pair can be written in JSON; no record could carry it.
+        # Half of a surrogate pair can be written in JSON, but no record could carry it.
         raise DefiniteError("the schema's text is not Unicode") from None
     except ValueError:
-        # 1e999 is infinite when it has been read.
+        # 1e999 is read as infinity.
         raise DefiniteError("the schema has a number that is too large") from None
     return canonical
 
@@ -66,7 +72,9 @@ def _no_number(name: str) -> Any:
 
 
 def _require_levels(value: Any) -> None:
-    """Defaults and properties are JSON of any depth, and Python's readers and writers of JSON are recursive."""
+    """Raise DefiniteError if the JSON is nested too deeply. Defaults and properties may have any
+    depth, and Python's JSON readers and writers are recursive.
+    """
     level = [value]
     for _ in range(_JSON_DEPTH_MAX):
         level = [
@@ -81,7 +89,9 @@ def _require_levels(value: Any) -> None:
 
 
 def full_name(name: str, namespace: str | None, enclosing: str) -> str:
-    """Avro's rule: a dotted name is full, else the own or the enclosing namespace stands before it."""
+    """Return a type's full name by Avro's rule: a dotted name is full already; any other is
+    prefixed with its own namespace, or else with the enclosing one.
+    """
     if "." in name:
         return name
     space = enclosing if namespace is None else namespace

@@ -1,10 +1,14 @@
-"""Whether data written with one Avro schema can be read with another: Avro's schema resolution, as a registry checks it. Pure.
+"""Checks if data written with one Avro schema can be read with another: Avro's schema resolution,
+as a registry applies it. Pure.
 
-The rules are the Avro specification's ("Schema Resolution") in the reading of Avro Java's ``SchemaCompatibility``, which Confluent's
-registry uses: names are compared without namespace, a reader's aliases count, a reader's new field needs a default. Levels: BACKWARD means the
-new schema reads data of the last one, FORWARD the reverse, FULL both; the transitive forms look at every earlier version.
+The rules are the Avro specification's ("Schema Resolution") as implemented by Avro Java's
+``SchemaCompatibility``, which Confluent's registry uses: names are compared without namespace, a
+reader's aliases count, and a reader's new field needs a default. With BACKWARD the new schema must
+read data of the last one, with FORWARD the last one must read data of the new one, with FULL both.
+The transitive levels compare with every earlier version.
 
-Two schemas can have as many pairs of types as one has types times the other's, so the work of a check is bounded: beyond that it cannot be compared.
+Two schemas can have as many pairs of types as the product of their numbers of types. So the work of
+a check is limited; beyond the limit the schemas cannot be compared.
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ from dblog.codecs.avro_text import PRIMITIVES, Names, full_name
 _Version = TypeVar("_Version")
 
 _STEPS_MAX = 2_000_000
-"""Types read and pairs compared in one check: less than a second, while its caller keeps others from registering. 200 versions of 300 columns are in it."""
+"""Number of types read and pairs compared in one check: less than a second, during which the caller
+blocks other registrations. It suffices for 200 versions with 300 columns.
+"""
 _KEPT_PAIR_STEPS = 5
-"""What is kept of a pair takes some 400 bytes."""
+"""Steps that a remembered pair costs, since it takes some 400 bytes of memory."""
 _PATH_STEP_CHARS = 64
 _NAME_CHARS_MAX = 200
 _NAMES_SHOWN_MAX = 20
@@ -34,7 +40,7 @@ TOO_LARGE = (
 
 
 class Level(StrEnum):
-    """What a new version of a subject's schema must be able to do."""
+    """The requirement for a new version of a subject's schema."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"
@@ -45,7 +51,7 @@ class Level(StrEnum):
     FULL_TRANSITIVE = "FULL_TRANSITIVE"
 
     def compared(self, earlier: Sequence[_Version]) -> Sequence[_Version]:
-        """Those of the earlier versions (oldest first) that a new one is compared with."""
+        """Return those of the earlier versions (oldest first) with which a new one is compared."""
         if self is Level.NONE:
             return ()
         return earlier if self.endswith("_TRANSITIVE") else earlier[-1:]
@@ -62,7 +68,7 @@ _PROMOTIONS = {
 
 @dataclass(slots=True)
 class _Node:
-    """A schema with its names looked up."""
+    """A schema with its type names resolved."""
 
     kind: str
     name: str = ""
@@ -72,7 +78,7 @@ class _Node:
     branches: list[_Node] = field(default_factory=list)
     items: _Node | None = None
     symbols: Mapping[str, None] = field(default_factory=dict)
-    """In their order."""
+    """Symbols of an enum in their order."""
     has_default: bool = False
     size: int = 0
 
@@ -87,14 +93,16 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """A schema's text and the definitions that it refers to: each version has its own."""
+    """The text of a schema and the definitions that it refers to; each version has its own."""
 
     text: str
     names: Names = field(default_factory=dict)
 
 
 def check_level(new: SchemaVersion, earlier: Sequence[SchemaVersion], level: Level) -> list[str]:
-    """What is wrong with ``new`` beside the earlier versions (oldest first), one line each; empty when it may be registered."""
+    """Return the problems of ``new`` with the earlier versions (oldest first), one line each.
+    Return an empty list if it may be registered.
+    """
     problems: list[str] = []
     steps = _Steps()
     try:
@@ -123,17 +131,17 @@ def _problems_beside(new: SchemaVersion, old: SchemaVersion, level: Level, steps
 
 
 class _TooLargeError(Exception):
-    """The steps are used up."""
+    """The steps of a check are used up."""
 
 
 class _Steps:
-    """How much work a check may still make."""
+    """Counter of the work that a check may still do."""
 
     def __init__(self) -> None:
         self._left = _STEPS_MAX
 
     def take(self, count: int) -> None:
-        """Before the work."""
+        """Count steps before the work is done. Raise _TooLargeError if none are left."""
         self._left -= count
         if self._left < 0:
             raise _TooLargeError
@@ -144,7 +152,7 @@ def _nodes(version: SchemaVersion, steps: _Steps) -> _Node:
 
 
 class _Definitions:
-    """Named types of one schema, those defined elsewhere being parsed when first used."""
+    """Named types of one schema. A type defined elsewhere is parsed when it is first used."""
 
     def __init__(self, names: Names, steps: _Steps) -> None:
         self.steps = steps
@@ -185,7 +193,7 @@ def _parse_named(kind: str, schema: Mapping[str, Any], enclosing: str, defined: 
     space, _, name = full.rpartition(".")
     aliases = frozenset(full_name(alias, None, space) for alias in schema.get("aliases", ()))
     node = _Node("record" if kind == "error" else kind, name=name, full=full, aliases=aliases)
-    # Before the fields: a record may hold itself.
+    # The node is stored before its fields are parsed, because a record may contain itself.
     defined.nodes[full] = node
     match kind:
         case "enum":
@@ -201,10 +209,13 @@ def _parse_named(kind: str, schema: Mapping[str, Any], enclosing: str, defined: 
 
 
 class _Comparison:
-    """One walk over a reader and a writer; pairs being compared are taken as readable, which ends recursion.
+    """A comparison of a reader with a writer. Pairs under comparison count as readable, which ends
+    recursion.
 
-    A pair is compared once, however many ways lead to it: types that hold the next one twice would be walked 2^n times. What was found while an open pair was
-    taken as readable holds only as long as that pair does, and is not kept. Nor is a pair that differs at first sight: two unions have millions of those.
+    Each pair is compared once, however many paths lead to it: types that each contain the next one
+    twice would otherwise be visited 2^n times. A result found while an open pair counted as
+    readable is valid only as long as that pair is open, so it is not stored. A pair that differs at
+    first sight is not stored either: two unions have millions of those.
     """
 
     def __init__(self, steps: _Steps) -> None:
@@ -212,10 +223,10 @@ class _Comparison:
         self._open: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, int], list[str]] = {}
         self._lowest_taken = 0
-        """The outermost open pair that was taken as readable in the walk so far."""
+        """Depth of the outermost open pair that counted as readable in the comparison so far."""
 
     def problems(self, reader: _Node, writer: _Node, path: str) -> list[str]:
-        # A name may be as long as its schema, and stands in the path of everything below it.
+        # A name may be as long as its schema, and it is part of every path below it.
         self._steps.take(1 + len(path) // _PATH_STEP_CHARS)
         at_once = self._at_first_sight(reader, writer, path)
         if at_once is not None:
@@ -239,7 +250,9 @@ class _Comparison:
         return found
 
     def _at_first_sight(self, reader: _Node, writer: _Node, path: str) -> list[str] | None:
-        """The problems of a pair of which one need not look at the types inside; None for the others."""
+        """Return the problems of a pair that can be judged without looking at the types inside;
+        None for other pairs.
+        """
         if reader.kind == "union" or writer.kind == "union":
             return None
         if reader.kind != writer.kind:

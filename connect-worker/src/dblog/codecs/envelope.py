@@ -1,8 +1,10 @@
-"""The schemas of every record that is not a bare row: Debezium's envelope, source block, transaction, heartbeat, schema change.
+"""Defines the schemas of all records that are not bare rows: Debezium's envelope, source block,
+transaction, heartbeat and schema change.
 
-Field order, names, versions and optionality are contract (Debezium 3.6: CommonConnectorConfig, AbstractSourceInfoStructMaker,
-Envelope, SchemaFactory): the registry compares schema text, and consumers pin schemas. A table's schema names derive from its topic name,
-so name adjustment (``schema.name.adjustment.mode``) lives here too.
+Field order, names, versions and optionality are a contract (Debezium 3.6: CommonConnectorConfig,
+AbstractSourceInfoStructMaker, Envelope, SchemaFactory): the registry compares schema text, and
+consumers pin schemas. A table's schema names derive from its topic name, so name adjustment
+(``schema.name.adjustment.mode``) belongs here too.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from dblog.codecs.schema import Field, Kind, Schema
 
 ENVELOPE_VERSION = 2
 PARTIAL = (("io.dblog.partial", "true"),)
-"""The parameters of a row's schema that has the key and some columns only: a dump of mode ``columns`` sent it, and the other columns are as they were."""
+"""Parameters of the schema of a partial row, with the key and some columns only. A dump of mode
+``columns`` sends such rows; their other columns are unchanged.
+"""
 SNAPSHOT_VALUES = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 
 STRING = Schema(kind=Kind.STRING)
@@ -28,25 +32,28 @@ OPTIONAL_BOOLEAN = Schema(kind=Kind.BOOLEAN, optional=True)
 
 
 class NameAdjustment(Enum):
-    """``schema.name.adjustment.mode`` and ``field.name.adjustment.mode``: how a name becomes legal in Avro."""
+    """The rule that makes names legal in Avro (``schema.name.adjustment.mode`` and
+    ``field.name.adjustment.mode``).
+    """
 
     NONE = "none"
     AVRO = "avro"
     AVRO_UNICODE = "avro_unicode"
 
     def schema_name(self, name: str) -> str:
-        """A dotted schema name, adjusted; dots stay."""
+        """Return a dotted schema name, adjusted. Dots stay."""
         return self._adjusted(name, dot=".")
 
     def field_name(self, name: str) -> str:
-        """A field name, adjusted; a dot is as illegal as any other character."""
+        """Return a field name, adjusted. A dot is as illegal as any other character."""
         return self._adjusted(name, dot="")
 
     def _adjusted(self, name: str, *, dot: str) -> str:
         if self is NameAdjustment.NONE or not name:
             return name
         replace = _underscore if self is NameAdjustment.AVRO else _unicode_escape
-        # In unicode mode the underscore introduces an escape, so it is escaped itself to keep the mapping reversible.
+        # In unicode mode an underscore begins an escape, so it is itself escaped to keep the
+        # mapping reversible.
         legal_first = _LETTERS if self is NameAdjustment.AVRO_UNICODE else _LETTERS + "_"
         legal = legal_first + _DIGITS + dot
         first = name[0]
@@ -64,7 +71,8 @@ _DIGITS = "0123456789"
 
 
 def _underscore(char: str) -> str:
-    return "_" * (len(char.encode("utf-16-be")) // 2)  # Java replaces UTF-16 units, so an astral character gives two
+    # Java replaces UTF-16 units, so a character beyond the basic plane becomes two underscores.
+    return "_" * (len(char.encode("utf-16-be")) // 2)
 
 
 def _unicode_escape(char: str) -> str:
@@ -75,7 +83,7 @@ def _unicode_escape(char: str) -> str:
 def struct(
     name: str | None, *fields: tuple[str, Schema], optional: bool = False, version: int | None = None, doc: str | None = None
 ) -> Schema:
-    """A struct schema from (field name, schema) pairs in wire order."""
+    """Return a struct schema of pairs of field name and schema, in wire order."""
     return Schema(
         kind=Kind.STRUCT,
         name=name,
@@ -97,8 +105,8 @@ SNAPSHOT_ENUM = Schema(
 
 
 def source_schema(connector: str, *tail: tuple[str, Schema]) -> Schema:
-    """The source block (``io.debezium.connector.<connector>.Source``, version 1 since Debezium 3.1): the head that all connectors have, then the dialect's
-    own fields.
+    """Return the schema of the source block (``io.debezium.connector.<connector>.Source``, version
+    1 since Debezium 3.1): the fields that all connectors have, then the dialect's own.
     """
     return struct(
         f"io.debezium.connector.{connector}.Source",
@@ -127,17 +135,21 @@ TRANSACTION_BLOCK = struct(
 
 
 def row_schema(topic: str, fields: Sequence[tuple[str, Schema]], *, adjustment: NameAdjustment = NameAdjustment.NONE) -> Schema:
-    """``<topic>.Value``: an optional struct without version, the type of ``before`` and ``after``."""
+    """Return the schema ``<topic>.Value`` of ``before`` and ``after``: an optional struct without
+    version.
+    """
     return struct(adjustment.schema_name(f"{topic}.Value"), *fields, optional=True)
 
 
 def key_schema(topic: str, fields: Sequence[tuple[str, Schema]], *, adjustment: NameAdjustment = NameAdjustment.NONE) -> Schema:
-    """``<topic>.Key``: a required struct without version."""
+    """Return the schema ``<topic>.Key``: a required struct without version."""
     return struct(adjustment.schema_name(f"{topic}.Key"), *fields)
 
 
 def envelope_schema(topic: str, row: Schema, source: Schema, *, adjustment: NameAdjustment = NameAdjustment.NONE) -> Schema:
-    """``<topic>.Envelope`` version 2 (2.6+): before, after, source, transaction, op, ts_ms, ts_us, ts_ns."""
+    """Return the schema ``<topic>.Envelope``, version 2 (since Debezium 2.6): before, after,
+    source, transaction, op, ts_ms, ts_us, ts_ns.
+    """
     return struct(
         adjustment.schema_name(f"{topic}.Envelope"),
         ("before", row.as_optional()),
@@ -214,14 +226,16 @@ SCHEMA_CHANGE_ITEM = struct(
 
 @cache
 def schema_change_key(connector: str) -> Schema:
-    """Key of the schema-change topic: the database's name."""
+    """Return the key's schema in the schema-change topic: the database's name."""
     return struct(f"io.debezium.connector.{connector}.SchemaChangeKey", ("databaseName", STRING), version=1)
 
 
 def schema_change_value(connector: str, source: Schema) -> Schema:
-    """Value of the schema-change topic: where, the statement, and the tables as they are after it.
+    """Return the value's schema in the schema-change topic: the source block, the statement, and
+    the tables as they are after it.
 
-    Make it once for all records: converters know a schema by its identity, and would write its text anew for each of ten thousand tables.
+    Call this once for all records. Converters recognize a schema object by identity, and would
+    write its text again for each of ten thousand tables.
     """
     return struct(
         f"io.debezium.connector.{connector}.SchemaChangeValue",

@@ -1,7 +1,10 @@
-"""A row as 16 bytes: what a dump of mode ``verify`` leaves in its markers instead of rows, so that whoever has the same rows can compare.
+"""Computes a row's fingerprint of 16 bytes. A dump of mode ``verify`` puts fingerprints into its
+markers instead of sending rows, so that a holder of the same rows can compare.
 
-Eight bytes of the key and eight of the row, each the first ones of an MD5 over Avro binary, which is one byte string for one value (schemas/README.md,
-Fingerprints). MD5 protects against nothing here: it is everywhere, Spark has it, and two rows that differ share eight bytes of it by chance once in 10^19.
+The first eight bytes are of the key and the other eight of the row. Each are the first bytes of an
+MD5 over Avro binary, in which one value has one byte string (schemas/README.md, Fingerprints). MD5
+is no protection here. It is used because it is available everywhere, including Spark; two different
+rows share eight bytes of it by chance once in 10^19.
 """
 
 from __future__ import annotations
@@ -14,28 +17,36 @@ from dblog.codecs.plan import Form, TablePlan
 from dblog.codecs.schema import Schema
 
 FRACTION = "io.dblog.fraction"
-"""Parameter of a TIMESTAMP in the schemas of a marker: its text has so many digits of a second, which an instant does not tell."""
+"""Parameter of a TIMESTAMP in a marker's schemas: the number of fraction digits in its text, which
+an instant does not show.
+"""
 
 ROWS_MAX = 16_384
-"""Of one marker: 256 KiB of fingerprints, with which it stays below what Kafka takes of a record, in JSON too."""
+"""Largest number of rows in one marker: 256 KiB of fingerprints, which stays below Kafka's limit
+for a record, also in JSON.
+"""
 
 Fingerprints = tuple[bytes, int, int]
-"""16 bytes for each row, rows dropped, digest."""
+"""16 bytes for each row, the number of dropped rows, and the digest."""
 
 
 def fingerprint(key: bytes, row: bytes) -> bytes:
-    """Of one row; both in Avro binary, without frame."""
+    """Return the fingerprint of one row. Key and row are Avro binary without frame."""
     return md5(key, usedforsecurity=False).digest()[:8] + md5(row, usedforsecurity=False).digest()[:8]
 
 
 def row_schema(plan: TablePlan) -> Schema:
-    """The schema of a row by itself: of ``before`` and ``after``, without the union with null."""
+    """Return the schema of a bare row: that of ``before`` and ``after`` without the union with
+    null.
+    """
     after = next(field.schema for field in plan.value_schema.fields if field.name == "after")
     return replace(after, optional=False)
 
 
 def verified_schemas(plan: TablePlan) -> tuple[str, str]:
-    """The Avro schemas of key and row, as text. DefiniteError for names that Avro does not allow."""
+    """Return the Avro schemas of key and row as text. Raise DefiniteError for names that Avro does
+    not allow.
+    """
     assert plan.key_schema is not None, "rows without a key have no fingerprints"
     subject = str(plan.table.id)
     return avro_text(_with_fractions(plan.key_schema, plan), subject=subject), avro_text(

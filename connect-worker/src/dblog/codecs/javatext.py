@@ -1,7 +1,9 @@
-"""Strings and numbers as Java's libraries print them: Jackson's JSON strings, ``Double.toString``, ``BigDecimal.toString``.
+"""Formats strings and numbers as Java's libraries print them: Jackson's JSON strings,
+``Double.toString``, ``BigDecimal.toString``.
 
-Schema text and JSON records are compared and stored as text, so the spelling counts. Numbers use the shortest digits that read back,
-which is what Java 19 and later print (older ones sometimes print a digit more).
+Schema texts and JSON records are compared and stored as text, so the spelling counts. Numbers have
+the fewest digits that read back as the same number. Java 19 and later print them so; older versions
+sometimes print one digit more.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ _TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 
 
 def quoted(text: str) -> str:
-    """A JSON string as Jackson writes it: only control characters escaped, with upper-case hex."""
+    """Return a JSON string as Jackson writes it: only control characters, quotes and backslashes
+    are escaped, with upper-case hexadecimal digits.
+    """
     return '"' + _TO_ESCAPE.sub(lambda m: _ESCAPES.get(m[0]) or f"\\u{ord(m[0]):04X}", text) + '"'
 
 
 def double_text(value: float) -> str:
-    """``Double.toString``: at least one fraction digit, scientific below 1e-3 and from 1e7 on."""
+    """Return the text of ``Double.toString``: at least one fraction digit, and scientific notation
+    below 1e-3 and from 1e7 on.
+    """
     if value != value:  # noqa: PLR0124 - NaN is the only value unequal to itself
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -29,11 +35,13 @@ def double_text(value: float) -> str:
 
 
 _FLOAT_MAX = 3.4028235677973366e38
-"""From here on a double no longer rounds to a finite float."""
+"""Smallest double that no longer rounds to a finite float."""
 
 
 def float_text(value: float) -> str:
-    """``Float.toString`` of a value that a 32-bit float can hold: the shortest digits that read back as the same float."""
+    """Return the text of ``Float.toString`` for a value that a 32-bit float can hold: the fewest
+    digits that read back as the same float.
+    """
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124
         return double_text(value)
     if value == 0.0:
@@ -42,7 +50,7 @@ def float_text(value: float) -> str:
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
         if float(text) == 0.0 or abs(float(text)) > _FLOAT_MAX:
-            continue  # rounded out of range; pack would refuse it
+            continue  # out of the range of a float, which pack would refuse
         if pack("<f", float(text)) == single:
             return _java_decimal_text(text)
     return _java_decimal_text(repr(value))
@@ -66,7 +74,7 @@ def _java_decimal_text(text: str) -> str:
 
 
 def as_float32(value: float) -> float:
-    """The double that has the value of the nearest 32-bit float."""
+    """Return the nearest 32-bit float as a double."""
     single: float = unpack("<f", pack("<f", value))[0]
     return single
 
@@ -75,7 +83,9 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def quoted_for_bytes(text: str) -> str:
-    """A JSON string as Jackson writes it to bytes: as ``quoted``, but a character beyond the basic plane is two escapes."""
+    """Return a JSON string as Jackson writes it to bytes: like ``quoted``, but a character beyond
+    the basic plane becomes two escapes.
+    """
     out = quoted(text)
     return out if out.isascii() else _ASTRAL.sub(_surrogates, out)
 
@@ -86,6 +96,8 @@ def _surrogates(match: re.Match[str]) -> str:
 
 
 def decimal_text(unscaled: bytes, scale: int) -> str:
-    """``BigDecimal.toString`` of Connect Decimal bytes; Python's Decimal follows the same rule."""
+    """Return the text of ``BigDecimal.toString`` for the bytes of a Connect Decimal. Python's
+    Decimal follows the same rule.
+    """
     number = int.from_bytes(unscaled, "big", signed=True)
     return str(Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale)))

@@ -1,8 +1,9 @@
-"""Connect values as JSON, byte for byte as org.apache.kafka.connect.json.JsonConverter writes them (Kafka 4.3).
+"""Writes Connect values as JSON, byte for byte as org.apache.kafka.connect.json.JsonConverter does
+(Kafka 4.3).
 
-With ``schemas.enable`` every record is ``{"schema":...,"payload":...}``. A null field whose schema has a default is written as that default
-(``replace.null.with.default``, true unless configured): that is Kafka's rule, although the source's NULL is lost by it; operators who mind
-set it to false.
+With ``schemas.enable`` every record is ``{"schema":...,"payload":...}``. A null field whose schema
+has a default is written as that default (``replace.null.with.default``, true unless configured).
+That is Kafka's rule, although the source's NULL is lost; set the option to false to keep it.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ Render = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonForm:
-    """The converter's settings that change bytes."""
+    """The settings of the converter that affect the bytes."""
 
     schemas_enable: bool = True
     decimal_numeric: bool = False
-    """``decimal.format=NUMERIC``; false is BASE64."""
+    """True for ``decimal.format=NUMERIC``, False for BASE64."""
     replace_null_with_default: bool = True
 
 
 def value_writer(schema: Schema, form: JsonForm) -> Callable[[Any], bytes]:
-    """A function from values of ``schema`` to record bytes; build once for each schema."""
+    """Return a function that turns values of ``schema`` into record bytes. Build it once for each
+    schema.
+    """
     render = writer(schema, form)
     if not form.schemas_enable:
         return lambda value: render(value).encode()
@@ -41,7 +44,9 @@ def value_writer(schema: Schema, form: JsonForm) -> Callable[[Any], bytes]:
 
 
 def schema_text(schema: Schema, form: JsonForm, *, field: str | None = None) -> str:
-    """The ``schema`` member; keys in JsonConverter's order, a struct member's name last."""
+    """Return the ``schema`` member, with keys in JsonConverter's order; the name of a struct's
+    field comes last.
+    """
     parts = [f'"type":{_text(schema.kind.value)}']
     match schema.kind:
         case Kind.STRUCT:
@@ -75,7 +80,9 @@ _text = quoted_for_bytes
 
 
 def writer(schema: Schema, form: JsonForm) -> Render:
-    """A function from values of ``schema`` to JSON text, without the schema envelope."""
+    """Return a function that turns values of ``schema`` into JSON text, without the ``schema``
+    member.
+    """
     plain = _plain_writer(schema, form)
     if schema.default is not None and form.replace_null_with_default:
         null = plain(schema.default)
@@ -120,7 +127,9 @@ def _plain_writer(schema: Schema, form: JsonForm) -> Render:
 
 
 def _float_writer(text: Callable[[float], str]) -> Render:
-    """Jackson quotes what JSON has no number for."""
+    """Return a writer for floats. Jackson quotes NaN and infinities, for which JSON has no
+    number.
+    """
 
     def write(value: float) -> str:
         out = text(value)

@@ -1,6 +1,8 @@
-"""The chunk marker: what a closed window leaves behind, a range with a count and a digest at a position (D6).
+"""Defines the chunk marker, the record that a closed window leaves: a key range with a count and a
+digest at a position (D6).
 
-From markers follow the removal of ghost rows on a re-dump, arrival checks and the comparison of lake and source. The record is ours, not Debezium's;
+Three things use markers: removing ghost rows when a table is dumped again, checking that rows
+arrived, and comparing lake and source. The record is ours, not Debezium's;
 schemas/chunk_marker.avsc is its Avro text, and schemas/README.md explains each field.
 """
 
@@ -18,7 +20,9 @@ LOG_POSITION = struct(
     ("sequence_low", INT64),
     version=1,
 )
-"""A position in the log: file and byte, and the two numbers that sort (D7)."""
+"""Schema of a position in the log: file and byte, and the two numbers by which positions sort
+(D7).
+"""
 
 PARTITION_OFFSETS = struct(
     "io.dblog.PartitionOffsets",
@@ -29,7 +33,7 @@ PARTITION_OFFSETS = struct(
 )
 
 VERIFIED_SCHEMAS = struct("io.dblog.VerifiedSchemas", ("key", STRING), ("row", STRING), version=1)
-"""The Avro schemas, as JSON text, that the bytes behind fingerprints were written with."""
+"""Avro schemas, as JSON text, with which the bytes were written that the fingerprints hash."""
 
 MARKER_KEY = struct("io.dblog.ChunkMarkerKey", ("table", STRING), version=1)
 MARKER_VALUE = struct(
@@ -60,16 +64,20 @@ MARKER_VALUE = struct(
     ("own_left", Schema(kind=Kind.BOOLEAN, optional=True)),
     version=1,
 )
-"""New fields go to the end, with a default: who reads the schema of before reads on, and a registry takes the new one for compatible."""
+"""Schema of a marker. New fields are added at the end, with a default: then readers with the old
+schema still work, and a registry accepts the new one as compatible.
+"""
 
 INITIAL_DUMP = "initial"
-"""The ``dump`` of what the connector dumps of its own accord: its first dump, tables that join, tables that DDL has rewritten."""
+"""Value of ``dump`` for the connector's own dumps: its first one, tables that join, tables that DDL
+has rewritten.
+"""
 ROWS = "rows"
-"""The ``mode`` of a dump that sends rows, and nothing else follows from it."""
+"""Value of ``mode`` for a dump that sends rows and has no other effect."""
 WHOLE_TABLE = "table"
-"""The ``scope`` of a dump that covers every row of its table."""
+"""Value of ``scope`` for a dump that covers every row of its table."""
 
 
 def signed(digest: int) -> int:
-    """An unsigned 64-bit digest as the long that carries it."""
+    """Return an unsigned 64-bit digest as the signed long that carries it."""
     return digest - (1 << 64) if digest >= 1 << 63 else digest

@@ -1,4 +1,6 @@
-"""Debezium's notification record: what happened to a snapshot, for whoever reads the topic of notifications (notification.sink.topic.name)."""
+"""Defines Debezium's notification record, which reports the steps of a snapshot in the topic of
+notifications (notification.sink.topic.name).
+"""
 
 from __future__ import annotations
 

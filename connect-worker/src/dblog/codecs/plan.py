@@ -1,7 +1,8 @@
-"""What a row plan knows about a column: where the bytes come from, and what they become.
+"""Describes for a row plan where the bytes of each column come from and what they become.
 
-A dialect's ``types.py`` makes one ``ColumnPlan`` a column; the reference implementation (rowplan.py) and the extension (_fast.pyx) carry it out with
-byte-identical results. Nothing here is asked per row: plans are compiled once for each table version and converter configuration.
+A dialect's ``types.py`` creates one ``ColumnPlan`` for each column. The reference implementation
+(rowplan.py) and the extension (_fast.pyx) execute it with byte-identical results. Nothing here is
+evaluated per row: plans are compiled once for each table version and converter configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from dblog.model import Table
 
 
 class Source(IntEnum):
-    """How the source writes the value; binlog image and binary result set share the code where the type is the same."""
+    """The form in which the source writes a value. Binlog images and binary result sets share a
+    member if the type is the same.
+    """
 
     INT8 = 1
     INT16 = 2
@@ -30,23 +33,29 @@ class Source(IntEnum):
     YEAR = 9
     DATE = 10
     TIME = 11
-    """TIME2 in the binlog (big-endian, fraction by fsp); length-prefixed in a binary result set."""
+    """TIME. In the binlog it is TIME2 (big-endian, fraction by fsp); in a binary result set it has
+    a length prefix.
+    """
     DATETIME = 12
     TIMESTAMP = 13
-    """TIMESTAMP2 in the binlog is UTC seconds; the chunk session runs with time_zone '+00:00'."""
+    """TIMESTAMP. In the binlog it is TIMESTAMP2 in UTC seconds; the chunk session has time_zone
+    '+00:00'.
+    """
     BIT = 14
     TEXT = 15
-    """CHAR, VARCHAR and TEXT kinds; the binlog in the column's charset, the result set in utf8mb4."""
+    """CHAR, VARCHAR and TEXT types: in the column's charset in the binlog, in utf8mb4 in a result
+    set.
+    """
     BINARY = 16
-    """BINARY, VARBINARY and BLOB kinds."""
+    """BINARY, VARBINARY and BLOB types."""
     ENUM = 17
     SET = 18
     JSON = 19
-    """MySQL's binary JSON in the binlog, text in the result set."""
+    """JSON: MySQL's binary JSON in the binlog, text in a result set."""
     GEOMETRY = 20
     VECTOR = 21
     UUID = 22
-    """MariaDB uuid: 16 bytes in its storage order in the binlog, text in the result set."""
+    """MariaDB's uuid: 16 bytes in its storage order in the binlog, text in a result set."""
     INET4 = 23
     INET6 = 24
     TIME_OLD = 25
@@ -55,10 +64,10 @@ class Source(IntEnum):
 
 
 class Form(IntEnum):
-    """What the value becomes, in Connect's value space."""
+    """The form of the value in Connect's value space."""
 
     INT = 1
-    """int8, int16, int32 and int64 alike: Avro writes all as zigzag varint."""
+    """Integer of int8, int16, int32 or int64; Avro writes all of them as zigzag varint."""
     BOOLEAN = 2
     FLOAT32 = 3
     FLOAT64 = 4
@@ -68,29 +77,35 @@ class Form(IntEnum):
     BASE64_URL = 8
     HEX = 9
     DECIMAL = 10
-    """Connect Decimal: big-endian two's complement of the unscaled value, shortest form, as java.math.BigInteger.toByteArray writes."""
+    """Connect Decimal: the unscaled value in big-endian two's complement, shortest form, as
+    java.math.BigInteger.toByteArray writes it.
+    """
     DECIMAL_TEXT = 11
     DECIMAL_DOUBLE = 12
     DAYS = 13
-    """int32 days since 1970-01-01 (proleptic Gregorian)."""
+    """Number of days since 1970-01-01 as int32 (proleptic Gregorian)."""
     ISO_DATE = 14
     MILLIS = 15
     MICROS = 16
     NANOS = 17
-    """int64 since midnight (TIME) or since 1970-01-01T00:00:00 (DATETIME), truncated toward the past, as Java's floorDiv does (types.py)."""
+    """int64 nanoseconds since midnight (TIME) or since 1970-01-01T00:00:00 (DATETIME), rounded
+    toward the past as Java's floorDiv does (types.py).
+    """
     ISO_TIME = 18
     ISO_TIMESTAMP = 19
     ZONED_TIMESTAMP = 20
-    """ISO-8601 UTC text with exactly fsp fraction digits and a Z."""
+    """ISO-8601 text in UTC with exactly fsp fraction digits and a Z."""
     BITS = 21
-    """Little-endian bytes, ceil(n/8)."""
+    """Little-endian bytes of a bit string, ceil(n/8) of them."""
     POINT = 22
     GEOMETRY = 23
     FLOAT_VECTOR = 24
     UNSIGNED_WRAPPED = 25
-    """bigint unsigned in mode ``long``: the 64 bits read as signed."""
+    """bigint unsigned in mode ``long``: its 64 bits read as a signed number."""
     VALUE = 26
-    """What the dialect's reader gives, in Connect's value space; written by the schema."""
+    """Value as the dialect's reader gives it, in Connect's value space; the schema decides how it
+    is written.
+    """
 
 
 Unfit = Literal["keep", "null", "fail"]
@@ -98,14 +113,19 @@ Unfit = Literal["keep", "null", "fail"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPlan:
-    """One column of the source image, in image order.
+    """A column of the source's row image, in image order.
 
-    ``included`` False: the image carries it, the record does not (column filters). ``schema`` is the record field's schema (None when not included).
-    ``length``, ``scale`` and ``unsigned`` as in ``model.Column``; ``charset`` decides how binlog text becomes UTF-8. ``zero`` is what a NULL or an
-    impossible date becomes where the schema is not optional: the schema default if it has one, else the type's zero, already in Connect's value
-    space. ``adjust_years``: a date's years 0 to 69 become 2000 to 2069, 70 to 99 become 1970 to 1999. ``rewrite`` changes the value in the row's
-    struct; a key that has the column keeps the value as it is, with ``key_schema`` (the schema without what mappers add to it; None for a type
-    unknown here), also when the column is not included.
+    - ``included`` is False if the image has the column and the record does not (column filters).
+    - ``schema`` is the schema of the record's field; None if the column is not included.
+    - ``length``, ``scale`` and ``unsigned`` are those of ``model.Column``.
+    - ``charset`` decides how text of the binlog becomes UTF-8.
+    - ``zero`` replaces NULL and impossible dates if the schema is not optional: the schema's
+      default if it has one, else the zero of the type, in Connect's value space.
+    - ``adjust_years`` turns a date's years 0 to 69 into 2000 to 2069, and 70 to 99 into 1970 to
+      1999.
+    - ``rewrite`` changes the value in the row's struct only. A key with this column has the
+      original value, with ``key_schema``, even if the column is not included.
+    - ``key_schema`` is the schema without the additions of mappers; None for an unknown type.
     """
 
     name: str
@@ -120,27 +140,34 @@ class ColumnPlan:
     charset: str | None = None
     members: tuple[str, ...] = ()
     compressed: bool = False
-    """MariaDB's COLUMN COMPRESSED: the log has a header and deflated bytes, a result set the value itself."""
+    """True for MariaDB's COLUMN COMPRESSED: the log has a header and deflated bytes, a result set
+    the value itself.
+    """
     zero: object = None
     adjust_years: bool = False
     key_schema: Schema | None = None
     rewrite: Rewrite | None = None
     unfit: Unfit = "keep"
-    """What becomes of a value that the form cannot express, a TIME below zero or above 24 hours or an empty geometry: a number, NULL, or an error."""
+    """Treatment of a value that the form cannot express (a TIME below zero or above 24 hours, an
+    empty geometry): keep it as a number, write NULL, or fail.
+    """
 
     @property
     def apart(self) -> bool:
-        """Whether a key that has the column needs other bytes than the row."""
+        """True if a key with this column needs other bytes than the row."""
         return not self.included or self.rewrite is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
-    """Everything that turns one table version's images into records of one topic.
+    """The complete plan for turning the row images of one table version into records of one topic.
 
-    ``key`` holds indexes into ``columns`` in key order (included in the row or not); empty: no key, records have a null key and deletes no tombstone.
-    ``key_prefix`` and ``value_prefix`` are the converter's frame (Avro: 0 and the 4-byte schema id). ``key_schema`` and ``value_schema`` are
-    the Connect schemas of key and envelope. The source block's constant strings are ``version``, ``connector``, ``server_name``.
+    - ``key`` holds indexes into ``columns`` in key order, of included and other columns. Empty
+      means no key: records have a null key, and deletes have no tombstone.
+    - ``key_schema`` and ``value_schema`` are the Connect schemas of key and envelope.
+    - ``key_prefix`` and ``value_prefix`` are the converter's frame (Avro: 0 and the 4-byte schema
+      id).
+    - ``version``, ``connector`` and ``server_name`` are the constant texts of the source block.
     """
 
     table: Table
@@ -158,11 +185,13 @@ class TablePlan:
     skipped_operations: frozenset[str] = field(default_factory=frozenset)
     skip_unchanged: bool = False
     unavailable: str = "__debezium_unavailable_value"
-    """ASCII: what stands for a large object that the log left out."""
+    """ASCII text that replaces a large object which the log left out."""
 
 
 def distinguishes_rows(plan: TablePlan) -> bool:
-    """Whether the message key holds the whole table key: only then does dropping a key drop one row and no other."""
+    """Return True if the message key contains the whole table key. Only then does dropping a key
+    drop exactly one row.
+    """
     table = plan.table
     names = {table.columns[index].name for index in plan.key}
     return not table.key or names >= {column.name for column in (table.column(name) for name in table.key) if column is not None}
@@ -170,10 +199,13 @@ def distinguishes_rows(plan: TablePlan) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowContext:
-    """What the source block of any database shows of the event (or chunk) that the rows belong to. Times are microseconds since the epoch.
+    """The facts of an event or chunk that the source block of any database shows. Times are
+    microseconds since the epoch.
 
-    A dialect's own context adds what only its source block has. ``sequence_high`` and ``sequence_low`` are D7's two numbers of row 0: a row adds its
-    number to the latter. They travel as ``source.sequence`` text ``["<high>","<low>"]``. ``snapshot`` is None for log rows, ``incremental`` for chunk rows.
+    A dialect's own context adds the facts that only its source block has. ``sequence_high`` and
+    ``sequence_low`` are D7's two numbers of row 0; each row adds its number to the latter. They are
+    sent as the text ``["<high>","<low>"]`` in ``source.sequence``. ``snapshot`` is None for rows of
+    the log and ``incremental`` for rows of a chunk.
     """
 
     source_ts_us: int
@@ -182,4 +214,6 @@ class RowContext:
     sequence_low: int
     snapshot: str | None = None
     transaction: TransactionOrder | None = None
-    """None: the envelope's transaction block is null."""
+    """Place of the records in their transaction; None if the envelope's transaction block is
+    null.
+    """

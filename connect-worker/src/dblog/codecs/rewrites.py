@@ -1,7 +1,8 @@
-"""What replaces a column's value in records: a mask, a hash, or its beginning.
+"""Replaces a column's value in records by a mask, a hash, or its beginning.
 
-Rule source: Debezium's ``MaskStrings`` and ``TruncateStrings``, measured on 3.6.1. They change the value's struct alone, never the key. Texts count in
-UTF-16 units, as Java's do: a character of two units that is cut in half leaves a question mark.
+Source of the rules: Debezium's ``MaskStrings`` and ``TruncateStrings``, measured on 3.6.1. Only the
+value's struct changes, never the key. Lengths of texts count UTF-16 units, as in Java: a character
+of two units that is cut in half leaves a question mark.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HASHES = {
     "SHA3-384": "sha3_384",
     "SHA3-512": "sha3_512",
 }
-"""Java's names of the digests that Python has too."""
+"""Python's names of digests by Java's names."""
 
 _JAVA_STRING, _JAVA_LONG_STRING = b"\xac\xed\x00\x05\x74", b"\xac\xed\x00\x05\x7c"
 _JAVA_SHORT_MAX = 0xFFFF
@@ -33,12 +34,14 @@ _BMP_MAX = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """``column.truncate.to.<length>.chars``: the first characters of a text, the first bytes of a binary value."""
+    """Rewrite of ``column.truncate.to.<length>.chars``: the first characters of a text, or the
+    first bytes of a binary value.
+    """
 
     length: int
 
     def __call__(self, value: Any) -> Any:
-        """NULL stays NULL."""
+        """Return the truncated value; NULL stays NULL."""
         if isinstance(value, str):
             return truncated_text(value, self.length)
         return value[: self.length] if isinstance(value, bytes) else value
@@ -46,18 +49,19 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """``column.mask.with.<N>.chars``: the same text for every value, NULL included."""
+    """Rewrite of ``column.mask.with.<N>.chars``: the same text for every value, NULL included."""
 
     text: str
 
     def __call__(self, _value: Any) -> Any:
-        """The mask."""
+        """Return the mask."""
         return self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Hash:
-    """``column.mask.hash[.v2].<algorithm>.with.salt.<salt>``: hexadecimal digits, no more than the column has characters (0: no limit).
+    """Rewrite of ``column.mask.hash[.v2].<algorithm>.with.salt.<salt>``: hexadecimal digits, at
+    most as many as the column has characters (0: no limit).
 
     Version 1 hashes the text as Java serializes it, version 2 its UTF-8 bytes.
     """
@@ -68,7 +72,7 @@ class Hash:
     length: int = 0
 
     def __call__(self, value: Any) -> Any:
-        """NULL stays NULL."""
+        """Return the hash of a text; NULL and other types stay as they are."""
         if not isinstance(value, str):
             return value
         raw = value.encode("utf-8") if self.version == 2 else java_serialized(value)  # noqa: PLR2004 - the second version
@@ -80,7 +84,7 @@ Rewrite = Truncate | Mask | Hash
 
 
 def truncated_text(text: str, length: int) -> str:
-    """``String.substring(0, length)``, then UTF-8 as Java encodes it."""
+    """Return ``String.substring(0, length)`` of a text as Java encodes it in UTF-8."""
     if len(text) <= length // 2:
         return text
     if max(text[:length], default="") <= "\uffff":
@@ -95,7 +99,9 @@ def truncated_text(text: str, length: int) -> str:
 
 
 def java_serialized(text: str) -> bytes:
-    """``ObjectOutputStream.writeObject(text)``: a header, a length and modified UTF-8 (Java Object Serialization Specification, 6.2)."""
+    """Return the bytes of ``ObjectOutputStream.writeObject(text)``: a header, a length and modified
+    UTF-8 (Java Object Serialization Specification, 6.2).
+    """
     raw = b"".join(_modified_utf8(char) for char in text)
     if len(raw) <= _JAVA_SHORT_MAX:
         return _JAVA_STRING + len(raw).to_bytes(2, "big") + raw

@@ -1,9 +1,12 @@
-"""A table version's rows become finished records: the contract of both row encoders, and the slow one.
+"""Turns the rows of a table version into finished records: the interface of both row encoders, and
+the slow one of them.
 
-``ReferencePlan`` goes through a Python value for every column and a converter's plain writer for every record, so it is easy to trust; the
-extension (_fast.pyx) makes the same bytes without objects, and property tests hold the two together. Records are Debezium's: envelope
-version 2, tombstones after deletes, an update of the key as delete and create with ``__debezium.newkey`` and ``__debezium.oldkey`` headers
-(Debezium's manual, "MySQL connector", Data change events). Both share one source block; a row adds its number to D7's low half.
+``ReferencePlan`` creates a Python value for every column and uses a converter's plain writer for
+every record, so it is easy to trust. The extension (_fast.pyx) writes the same bytes without
+objects, and property tests compare the two. Records are Debezium's: envelope version 2, tombstones
+after deletes, an update of the key as delete and create with the headers ``__debezium.newkey`` and
+``__debezium.oldkey`` (Debezium's manual, "MySQL connector", Data change events). The rows of an
+event share one source block; each row adds its number to D7's low number.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ Op = Literal["c", "u", "d"]
 ReadOp = Literal["r", "c", "u"]
 Row = tuple[Any, ...]
 Records = tuple[list[bytes | None], list[bytes | None], dict[int, Headers]]
-"""Keys, values, and the headers of the few records that have any, by index."""
+"""Keys, values, and by index the headers of the few records that have headers."""
 Chunk = tuple[list[bytes | None], list[bytes | None], int, int]
-"""Keys, values, rows dropped, digest."""
+"""Keys, values, the number of dropped rows, and the digest."""
 
 NEW_KEY_HEADER = "__debezium.newkey"
 OLD_KEY_HEADER = "__debezium.oldkey"
@@ -40,105 +43,128 @@ DIGEST_MASK = (1 << 64) - 1
 
 
 class RowEncoder(Protocol):
-    """Turns images of one table version into records; made once, called for each rows event or chunk."""
+    """An encoder that turns row images of one table version into records. It is created once and
+    called for each rows event or chunk.
+    """
 
     @property
     def plan(self) -> TablePlan:
-        """What it was made from."""
+        """Plan from which the encoder was created."""
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:
-        """Records of a rows event's body (table id first, no checksum).
+        """Return the records of a rows event's body (table id first, no checksum).
 
-        ``version`` is the event's, 1 or 2; None asks the body; 3 is an update of version 2 with differences of JSON documents.
-        The first ``skip_rows`` rows give no records (they were sent before a restart).
-        Raises DefiniteError for partial images that cannot be made whole and for bytes that do not fit the plan.
+        ``version`` is the event's, 1 or 2. None reads it from the body; 3 is an update of version 2
+        with differences of JSON documents. The first ``skip_rows`` rows give no records, because
+        they were sent before a restart. Raise DefiniteError for partial images that cannot be
+        completed and for bytes that do not fit the plan.
         """
 
     def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
-        """Records of the binary result-set row packets ``rows``, headers included; a row whose key is in ``dropped_keys`` is left out.
+        """Return the records of binary result-set row packets, headers included, without the rows
+        whose keys are in ``dropped_keys``.
 
-        ``op`` is ``r`` for a chunk, whose rows all stand at one position, the low watermark: their row number is 0. Rows that were read again for a change of
-        the log have its ``op``, no image before, and count from 0. The digest is the sum modulo 2^64 of the crc32 of every row's Avro bytes (the row
-        struct, without union index), dropped ones too.
+        ``op`` is ``r`` for a chunk. All its rows have the same position, that of the low watermark,
+        so their row number is 0. Rows that were read again for a change in the log have the
+        change's ``op``, no image before, and numbers from 0. The digest is the sum modulo 2^64 of
+        the crc32 of every row's Avro bytes (the row struct, without union index), dropped rows
+        included.
         """
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
-        """Where the row packets end that are the next from ``start`` on: as many as both bounds allow, and one at least."""
+        """Return the end of the next row packets from ``start`` on: as many as both limits allow,
+        and at least one.
+        """
 
     def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
-        """Of the same rows, for a dump that sends none: 16 bytes for each that is not left out. The plan has a key. Dropped rows and digest as above."""
+        """Return the fingerprints of the rows, for a dump that sends none: 16 bytes for each row
+        that is not dropped, then the number of dropped rows and the digest of ``encode_chunk``. The
+        plan must have a key.
+        """
 
     def check_table_map(self, body: bytes) -> None:
-        """Raise DefiniteError when the log stores the table otherwise than the plan expects."""
+        """Raise DefiniteError if the log stores the table in another way than the plan expects."""
 
 
 class LogRowsReader(Protocol):
-    """Takes rows events apart into (before, after)."""
+    """A function that splits rows events into pairs of images (before, after)."""
 
     def __call__(self, op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
-        """Both images of each row, whichever the operation has. The one before an update may be None where the log shows it only of changed keys."""
+        """Yield both images of each row, as far as the operation has them. The image before an
+        update may be None if the log shows it only for changed keys.
+        """
 
 
 class Layout(Protocol):
-    """How long a field is in a row image."""
+    """The length of a field in a row image."""
 
     @property
     def prefix(self) -> int:
-        """Length bytes in front, little-endian; 0 for a fixed size."""
+        """Number of little-endian length bytes before the field; 0 for a fixed size."""
 
     @property
     def size(self) -> int:
-        """The fixed size."""
+        """Fixed size in bytes; meaningful only if ``prefix`` is 0."""
 
 
 class Image(Protocol):
-    """A dialect's ``image``, a module or an object: all that the reference encoder asks it. Codecs import no dialect, so it is passed in."""
+    """The interface that the reference encoder needs of a dialect's ``image``, a module or an
+    object. Codecs import no dialect, so it is passed in.
+    """
 
     def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - a class there
-        """A reader of rows events."""
+        """Return a reader of rows events."""
 
     def ResultRows(self, plan: TablePlan, /) -> Callable[[bytes], Iterator[Row]]:  # noqa: N802
-        """A reader of result-set row packets."""
+        """Return a reader of result-set row packets."""
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int, /) -> int:
-        """``RowEncoder.end_of_rows``."""
+        """Return the end of the next row packets, as ``RowEncoder.end_of_rows`` does."""
 
     def source_block(self, plan: TablePlan, context: Any, /, *, row: int) -> dict[str, Any]:
-        """The envelope's ``source`` of one row: ``source_head`` and the dialect's own fields. ``context`` is the dialect's own."""
+        """Return the envelope's ``source`` of one row: ``source_head`` and the dialect's own
+        fields. ``context`` is the dialect's own.
+        """
 
     def check_table_map(self, plan: TablePlan, body: bytes, /) -> None:
-        """Refuse a table map that does not fit the plan."""
+        """Raise DefiniteError for a table map that does not fit the plan."""
 
 
 class FieldImage(Image, Protocol):
-    """What an encoder asks besides that goes through the fields by itself."""
+    """The additional interface for an encoder that walks through the fields itself."""
 
     def column_layout(self, plan: TablePlan, index: int, /) -> Layout:
-        """The layout of a column's field in a row image."""
+        """Return the layout of a column's field in a row image."""
 
     def log_reader(self, plan: TablePlan, index: int, /) -> Callable[[bytes], Any]:
-        """From a field of a row image to the value."""
+        """Return a function from the bytes of a row image's field to the value."""
 
     def result_reader(self, plan: TablePlan, index: int, /) -> Callable[[bytes], Any]:
-        """From a field of a result set to the value."""
+        """Return a function from the bytes of a result set's field to the value."""
 
     def whole_rows(self, plan: TablePlan, op: str, body: bytes, /, *, version: int | None) -> bytes:
-        """A rows event of images without all columns, or with differences of JSON documents, as one of version 2 with whole rows."""
+        """Return a rows event as one of version 2 with whole rows, even if its images lack columns
+        or hold differences of JSON documents.
+        """
 
     def text_table(self, plan: TablePlan, index: int, /) -> tuple[str, ...] | None:
-        """The 256 characters of a text column in a one-byte character set; () when its bytes are UTF-8; None for all others."""
+        """Return the 256 characters of a text column in a one-byte character set. Return () if its
+        bytes are UTF-8, and None for all other columns.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writers:
-    """A converter, for one table: the finished bytes, frame included, of a key struct and of an envelope."""
+    """A converter for one table: functions that return the finished bytes, with frame, of a key
+    struct and of an envelope.
+    """
 
     key: Callable[[Mapping[str, Any]], bytes]
     value: Callable[[Mapping[str, Any]], bytes]
 
 
 def avro_writers(plan: TablePlan) -> Writers:
-    """The Avro converter's writers of a table."""
+    """Return the Avro converter's writers for a table."""
     return Writers(
         key=_framed(plan.key_prefix, plan.key_schema) if plan.key_schema is not None else lambda _: b"",
         value=_framed(plan.value_prefix, plan.value_schema),
@@ -157,7 +183,9 @@ def _framed(prefix: bytes, schema: Schema) -> Callable[[Mapping[str, Any]], byte
 
 
 class ReferencePlan:
-    """The reference implementation. ``image`` is the dialect's image module; ``writers`` the converter, Avro if not given."""
+    """The reference implementation of ``RowEncoder``. ``image`` is the dialect's image module,
+    ``writers`` the converter (Avro by default).
+    """
 
     def __init__(self, plan: TablePlan, image: Image, writers: Writers | None = None) -> None:
         self.plan = plan
@@ -168,7 +196,7 @@ class ReferencePlan:
         self._write_row = avro.writer(row_schema(plan))
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:
-        """See RowEncoder."""
+        """Return the records of a rows event's body; see RowEncoder."""
         plan = self.plan
         records = _Records()
         order = _Order(context.transaction)
@@ -190,7 +218,7 @@ class ReferencePlan:
         return records.keys, records.values, records.headers
 
     def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
-        """See RowEncoder."""
+        """Return the records of a chunk's rows; see RowEncoder."""
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         dropped = digest = 0
@@ -208,11 +236,11 @@ class ReferencePlan:
         return keys, values, dropped, digest
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
-        """See RowEncoder."""
+        """Return the end of the next row packets; see RowEncoder."""
         return self._image.end_of_rows(rows, start, rows_max, bytes_max)
 
     def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
-        """See RowEncoder."""
+        """Return the fingerprints of a chunk's rows; see RowEncoder."""
         assert self.plan.key_schema is not None
         write_key = avro.writer(self.plan.key_schema)
         out = bytearray()
@@ -229,14 +257,14 @@ class ReferencePlan:
         return bytes(out), dropped, digest
 
     def check_table_map(self, body: bytes) -> None:
-        """See RowEncoder."""
+        """Raise DefiniteError if the table map does not fit the plan; see RowEncoder."""
         self._image.check_table_map(self.plan, body)
 
     def _update(
         self, records: _Records, before: Row | None, after: Row, source: Mapping[str, Any], context: RowContext, order: _Order
     ) -> None:
         now = self._struct(after)
-        if before is None:  # the log does not show it, so the key is as it was
+        if before is None:  # the log does not show the old row, so the key is unchanged
             if "u" in self.plan.skipped_operations:
                 return
             records.add(self._key(after), self._value("u", None, now, source, context, order))
@@ -249,7 +277,8 @@ class ReferencePlan:
             if "u" not in self.plan.skipped_operations:
                 records.add(new, self._value("u", was, now, source, context, order))
             return
-        # A key that has changed is a delete and a create, of which each is left out as such (Debezium's EventDispatcher).
+        # A changed key is sent as a delete and a create. Each is left out if its operation is
+        # skipped (Debezium's EventDispatcher).
         new_key: Headers = [(NEW_KEY_HEADER, key_text(self.plan, key_struct(self.plan, after)).encode())]
         if "d" not in self.plan.skipped_operations:
             self._delete(records, before, source, context, order, headers=new_key)
@@ -305,7 +334,9 @@ class _Order:
         self._records = 0
 
     def next_block(self) -> dict[str, Any] | None:
-        """Of the next record; tombstones have none and do not count."""
+        """Return the transaction block of the next record. Tombstones have none and do not
+        count.
+        """
         order = self._order
         if order is None:
             return None
@@ -314,7 +345,7 @@ class _Order:
 
 
 class _Records:
-    """Keys, values and headers as they grow."""
+    """Keys, values and headers of the records so far."""
 
     def __init__(self) -> None:
         self.keys: list[bytes | None] = []
@@ -329,12 +360,16 @@ class _Records:
 
 
 def key_struct(plan: TablePlan, row: Row) -> dict[str, Any]:
-    """The key's fields: the values as they are, whatever the row's struct leaves out, masks or cuts (Debezium's key generator has no mappers)."""
+    """Return the key's fields with their original values, even if the row's struct leaves them out,
+    masks or truncates them (Debezium's key generator has no mappers).
+    """
     return {plan.columns[i].name: _or_zero(plan, i, plan.columns[i].key_schema, row[i]) for i in plan.key}
 
 
 def _or_zero(plan: TablePlan, index: int, schema: Schema | None, value: Any) -> Any:
-    """What the record gets: the zero where there is no value and the schema wants one."""
+    """Return the value for the record: the column's zero instead of None if the schema requires a
+    value. Raise DefiniteError if there is no zero.
+    """
     column = plan.columns[index]
     if value is not None or schema is None or schema.optional:
         return value
@@ -344,7 +379,7 @@ def _or_zero(plan: TablePlan, index: int, schema: Schema | None, value: Any) -> 
 
 
 def no_value(plan: TablePlan, index: int) -> DefiniteError:
-    """A NULL in a column that has none by its schema."""
+    """Return the error for a NULL in a column whose schema allows none."""
     return DefiniteError(
         f"{plan.table.id}, column {plan.table.columns[index].name}: the log has NULL where the known schema allows none; "
         "the schema is out of sync; reset the connector's offsets to have the table's definition read again"
@@ -352,7 +387,7 @@ def no_value(plan: TablePlan, index: int) -> DefiniteError:
 
 
 def other_width(plan: TablePlan, width: int) -> DefiniteError:
-    """A rows event of another table version."""
+    """Return the error for a rows event of another table version."""
     return DefiniteError(
         f"{plan.table.id}: the log has rows of {width} columns where the known schema has {len(plan.columns)}; "
         "the schema is out of sync; reset the connector's offsets to have the table's definition read again"
@@ -360,15 +395,19 @@ def other_width(plan: TablePlan, width: int) -> DefiniteError:
 
 
 class PartialImageError(DefiniteError):
-    """A rows event whose images leave columns out; the encoders hand it to the dialect, which makes it whole or refuses it with the same text."""
+    """The images of a rows event leave columns out. The encoders pass the event to the dialect,
+    which completes it or refuses it with the same text.
+    """
 
 
 DUMP_AGAIN = "what is logged already is passed by a new dump: stop the connector, delete its offsets, resume it"
-"""The way past an event of the log of which no right record can be made."""
+"""Remedy for an event of the log from which no correct record can be made."""
 
 
 def partial_image(plan: TablePlan) -> PartialImageError:
-    """A row image that leaves columns out of which no right record can be made."""
+    """Return the error for a row image without all columns from which no correct record can be
+    made.
+    """
     return PartialImageError(
         f"{plan.table.id}: the log has row images without all columns (binlog_row_image=MINIMAL); "
         f"run SET GLOBAL binlog_row_image=FULL on the source and let its sessions reconnect; {DUMP_AGAIN}"
@@ -376,11 +415,15 @@ def partial_image(plan: TablePlan) -> PartialImageError:
 
 
 class MissingColumnsError(PartialImageError):
-    """Images of which only the key is certain: whoever may ask the database can read the rows again."""
+    """The images of a rows event show nothing for certain but the key. A caller that may query the
+    database can read the rows again.
+    """
 
 
 def missing_columns(plan: TablePlan) -> MissingColumnsError:
-    """What the log alone cannot show (binlog_row_image=MINIMAL)."""
+    """Return the error for images whose missing columns the log alone cannot show
+    (binlog_row_image=MINIMAL).
+    """
     return MissingColumnsError(
         f"{partial_image(plan)}; or set dblog.row.image.missing=reread, which reads such rows again from the table: deletes then have only the key "
         "before, updates nothing"
@@ -388,7 +431,9 @@ def missing_columns(plan: TablePlan) -> MissingColumnsError:
 
 
 def source_head(plan: TablePlan, context: RowContext, *, row: int, database: str) -> dict[str, Any]:
-    """What every connector's source block begins with, of one row. ``snapshot`` is left out for log rows: its schema default is ``false``."""
+    """Return the first fields of one row's source block, which all connectors have. ``snapshot`` is
+    left out for rows of the log: its schema default is ``false``.
+    """
     head: dict[str, Any] = {
         "version": plan.version,
         "connector": plan.connector,
@@ -404,11 +449,13 @@ def source_head(plan: TablePlan, context: RowContext, *, row: int, database: str
     return head
 
 
-# --- keys in headers -------------------------------------------------------------------------------------------------
+# --- keys in headers ------------------------------
 
 
 def key_text(plan: TablePlan, row: Mapping[str, Any]) -> str:
-    """The key struct as Connect's default SimpleHeaderConverter writes it (org.apache.kafka.connect.data.Values.append)."""
+    """Return the key struct as Connect's default SimpleHeaderConverter writes it
+    (org.apache.kafka.connect.data.Values.append).
+    """
     assert plan.key_schema is not None
     return _struct_text(plan.key_schema, row)
 
@@ -453,12 +500,14 @@ _DATE_UNITS = {avro.DATE: _MILLIS_PER_DAY, avro.TIME: 1, avro.TIMESTAMP: 1}
 
 
 def _java_date(millis: int) -> str:
-    """``Values.dateFormatFor``: anything before 1970-01-02 as a time, a whole day as a date, the rest as both."""
+    """Return a time as ``Values.dateFormatFor`` prints it: a time of day before 1970-01-02, a date
+    if it is a whole day, otherwise both.
+    """
     seconds, fraction = divmod(millis % _MILLIS_PER_DAY, 1000)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}Z"
     if millis < _MILLIS_PER_DAY:
         return clock
-    # The calendar repeats itself every 400 years; Python's ends in 9999.
+    # The calendar repeats every 400 years, and Python's ends in the year 9999.
     eras, day_of_era = divmod(millis // _MILLIS_PER_DAY + _EPOCH_DAY - 1, _DAYS_PER_ERA)
     like = date.fromordinal(day_of_era + 1)
     day = f"{like.year + eras * _YEARS_PER_ERA:04d}-{like.month:02d}-{like.day:02d}"

@@ -1,7 +1,8 @@
-"""Kafka Connect's schema model, as values: what both converters and every row plan start from.
+"""Kafka Connect's schema model as values, used by both converters and every row plan.
 
-Rule source: org.apache.kafka.connect.data.Schema (types, names, versions, parameters, optional, default). Int8 and int16 stay apart from
-int32 because converters write them apart.
+Source of the rules: org.apache.kafka.connect.data.Schema (types, names, versions, parameters,
+optional, default). Int8 and int16 are separate from int32, because converters write them
+differently.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A struct's member."""
+    """A field of a struct."""
 
     name: str
     schema: Schema
@@ -38,7 +39,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """One Connect schema. ``default`` is in Connect's value space: int, float, bool, str, bytes (a Decimal's default is its unscaled bytes)."""
+    """A Connect schema. ``default`` is in Connect's value space: int, float, bool, str, bytes (a
+    Decimal's default is its unscaled bytes).
+    """
 
     kind: Kind
     optional: bool = False
@@ -52,5 +55,5 @@ class Schema:
     keys: Schema | None = None
 
     def as_optional(self) -> Schema:
-        """The same schema, optional."""
+        """Return this schema as an optional one."""
         return replace(self, optional=True)

@@ -1,7 +1,8 @@
-"""The plan of one table version, put together: topic, key, schemas, converter frames.
+"""Builds the plan of one table version: topic, key, schemas, converter frames.
 
-Pure assembly: the dialect has decided each column, the selection which columns take part, the converters give the frame of each schema.
-Built once for each table version and converter configuration (D4).
+It only assembles: the dialect has decided about each column, the selection about the included
+columns, and the converters give the frame of each schema. A plan is built once for each table
+version and converter configuration (D4).
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ from dblog.errors import DefiniteError
 from dblog.model import Table
 
 Prefix = Callable[[str, Schema], bytes]
-"""(topic, schema) -> the frame in front of each record's bytes; b"" for a converter without one. May ask the registry."""
+"""Function of topic and schema that returns the bytes before each record; b"" for a converter
+without such a frame. It may ask the registry.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """What is the same for every table of a connector."""
+    """The settings that all tables of a connector share."""
 
     connector: str
-    """``source.connector``: ``mysql``, ``mariadb``, ``postgresql``."""
+    """Value of ``source.connector``: ``mysql``, ``mariadb`` or ``postgresql``."""
     source: Schema
-    """Of the source block."""
+    """Schema of the source block."""
     version: str
-    """The value of ``source.version``."""
+    """Value of ``source.version``."""
     naming: TopicNaming
     schema_adjustment: NameAdjustment = NameAdjustment.NONE
     field_adjustment: NameAdjustment = NameAdjustment.NONE
@@ -49,11 +52,14 @@ def build_table_plan(
     value_prefix: Prefix,
     row_parameters: tuple[tuple[str, str], ...] = (),
 ) -> TablePlan:
-    """The plan of ``table``; ``columns`` in image order, one for each of ``table.columns``; ``key_columns`` in key order, may be empty. ``row_parameters``
-    are those of the row's schema.
+    """Return the plan of ``table``.
 
-    A column's name in the plan is its name in records (adjusted); ``table.columns`` keeps the server's spelling. Raises DefiniteError
-    for two columns that adjust to one name and for a key column that is unknown.
+    ``columns`` are in image order, one for each of ``table.columns``. ``key_columns`` are in key
+    order and may be empty. ``row_parameters`` are the parameters of the row's schema.
+
+    A column's name in the plan is its adjusted name in records; ``table.columns`` keeps the
+    server's spelling. Raise DefiniteError if two columns adjust to one name, or if a key column is
+    unknown.
     """
     assert len(columns) == len(table.columns), "one plan a column, in the order of the image"
     adjusted = tuple(replace(c, name=settings.field_adjustment.field_name(c.name)) for c in columns)

@@ -1,7 +1,8 @@
-"""Connect values as ``String.valueOf`` prints them, which is what StringConverter writes.
+"""Formats Connect values as ``String.valueOf`` prints them, which is what StringConverter writes.
 
-A struct is ``Struct{id=1,name=x}``, null fields left out (``Struct.toString``). Observed on Kafka 4.3. Bytes are the one deliberate
-difference: Java prints the buffer's bounds, which helps nobody; here they are base64.
+A struct is ``Struct{id=1,name=x}`` without null fields (``Struct.toString``), as observed on Kafka
+4.3. Bytes are the only deliberate difference: Java prints the buffer's bounds, which helps nobody;
+here they are base64.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _MILLIS = {
     "org.apache.kafka.connect.data.Time": 1,
     "org.apache.kafka.connect.data.Timestamp": 1,
 }
-"""What Connect holds as a java.util.Date, and its unit."""
+"""Milliseconds of a unit of each type that Connect holds as a java.util.Date."""
 
 
 def string_text(schema: Schema, value: Any) -> str:
-    """``String.valueOf`` of the Connect object, what StringConverter writes."""
+    """Return the text of ``String.valueOf`` for the Connect object."""
     match schema.kind:
         case Kind.STRUCT:
             members = ((f.name, f.schema, value.get(f.name, f.schema.default)) for f in schema.fields)
@@ -46,7 +47,8 @@ def _scalar(schema: Schema, value: Any) -> str:
         case Kind.BYTES, "org.apache.kafka.connect.data.Decimal":
             return decimal_text(value, int(dict(schema.parameters)["scale"]))
         case Kind.INT32 | Kind.INT64, str(name) if name in _MILLIS:
-            return (_EPOCH + timedelta(milliseconds=value * _MILLIS[name])).strftime("%a %b %d %H:%M:%S UTC %Y")  # java.util.Date's text
+            # This is the text of a java.util.Date.
+            return (_EPOCH + timedelta(milliseconds=value * _MILLIS[name])).strftime("%a %b %d %H:%M:%S UTC %Y")
         case Kind.BOOLEAN, _:
             return "true" if value else "false"
         case Kind.FLOAT32, _:

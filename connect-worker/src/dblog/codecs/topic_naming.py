@@ -1,10 +1,14 @@
-"""Topic names of one connector: Debezium's six strategies (package ``io.debezium.schema``; its manual, connector property ``topic.naming.strategy``).
+"""Names the topics of one connector by Debezium's six strategies (package ``io.debezium.schema``;
+its manual, connector property ``topic.naming.strategy``).
 
-A strategy joins the prefix with the parts of the table's name and makes the result a legal Kafka topic name. Default strategies take database and table,
-Schema strategies schema and table, as far as a table's id has them in Debezium. A MySQL table has no schema there and a PostgreSQL table no database
-(``PgOutputMessageDecoder`` makes a ``TableId`` without a catalog), so under the strategies that are not their connector's default, tables of one name in
-several databases or schemas share a topic. Unicode strategies write an illegal character, and the underscore, as ``_u`` and its number, so no two tables
-share a topic by accident. Regex strategies rename a topic whose whole name matches ``topic.regex``.
+A strategy joins the prefix with the parts of the table's name and makes the result a legal Kafka
+topic name. Default strategies use database and table, Schema strategies schema and table, as far as
+a table's id has them in Debezium. A MySQL table has no schema there, and a PostgreSQL table no
+database (``PgOutputMessageDecoder`` creates a ``TableId`` without a catalog). So under a strategy
+that is not its connector's default, tables of one name in several databases or schemas share a
+topic. Unicode strategies write an illegal character, and the underscore, as ``_u`` and its number,
+so that no two tables share a topic by accident. Regex strategies rename a topic whose whole name
+matches ``topic.regex``.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ import re2
 from dblog.model import TableId
 
 DEFAULT = "io.debezium.schema.DefaultTopicNamingStrategy"
-"""Debezium's choice where tables lie in databases."""
+"""Debezium's default if tables are in databases."""
 BY_SCHEMA = "io.debezium.schema.SchemaTopicNamingStrategy"
-"""Its choice where they lie in the schemas of one database."""
+"""Debezium's default if tables are in the schemas of one database."""
 STRATEGIES: Mapping[str, tuple[bool, bool, bool]] = {
     DEFAULT: (True, False, False),
     BY_SCHEMA: (False, False, False),
@@ -30,7 +34,9 @@ STRATEGIES: Mapping[str, tuple[bool, bool, bool]] = {
     "io.debezium.schema.DefaultRegexTopicNamingStrategy": (True, False, True),
     "io.debezium.schema.SchemaRegexTopicNamingStrategy": (False, False, True),
 }
-"""By class name: whether the database is a part, or else the schema, whether illegal characters are written as numbers, whether ``topic.regex`` counts."""
+"""Properties of each strategy by class name: True if the database is a part of the name (else the
+schema), True if illegal characters are written as numbers, True if ``topic.regex`` is used.
+"""
 _BY_LOWER_CASE = {name.lower(): name for name in STRATEGIES}
 TOPIC_NAME_LENGTH_MAX = 249
 _TWO = 2
@@ -40,14 +46,16 @@ _REFERENCE = re.compile(r"\$(\d+)|\$\{(\w+)\}|\\(.)", re.DOTALL)
 
 
 def strategy_of(text: str | None, *, has_schemas: bool = False) -> str:
-    """The strategy of a configuration's text, whatever its case and the blanks around it; the connector's default for none. KeyError for any other class."""
+    """Return the strategy that a configuration names, ignoring case and blanks around it, or the
+    connector's default if it names none. Raise KeyError for any other class.
+    """
     if not text or not text.strip():
         return BY_SCHEMA if has_schemas else DEFAULT
     return _BY_LOWER_CASE[text.strip().lower()]
 
 
 def takes_regex(strategy: str) -> bool:
-    """Whether ``topic.regex`` counts."""
+    """Return True if the strategy uses ``topic.regex``."""
     _, _, with_regex = STRATEGIES[strategy]
     return with_regex
 
@@ -55,14 +63,17 @@ def takes_regex(strategy: str) -> bool:
 def own_topic(kind: str, prefix: str) -> str:
     """Return the default name of a topic that Debezium does not have.
 
-    It does not begin with the prefix: sinks subscribe to ``<prefix>.*`` and take each topic for a table's (Debezium's heartbeats are kept out likewise).
+    It does not begin with the prefix, because sinks subscribe to ``<prefix>.*`` and take each topic
+    for a table's. Debezium keeps its heartbeats out in the same way.
     """
     return f"__dblog-{kind}.{prefix}"
 
 
 def clean_topic(name: str, *, unicode: bool = False) -> str:
-    """A legal Kafka topic name, as Debezium's TopicNamingStrategy makes it; characters count as Java's, of 16 bits."""
-    # As Java writes numbers: two zeros stand before one of at most two hexadecimal digits.
+    """Return a legal Kafka topic name, as Debezium's TopicNamingStrategy makes it. Characters count
+    as in Java, by 16 bits.
+    """
+    # Java's format of numbers puts two zeros before one or two hexadecimal digits.
     cleaned = _ILLEGAL_UNICODE.sub(_as_number, _java_chars(name)) if unicode else _ILLEGAL.sub("_", _java_chars(name))
     cleaned = cleaned[:TOPIC_NAME_LENGTH_MAX]
     return {".": "_", "..": "__"}.get(cleaned, cleaned)
@@ -74,20 +85,24 @@ def _as_number(found: re.Match[str]) -> str:
 
 
 def _java_chars(name: str) -> str:
-    """The text as Java's characters: those beyond 16 bits are two surrogates."""
+    """Return the text as Java's characters: each one beyond 16 bits becomes two surrogates."""
     units = name.encode("utf-16-be", "surrogatepass")
     return "".join(chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRegex:
-    """``topic.regex`` and ``topic.replacement``: Debezium matches them with RE2, and so do we."""
+    """The options ``topic.regex`` and ``topic.replacement``. Debezium matches them with RE2, and so
+    does this class.
+    """
 
     pattern: str
     replacement: str
 
     def __call__(self, topic: str) -> str:
-        """The topic's new name; itself where the whole of it does not match, or where nothing would be left."""
+        """Return the topic's new name, or the topic itself if it does not match as a whole or
+        nothing would be left.
+        """
         match = re2.fullmatch(self.pattern, topic)
         return topic if match is None else self._expanded(match) or topic
 
@@ -101,7 +116,9 @@ def _group(name: str) -> int | str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicNaming:
-    """Topic names of one connector. ``strategy`` is one of ``STRATEGIES``; ``regex`` belongs to the Regex ones."""
+    """The topic names of one connector. ``strategy`` is one of ``STRATEGIES``; ``regex`` is for the
+    Regex ones.
+    """
 
     prefix: str
     delimiter: str = "."
@@ -111,42 +128,48 @@ class TopicNaming:
     strategy: str = DEFAULT
     regex: TopicRegex | None = None
     has_schemas: bool = False
-    """Whether the first part of a table's id is a schema of the connector's one database, and no database."""
+    """True if the first part of a table's id is a schema of the connector's one database rather
+    than a database.
+    """
 
     def table(self, table: TableId) -> str:
-        """``<prefix>.<database or schema>.<table>`` with the connector's default strategy."""
+        """Return the topic of a table: ``<prefix>.<database or schema>.<table>`` with the
+        connector's default strategy.
+        """
         with_database, unicode, with_regex = STRATEGIES[self.strategy]
         first = [table.database] if with_database is not self.has_schemas else []
         name = clean_topic(self._joined(self.prefix, *first, table.name), unicode=unicode)
         return self.regex(name) if with_regex and self.regex is not None else name
 
     def is_chosen(self, table: TableId) -> bool:
-        """Whether ``topic.regex`` gives the table its topic."""
+        """Return True if ``topic.regex`` changes the table's topic."""
         return self.regex is not None and takes_regex(self.strategy) and self.table(table) != replace(self, regex=None).table(table)
 
     @property
     def unicode_strategy(self) -> str:
-        """The strategy that makes a topic of its own of each table, whatever letters are in its name."""
+        """Strategy that gives each table its own topic, whatever characters its name has."""
         package = DEFAULT.rpartition(".")[0]
         return f"{package}.{'Schema' if self.has_schemas else 'Default'}UnicodeTopicNamingStrategy"
 
     @property
     def schema_changes(self) -> str:
-        """The topic of DDL records."""
+        """Topic of DDL records."""
         return clean_topic(self.prefix)
 
     @property
     def heartbeat(self) -> str:
-        """``__debezium-heartbeat.<prefix>``, or ``topic.heartbeat.name`` alone."""
+        """Topic of heartbeats: ``__debezium-heartbeat.<prefix>``, or ``topic.heartbeat.name``
+        alone.
+        """
         return clean_topic(self.heartbeat_name or self._joined(self.heartbeat_prefix, self.prefix))
 
     def other(self, suffix: str) -> str:
-        """The topic of records that are of no table."""
+        """Return the topic of records that belong to no table."""
         return clean_topic(self._joined(self.prefix, suffix))
 
     @property
     def transactions(self) -> str:
-        """The topic of transaction metadata."""
+        """Topic of transaction metadata."""
         return clean_topic(self._joined(self.prefix, self.transaction_suffix))
 
     def _joined(self, *parts: str) -> str:
