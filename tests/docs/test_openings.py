@@ -10,10 +10,7 @@ ROOT = Path(__file__).parents[2]
 UNREVISED = (
     "connect-worker/src/dblog/readers/",
     "connect-worker/src/dblog/dialects/mysql/binlog/",
-    "connect-worker/src/dblog/dialects/mysql/catalog/",
-    "connect-worker/src/dblog/dialects/mysql/ddl/",
     "connect-worker/src/dblog/dialects/mysql/task/",
-    "connect-worker/src/dblog/dialects/mysql/values/",
     "connect-worker/src/dblog/dialects/mysql/wire/",
     "connect-worker/src/dblog/dialects/postgres/",
     "connect-worker/src/dblog/config/",

@@ -1,1 +1,1 @@
-"""Every SQL statement that is sent about tables, and what the rows of information_schema mean. No I/O."""
+"""All SQL statements about tables, and the meaning of information_schema's rows. No I/O."""

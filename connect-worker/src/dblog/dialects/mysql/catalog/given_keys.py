@@ -1,7 +1,8 @@
-"""Whether values that a person gives are values of a table's key.
+"""A check that values given by a user can be values of a table's key.
 
-The server would rather convert than refuse: a text for a number column is 0, and asks for another row. So each value is looked at here, by the definition that
-the table has at the time; what is left, as a moment that a time zone leaves out, the server is asked (``probes``).
+The server would convert a wrong value instead of refusing it: a text for a numeric column becomes 0
+and finds another row. So each value is checked here by the table's current definition. The server
+is asked about the rest, such as a time that a time zone skips (``probes``).
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from dblog.errors import DefiniteError
 from dblog.model import Column, Table
 
 KEYS_AT_ONCE = 200
-"""In one probe."""
+"""The number of keys in one probe."""
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _YEARS = range(1901, 2156)
-"""And 0. A year of two digits would be another one."""
+"""The valid years besides 0. A two-digit year would mean another one."""
 
 _DECIMAL_DIGITS_MAX = 65
 _DATE = r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"
@@ -34,11 +35,15 @@ _TEXTS = {
     "datetime": re.compile(rf"{_DATE}([ T]([01]\d|2[0-3]):{_CLOCK})?", re.ASCII),
     "time": re.compile(rf"-?([0-7]?\d\d|8[0-2]\d|83[0-8]):{_CLOCK}", re.ASCII),
 }
-"""As a server prints them; it stores days that no month has, and zeros."""
+"""Dates and times as the server prints them. It also stores zeros, and days that a month does not
+have.
+"""
 
 
 def check(table: Table, keys: Sequence[Key]) -> None:
-    """DefiniteError that names the first key at fault by its number, never its values."""
+    """Raise DefiniteError for the first wrong key. The message gives the key's number, never its
+    values.
+    """
     if not table.key:
         message = f"{table.id} has no key that its rows could be asked for by; use a predicate"
         raise DefiniteError(message)
@@ -57,7 +62,9 @@ def check(table: Table, keys: Sequence[Key]) -> None:
 
 
 def probes(table: Table, keys: Sequence[Key]) -> Iterator[tuple[str, sql.Statement]]:
-    """Statements that the server refuses if it does not take one of these keys, each with the numbers of its keys in words; they read no column of a row."""
+    """Yield statements that the server refuses if it rejects one of the keys, each with the numbers
+    of its keys as text. They read no column of a row.
+    """
     for begin in range(0, len(keys), KEYS_AT_ONCE):
         part = keys[begin : begin + KEYS_AT_ONCE]
         numbers = f"key {begin + 1}" if len(part) == 1 else f"one of the keys {begin + 1} to {begin + len(part)}"
@@ -65,7 +72,7 @@ def probes(table: Table, keys: Sequence[Key]) -> Iterator[tuple[str, sql.Stateme
 
 
 def _wanted(column: Column, value: object) -> str | None:
-    """What is wanted instead of a value that the column cannot have; None where it fits."""
+    """Return a description of the values that the column accepts; None if this value fits."""
     if column.type in _BITS or column.type in ("year", "bit"):
         return _whole_wanted(column, value)
     if column.type in ("decimal", "numeric"):

@@ -1,8 +1,11 @@
-"""In which orders the indexes of a table give its rows now: what reading by another column than the key needs (core/surrogate.py). Pure.
+"""The orders in which a table's indexes can return its rows, for reading by a column other than the
+key (core/surrogate.py). Pure.
 
-The log's statements show the columns of an index. Whether the server reads a table in their order depends on more, which no statement need say: what kind of
-index the storage engine has made (MEMORY hashes unless asked for a tree, and MariaDB does for unique values that are long), how much of a text is in it, in
-which direction each column is, and whether the optimizer may use it. Where none gives the order the server sorts the table for each chunk.
+The statements of the log show the columns of an index. Whether the server can read a table in their
+order depends on more than that: the kind of index that the storage engine made (MEMORY uses hashes
+unless asked for a tree, MariaDB does so for long unique values), prefixes of texts, the direction
+of each column, and whether the optimizer may use the index. Without a suitable index the server
+sorts the table for each chunk.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ PARTS_SQL = (
 )
 
 UNORDERED = frozenset({"HASH", "FULLTEXT", "SPATIAL", "RTREE", "VECTOR"})
-"""Kinds of indexes that give no order; those of all storage engines else are trees."""
+"""Index types without an order; all other types are trees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +33,18 @@ class Part:
 
     index: str
     column: str
-    """In lower case; empty for an expression."""
+    """The column's name in lower case; empty for an expression."""
     descending: bool
     partial: bool
     kind: str
     hidden: bool
-    """The optimizer does not use the index."""
+    """True if the optimizer does not use the index."""
 
 
 def read_parts(execute: Execute, tables: Sequence[TableId], *, hidden: str) -> dict[TableId, list[Part]]:
-    """The parts of the indexes of these tables, in their order. ``hidden``: the expression that is YES where the optimizer leaves an index alone."""
+    """Return the parts of each table's indexes, in order. ``hidden`` is an SQL expression that is
+    YES if the optimizer ignores the index.
+    """
     by_database: dict[str, list[str]] = defaultdict(list)
     for table in tables:
         by_database[table.database].append(table.name)
@@ -64,8 +69,10 @@ def read_parts(execute: Execute, tables: Sequence[TableId], *, hidden: str) -> d
 
 
 def order_fault(table: Table, key: Sequence[str], parts: Iterable[Part]) -> str | None:
-    """Why no index of the table gives its rows in the order of these columns; None where one does. Not all columns need be in one order: a tree can be read
-    from its end, but then in all of them.
+    """Return the reason why no index returns rows in the order of these columns; None if one does.
+
+    All columns must have the same direction, ascending or descending: a tree can be read from its
+    end, but then every column is reversed.
     """
     indexes: dict[str, list[Part]] = defaultdict(list)
     for part in parts:
@@ -82,7 +89,7 @@ def order_fault(table: Table, key: Sequence[str], parts: Iterable[Part]) -> str 
 
 
 def _key_behind(table: Table, indexes: Mapping[str, Sequence[Part]]) -> Sequence[Part]:
-    """InnoDB has the primary key behind the columns of each index."""
+    """Return the primary key's parts, which InnoDB appends to the columns of each index."""
     if PRIMARY in indexes:
         return indexes[PRIMARY]
     return [Part(index="", column=name.lower(), descending=False, partial=False, kind="BTREE", hidden=False) for name in table.key]

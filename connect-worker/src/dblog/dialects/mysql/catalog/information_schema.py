@@ -1,8 +1,11 @@
-"""information_schema as tables: which texts to send, and what the rows mean (MySQL 5.7 to 9.x; mariadb/catalog.py has what differs).
+"""The contents of information_schema as tables: the queries, and the meaning of their rows (MySQL
+5.7 to 9.x; mariadb/catalog.py has the differences).
 
-Pure: the caller gives ``execute``, a function that sends one text with its parameters and returns rows as tuples. Everything is asked one database
-at a time, so the answer of one query is bounded by one database, and MariaDB and MySQL 5.7, which open every table file they are asked about, open
-few. Columns are read by position, because MySQL 8 and later answer with upper-case headings, whatever names the query has.
+Pure: the caller passes ``execute``, which sends one query with its parameters and returns rows as
+tuples. Queries cover one database each. That bounds an answer by one database, and MariaDB and
+MySQL 5.7, which open the files of every table they are asked about, open few. Columns are read by
+position, because MySQL 8 and later answer with upper-case headings, regardless of the names in the
+query.
 """
 
 from __future__ import annotations
@@ -23,13 +26,17 @@ from dblog.model import Column, Index, Table, TableId, Written
 
 Rows = Sequence[Sequence[object]]
 Execute = Callable[[str, tuple[str, ...]], Rows]
-"""Send one text with %s parameters, return all rows."""
+"""A function that sends one query with %s parameters and returns all rows."""
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
-"""Never captured: their tables are the server's own (Debezium's built-in filter)."""
+"""Databases that are never captured, because their tables belong to the server (Debezium's built-in
+filter).
+"""
 
 TABLES_ASKED_ONE_BY_ONE_MAX = 16
-"""Up to so many wanted tables of a database are asked by name, more with one query for the whole database."""
+"""The most wanted tables of a database that are queried by name. For more, one query reads the
+whole database.
+"""
 
 DATABASES_SQL = (
     "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA ORDER BY SCHEMA_NAME"
@@ -52,22 +59,27 @@ INDEXES_SQL = (
 )
 
 SHOW_INDEX_SQL = "SHOW INDEX FROM {table}"
-"""In the server's order, which STATISTICS does not promise; asked only where that order decides the key."""
+"""The query for indexes in the server's order, which STATISTICS does not promise. Sent only if that
+order decides the key.
+"""
 
 SHOW_CREATE_SQL = "SHOW CREATE TABLE {table}"
-"""Asked for defaults that COLUMN_DEFAULT may have spoilt. MariaDB's answer has a binary default byte by byte: it must come as bytes, not as text."""
+"""The query for defaults that COLUMN_DEFAULT may have spoilt. MariaDB's answer has a binary default
+byte by byte, so it must be read as bytes, not as text.
+"""
 
 ONE_TABLE = " AND TABLE_NAME = %s"
 
 SYSTEM_VERSIONED = "SYSTEM VERSIONED"
 
 TABLE_TYPES = frozenset({"BASE TABLE", SYSTEM_VERSIONED})
-"""What has rows in the log. Views, sequences and temporary tables have none of their own."""
+"""Types of tables with rows in the log. Views, sequences and temporary tables have no rows there.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseDefaults:
-    """What a CREATE TABLE without CHARSET inherits."""
+    """The charset and collation that a CREATE TABLE without CHARSET inherits."""
 
     name: str
     charset: str
@@ -75,26 +87,26 @@ class DatabaseDefaults:
 
 
 MOMENT = re.compile(r"(curdate|curtime)\s*(\(\s*\d*\s*\))?", re.IGNORECASE)
-"""MariaDB's defaults that Debezium repeats in the statement's text, as it does with no other expression."""
+"""The only default expressions of MariaDB that Debezium repeats in the statement's spelling."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultText:
-    """One COLUMN_DEFAULT, understood: see ``model.Column``."""
+    """A COLUMN_DEFAULT, interpreted; see ``model.Column``."""
 
     has_default: bool
     default: str | None
     is_expression: bool
     written: str | None = None
-    """The word that ``model.Written`` repeats."""
+    """The word for ``model.Written``; None if the server's print serves."""
 
 
 DefaultReader = Callable[[str | None, bool, str, str], DefaultText]
-"""(COLUMN_DEFAULT, nullable, DATA_TYPE, EXTRA) -> the default; the point in which MariaDB differs."""
+"""(COLUMN_DEFAULT, nullable, DATA_TYPE, EXTRA) -> the default. MariaDB has its own reader."""
 
 
 def read_databases(execute: Execute) -> list[DatabaseDefaults]:
-    """Charset and collation of every database but the server's own."""
+    """Return charset and collation of every database except the server's own."""
     return [
         DatabaseDefaults(_text(name), canonical_charset(_text(charset)), canonical_collation(_text(collation)))
         for name, charset, collation in execute(DATABASES_SQL, ())
@@ -109,7 +121,9 @@ def read_tables(
     databases: Iterable[str] | None = None,
     default_of: DefaultReader | None = None,
 ) -> list[Table]:
-    """Every base table that ``include`` accepts, sorted by name; ``databases`` None asks all but the server's own."""
+    """Return every base table that ``include`` accepts, sorted by name. ``databases`` None reads
+    all except the server's own.
+    """
     tables: list[Table] = []
     names = [d.name for d in read_databases(execute)] if databases is None else list(databases)
     for database in names:
@@ -118,7 +132,7 @@ def read_tables(
 
 
 def read_table(execute: Execute, table: TableId) -> Table | None:
-    """One table as it is now, None if there is none of that name (or it is a view)."""
+    """Return one table as it is now; None if no table has that name, or if it is a view."""
     found = read_tables(execute, lambda id_: id_ == table, databases=[table.database])
     return found[0] if found else None
 
@@ -143,7 +157,7 @@ def _read_database(execute: Execute, database: str, include: Callable[[TableId],
         parts[_text(row[0])].append(row)
     tables = []
     for name, (collation, comment) in facts.items():
-        if not columns[name]:  # dropped between the two questions
+        if not columns[name]:  # dropped between the two queries
             continue
         id_ = TableId(database, name)
         if name in row_ends and row_ends[name] is None:
@@ -159,11 +173,14 @@ def _read_database(execute: Execute, database: str, include: Callable[[TableId],
 
 
 def _exact_defaults(execute: Execute, id_: TableId, columns: list[Column]) -> list[Column]:
-    """The columns with the defaults that COLUMN_DEFAULT may have spoilt, as SHOW CREATE TABLE has them.
+    """Return the columns, with defaults that COLUMN_DEFAULT may have spoilt taken from SHOW CREATE
+    TABLE.
 
-    COLUMN_DEFAULT is utf8mb3 text: MySQL ends a binary default at its first NUL, MariaDB writes ? for bytes that are no text, and both do for characters
-    beyond the basic plane (MariaDB in SHOW CREATE TABLE too). MySQL has a TIMESTAMP in the time zone of the session that wrote it. Of a table that the account
-    may not read, that text is kept: its rows are never read.
+    COLUMN_DEFAULT is utf8mb3 text. MySQL cuts a binary default at its first NUL, MariaDB writes ?
+    for bytes that are not text, and both write ? for characters beyond the basic plane (MariaDB in
+    SHOW CREATE TABLE too). MySQL shows a TIMESTAMP in the time zone of the session that wrote it.
+    If the account may not read the table, COLUMN_DEFAULT is kept, since the table's rows are never
+    read.
     """
     if not any(_in_doubt(column) for column in columns):
         return columns
@@ -190,8 +207,10 @@ _WRITTEN = re.compile(
     r"^  `((?:[^`]|``)*)` (?:[^'\n]|'(?:[^'\\]|\\.)*')*? DEFAULT ('(?:[^'\\]|\\.|'')*'|0x[0-9A-Fa-f]*|[xX]'[0-9A-Fa-f]*'|[-+.\dEe]+)(?=[ ,\n])",
     re.MULTILINE | re.DOTALL,
 )
-"""A column of SHOW CREATE TABLE whose default is a literal; newlines inside of quotes are written as escapes. What stands before the default is passed over
-in one way only: ``''`` as the end of one quoted text and the beginning of the next. With two ways a SET of 64 members would be tried in 2^64."""
+"""A column of SHOW CREATE TABLE with a literal default; newlines inside quotes are escaped there.
+The text before the default can match in one way only: ``''`` ends one quoted text and begins the
+next. With two ways a SET of 64 members would be tried in 2^64 ways.
+"""
 
 
 def written_defaults(statement: str) -> Iterable[tuple[str, str]]:
@@ -199,7 +218,9 @@ def written_defaults(statement: str) -> Iterable[tuple[str, str]]:
 
 
 def _exact(literal: str, column: Column) -> str:
-    """The default's one form from a literal of SHOW CREATE TABLE. Digits are of the column's own character set."""
+    """Return the canonical form of a literal from SHOW CREATE TABLE. Hex digits are in the column's
+    charset.
+    """
     digits = re.fullmatch(r"0x([0-9A-Fa-f]*)|[xX]'([0-9A-Fa-f]*)'", literal)
     if digits is not None:
         raw = bytes.fromhex(digits[1] or digits[2] or "")
@@ -211,7 +232,9 @@ def _exact(literal: str, column: Column) -> str:
 
 
 def unquote(literal: str) -> str:
-    """``'it''s'`` -> ``it's``. Backslashes come escaped as the server's own append_unescaped writes them."""
+    """Return the value of a quoted literal: ``'it''s'`` -> ``it's``. Backslash escapes are those of
+    the server's append_unescaped.
+    """
     body = literal[1:-1].replace("''", "'")
     return re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a"}.get(m[1], m[1]), body, flags=re.DOTALL)
 
@@ -231,7 +254,9 @@ def make_table(
     comment: str | None = None,
     row_end: str | None = None,
 ) -> Table:
-    """Put a table together, its key chosen by ``choose_key``; ``row_end`` stands behind it in a system-versioned table."""
+    """Return a table whose key is selected by ``choose_key``. In a system-versioned table
+    ``row_end`` is appended to the key.
+    """
     columns, indexes = tuple(columns), tuple(indexes)
     key, primary = choose_key(columns, indexes)
     if key and row_end is not None and row_end not in key:
@@ -250,14 +275,14 @@ def make_table(
 
 
 def _order_decides(columns: Sequence[Column], indexes: Sequence[Index]) -> bool:
-    """Whether two or more unique indexes compete for the key of a table without a primary key."""
+    """Return whether several unique indexes compete for the key of a table without a primary key."""
     if any(index.name == PRIMARY for index in indexes):
         return False
     return sum(bool(choose_key(columns, [index])[0]) for index in indexes) > 1
 
 
 def indexes_of(rows: Iterable[Sequence[object]]) -> list[Index]:
-    """Rows of INDEXES_SQL of one table -> its indexes, in the order of the rows."""
+    """Return the indexes of one table from its rows of INDEXES_SQL, in the order of the rows."""
     parts: dict[str, list[Sequence[object]]] = {}
     for row in rows:
         parts.setdefault(_text(row[1]), []).append(row)
@@ -274,7 +299,7 @@ def indexes_of(rows: Iterable[Sequence[object]]) -> list[Index]:
 
 
 def column_of(row: Sequence[object], default_of: DefaultReader) -> Column:
-    """One row of COLUMNS_SQL -> a column."""
+    """Return the column of one row of COLUMNS_SQL."""
     type_, type_text, extra = _text(row[4]).lower(), _text(row[11]), _text_or_none(row[12]) or ""
     nullable = _text(row[3]).upper() == "YES"
     generated = (
@@ -332,7 +357,7 @@ def length_and_scale(
     decimals: int | None = None,
     fsp: int | None = None,
 ) -> tuple[int | None, int | None]:
-    """The meaning of ``model.Column.length`` and ``scale`` for each type."""
+    """Return ``model.Column.length`` and ``scale`` as their type defines them."""
     if type_ in FIXED_TEXT:
         return characters, None
     if type_ == "decimal":
@@ -351,26 +376,32 @@ ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "\\": "\\"}
 
 
 def members_of(type_text: str) -> tuple[str, ...]:
-    """``enum('a','it''s')`` -> members. COLUMN_TYPE doubles quotes and escapes backslash, newline, carriage return and NUL (append_unescaped)."""
+    """Return the members of ``enum('a','it''s')``. COLUMN_TYPE doubles quotes and escapes
+    backslash, newline, carriage return and NUL (append_unescaped).
+    """
     found = re.findall(r"'((?:[^']|'')*)'", type_text)
     return tuple(re.sub(r"\\(.)", lambda m: ESCAPED.get(m[1], m[1]), member.replace("''", "'"), flags=re.DOTALL) for member in found)
 
 
 def members_text(members: Iterable[str]) -> str:
-    """Members as COLUMN_TYPE prints them: the reverse of ``members_of``."""
+    """Return members as COLUMN_TYPE prints them: the reverse of ``members_of``."""
     escapes = {value: "\\" + key for key, value in ESCAPED.items()} | {"'": "''"}
     return ",".join("'" + "".join(escapes.get(char, char) for char in member) + "'" for member in members)
 
 
 def binary_default(raw: bytes, type_: str) -> str:
-    """A default of a binary type, one form for all servers: hexadecimal, as MySQL 8 prints it; the zeros that fill a BINARY(n) left out."""
+    """Return a binary default in the canonical form: hexadecimal as in MySQL 8, without the zeros
+    that pad a BINARY(n).
+    """
     return "0x" + (raw.rstrip(b"\0") if type_ == "binary" else raw).hex().upper()
 
 
 def float_default(text: str, type_: str, *, length: int | None, scale: int | None) -> str:
-    """A default of FLOAT or DOUBLE, one form for all servers, which print an exponent here and none there.
+    """Return a FLOAT or DOUBLE default in the canonical form. Servers differ in when they print an
+    exponent.
 
-    Of a FLOAT the server prints six digits; the value itself nobody can ask for, and a FLOAT(m, d) stops at its greatest.
+    The server prints six digits of a FLOAT; its exact value cannot be queried. A value is capped at
+    the largest that FLOAT(m, d) holds.
     """
     number = Decimal(text)
     with localcontext() as precise:
@@ -387,7 +418,7 @@ def float_default(text: str, type_: str, *, length: int | None, scale: int | Non
 
 
 def number_default(literal: str) -> str:
-    """The text that a number without quotes becomes."""
+    """Return the text that an unquoted number becomes."""
     if "e" in literal.lower():
         return float_default(literal, "double", length=None, scale=None)
     sign, number = ("-", literal[1:]) if literal.startswith("-") else ("", literal)
@@ -397,15 +428,16 @@ def number_default(literal: str) -> str:
 
 
 LARGE_TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
-"""MariaDB prints their defaults as they were written, MySQL allows expressions only."""
+"""Text types whose defaults MariaDB prints as written; MySQL allows only expressions for them."""
 
 BINARIES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
 
 def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> DefaultText:  # noqa: FBT001 - a cell of a row
-    """MySQL writes literals without quotes, names expressions in EXTRA (8.0+), and NULL for both no default and DEFAULT NULL.
+    """Interpret a COLUMN_DEFAULT cell of MySQL.
 
-    The two cannot be distinguished for a nullable column and mean the same: a column without DEFAULT that may be NULL defaults to NULL.
+    MySQL writes literals without quotes and marks expressions in EXTRA (8.0+). NULL stands both for
+    no default and for DEFAULT NULL. For a nullable column both mean the same: it defaults to NULL.
     """
     if text is None:
         return DefaultText(nullable, None, False)
@@ -417,24 +449,30 @@ def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> D
         )
     now = type_ in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
     if generated and text.lower().startswith("now("):
-        text = f"({text})"  # an expression, written DEFAULT (now()); the server prints CURRENT_TIMESTAMP for the default that needs no parentheses
+        # The server prints DEFAULT (now()) as now(), and CURRENT_TIMESTAMP for the default without
+        # parentheses.
+        text = f"({text})"
     return DefaultText(True, text, generated or now)
 
 
 def canonical_charset(charset: str) -> str:
-    """``utf8`` as 5.7 and old MariaDB print it is ``utf8mb3`` as the later ones do."""
+    """Return the canonical name: ``utf8mb3`` for the ``utf8`` of MySQL 5.7 and old MariaDB
+    versions.
+    """
     lowered = charset.lower()
     return "utf8mb3" if lowered == "utf8" else lowered
 
 
 def canonical_collation(collation: str) -> str:
-    """``utf8_bin`` is ``utf8mb3_bin``."""
+    """Return the canonical name: ``utf8mb3_bin`` for ``utf8_bin``."""
     lowered = collation.lower()
     return "utf8mb3_" + lowered[5:] if lowered.startswith("utf8_") else lowered
 
 
 def charset_of_collation(collation: str) -> str:
-    """A collation's name begins with its charset's, on every server; ``binary`` is both."""
+    """Return the charset of a collation. On every server a collation's name begins with it;
+    ``binary`` is both.
+    """
     return collation.split("_", 1)[0]
 
 

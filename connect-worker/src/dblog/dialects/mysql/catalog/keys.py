@@ -1,8 +1,10 @@
-"""Which columns identify a row: the primary key, else the first unique index whose columns are all NOT NULL, else none.
+"""The choice of the columns that identify a row: the primary key, else the first unique index with
+only NOT NULL columns, else none.
 
-"First" is the server's own order of a table's indexes, which is not the order of the statement: sql_table.cc sorts primary, unique
-without NULL columns, unique without prefixes, other unique, the rest. The table map's SIMPLE_PRIMARY_KEY follows the same order (the
-server promotes such a unique index), and so does SHOW CREATE TABLE, from which Debezium takes its key.
+"First" refers to the server's order of a table's indexes, not to that of the statement.
+sql_table.cc sorts primary, unique without NULL columns, unique without prefixes, other unique, the
+rest. The table map's SIMPLE_PRIMARY_KEY follows the same order (the server promotes such a unique
+index), and so does SHOW CREATE TABLE, from which Debezium takes its key.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ PRIMARY = "PRIMARY"
 
 
 def choose_key(columns: Sequence[Column], indexes: Iterable[Index]) -> tuple[tuple[str, ...], bool]:
-    """The key columns in key order, and whether they are the real primary key."""
+    """Return the key columns in key order, and whether they are the real primary key."""
     nullable = {column.name.lower() for column in columns if column.nullable}
     for index in server_order(indexes, nullable):
         if index.name == PRIMARY:
@@ -26,12 +28,14 @@ def choose_key(columns: Sequence[Column], indexes: Iterable[Index]) -> tuple[tup
 
 
 def server_order(indexes: Iterable[Index], nullable: set[str]) -> list[Index]:
-    """Sort as the server does when it creates or alters a table; ``nullable`` holds column names in lower case. Stable."""
+    """Sort as the server does when it creates or alters a table. ``nullable`` has column names in
+    lower case. Stable.
+    """
     return sorted(indexes, key=lambda index: order_rank(index, nullable))
 
 
 def order_rank(index: Index, nullable: set[str]) -> tuple[int, int, int]:
-    """Where an index stands among the others: the smaller, the earlier."""
+    """Return the sort key of an index in the server's order."""
     if index.name == PRIMARY:
         return (0, 0, 0)
     if not index.unique:

@@ -1,9 +1,12 @@
-"""Every statement that is sent to a MySQL or MariaDB server about tables of the source, as text and parameters.
+"""The statements that are sent to a MySQL or MariaDB server about tables of the source, as text and
+parameters.
 
-Bounds of a chunk are compared by the database only: collations, PAD SPACE and ENUM order are its business (D5). A bound on a text is the column's own
-bytes, for not every character of the server's sets exists in Unicode. A bound on a composite key is the expanded ladder ``a > x OR (a = x AND b > y)``:
-the range optimizer turns it into index ranges on every version, which it does not do for the row constructor ``(a, b) > (x, y)`` (MySQL manual, Range
-Optimization of Row Constructor Expressions; Debezium DBZ-5071).
+Only the database compares bounds of a chunk: collations, PAD SPACE and ENUM order are its business
+(D5). A bound on a text is the column's own bytes, because some characters of the server's charsets
+do not exist in Unicode. A bound on a composite key is the expanded ladder ``a > x OR (a = x AND b >
+y)``. The range optimizer turns it into index ranges on every version, unlike the row constructor
+``(a, b) > (x, y)`` (MySQL manual, Range Optimization of Row Constructor Expressions; Debezium
+DBZ-5071).
 """
 
 from __future__ import annotations
@@ -17,40 +20,47 @@ from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import Column, Table, TableId
 
 BUILTIN_DATABASES = frozenset({"mysql", "performance_schema", "sys", "information_schema"})
-"""The server's own."""
+"""Databases that belong to the server."""
 
 Statement = tuple[str, tuple[Any, ...]]
-"""A statement with ``?`` placeholders and the values for them."""
+"""A statement with ``?`` placeholders, and their values."""
 
 SESSION_SQL_MODE = "ALLOW_INVALID_DATES"
-"""Dates that an older or looser session stored (zero dates, 2020-02-31) must be comparable with themselves."""
+"""The sql_mode of our sessions. Dates that an older or looser session stored (zero dates,
+2020-02-31) must be comparable with themselves.
+"""
 
 
 def quote(identifier: str) -> str:
-    """The identifier between backticks."""
+    """Return the identifier in backticks."""
     return f"`{identifier.replace('`', '``')}`"
 
 
 def quote_table(table: TableId) -> str:
-    """``database``.``name``."""
+    """Return ``database``.``name``, both quoted."""
     return f"{quote(table.database)}.{quote(table.name)}"
 
 
 def quote_text(text: str) -> str:
-    """A string literal for the few statements that take no parameters (GRANT texts shown to a person)."""
+    """Return a string literal, for the few statements without parameters (GRANT texts shown to a
+    person).
+    """
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def select_list(table: Table) -> str:
-    """Every column in image order by its name: ``*`` would leave out the invisible ones. What only the image has is NULL."""
+    """Return all columns by name, in image order. ``*`` would leave out invisible columns. Columns
+    that only the image has are NULL.
+    """
     return ", ".join("NULL" if column.hidden else _selected(column) for column in table.columns)
 
 
 def _selected(column: Column) -> str:
-    """The column's value.
+    """Return an expression for the column's value.
 
-    The server's text of a SET leaves out the comma behind an empty member that comes first: 'a' may be one member or two. MAKE_SET does not, and gives what
-    the log's bits mean (Field_set::val_str and Item_func_make_set::val_str in sql/; both servers alike).
+    In the server's text of a SET the comma after an empty first member is missing, so 'a' may be
+    one member or two. MAKE_SET keeps the comma and so gives what the log's bits mean
+    (Field_set::val_str and Item_func_make_set::val_str in sql/; both servers alike).
     """
     name = quote(column.name)
     if column.type == "set" and "" in column.members:
@@ -59,12 +69,12 @@ def _selected(column: Column) -> str:
 
 
 def by_place(table: Table) -> Table:
-    """As it is: a statement cannot name the place of a row."""
+    """Return the table unchanged: a statement cannot name the physical place of a row."""
     return table
 
 
 def key_indexes(table: Table) -> tuple[int, ...]:
-    """Where the key columns stand in the select list, in key order."""
+    """Return the indexes of the key columns in the select list, in key order."""
     index_of = {column.name.lower(): i for i, column in enumerate(table.columns)}
     return tuple(index_of[name.lower()] for name in table.key)
 
@@ -72,9 +82,11 @@ def key_indexes(table: Table) -> tuple[int, ...]:
 def chunk_select(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, *, where: str | None = None
 ) -> Statement:
-    """The first ``rows_max`` rows of the range (after, upto] in key order. None: open on that side. The table has a key.
+    """Select the first ``rows_max`` rows of the range (after, upto] in key order.
 
-    ``where``, here and below: of the rows for which this condition holds. It has been checked (``ddl/conditions.py``).
+    None leaves the range open on that side. The table must have a key. ``where``, here and below,
+    keeps only rows for which the condition holds; it must have been checked
+    (``ddl/conditions.py``).
     """
     return _chunk(table, select_list(table), after, upto, rows_max, where)
 
@@ -82,7 +94,9 @@ def chunk_select(
 def json_kinds(
     table: Table, column_paths: Sequence[tuple[int, str]], after: Sequence[Any] | None, rows_max: int, *, where: str | None = None
 ) -> Statement:
-    """The kinds of JSON values in the same rows: each is asked for by a column's index and a path. Without a key the rows come as in ``full_scan``."""
+    """Select the kinds of JSON values in the same rows, each by a column's index and a path.
+    Without a key the rows come as in ``full_scan``.
+    """
     kinds = _kinds(table, column_paths)
     paths = tuple(path for _, path in column_paths)
     if not table.key:
@@ -114,7 +128,9 @@ def _only(where: str | None) -> str:
 
 
 def _bracketed(where: str) -> str:
-    """On lines of its own: should it end with a comment, the bracket is outside of that."""
+    """Put the condition in parentheses on lines of its own, so that a comment at its end cannot
+    hide the closing one.
+    """
     return f"(\n{where}\n)"
 
 
@@ -123,17 +139,19 @@ def _kinds(table: Table, column_paths: Sequence[tuple[int, str]]) -> str:
 
 
 def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
-    """The rows of these keys in key order, as far as there are any; the statement's text depends on their number, and on the members of an ENUM."""
+    """Select the rows of these keys in key order. The statement's text depends only on the number
+    of keys and on an ENUM's members.
+    """
     return _by_key(table, select_list(table), keys)
 
 
 def any_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
-    """Compares like ``rows_by_key``, and shows no value of the rows."""
+    """Compare like ``rows_by_key``, but select no value of the rows."""
     return _by_key(table, "1", keys)
 
 
 def json_kinds_by_key(table: Table, column_paths: Sequence[tuple[int, str]], keys: Sequence[Sequence[Any]]) -> Statement:
-    """The kinds of JSON values in the rows of these keys, in the same order as ``rows_by_key``."""
+    """Select the kinds of JSON values in the rows of these keys, in the order of ``rows_by_key``."""
     text, parameters = _by_key(table, _kinds(table, column_paths), keys)
     return text, (*(path for _, path in column_paths), *parameters)
 
@@ -151,18 +169,20 @@ def _by_key(table: Table, wanted: str, keys: Sequence[Sequence[Any]]) -> Stateme
 
 
 def max_key(table: Table, *, where: str | None = None) -> Statement:
-    """The greatest key, as a bound; no row when the table is empty."""
+    """Select the greatest key, as a bound; no row if the table is empty."""
     order = ", ".join(f"{_ordered(column)} DESC" for column in _key_columns(table))
     return f"SELECT {_bound_list(table)} FROM {_indexed(table)}{_only(where)} ORDER BY {order} LIMIT 1", ()
 
 
 def row_has_bound(table: Table) -> bool:
-    """Whether a row's key is fit for a bound as a result set in utf8mb4 gives it."""
+    """Return whether a key from a utf8mb4 result set can serve as a bound unchanged."""
     return all(column.charset in _OWN_BYTES for column in _key_columns(table))
 
 
 def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The key that a row of a result set in utf8mb4 shows, as a bound; None where the row may not show all of it."""
+    """Return the key shown in a row of a utf8mb4 result set as a bound; None if the text may differ
+    from the column's bytes.
+    """
     out = []
     for column, value in zip(_key_columns(table), shown, strict=True):
         if column.charset in _OWN_BYTES:
@@ -178,13 +198,15 @@ def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
 def last_key(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int, *, where: str | None = None
 ) -> Statement:
-    """The key of the last of these rows of a chunk, as a bound: for a row that does not show it. It passes all the rows once more."""
+    """Select the key of the last of these rows of a chunk, as a bound, for a row that does not show
+    it. The server reads all the rows again.
+    """
     text, parameters = _chunk(table, _bound_list(table), after, upto, 1, where)
     return f"{text} OFFSET ?", (*parameters, row_count - 1)
 
 
 def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *, where: str | None = None) -> Statement:
-    """One row if the table has this key, and it is greater than ``after``."""
+    """Select a row if the table has this key and it is greater than ``after``."""
     columns = _key_columns(table)
     terms = [_term(column, "=", _value(table.id, column, value)) for column, value in zip(columns, key, strict=True)]
     conditions = [text for text, _ in terms]
@@ -199,27 +221,32 @@ def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *,
 
 
 def full_scan(table: Table, rows_max: int, *, where: str | None = None) -> Statement:
-    """The whole of a table without key, in the order of its storage, for one window.
+    """Select all of a table without a key, in storage order, for one window.
 
-    Ask for one row more than the window may hold: if it comes, the table is too large for a dump. There is no ORDER BY: one window has
-    no use for an order, and sorting by every column would copy the table to the server's temporary files.
+    The caller asks for one row more than the window may hold. If it comes, the table is too large
+    for a dump. There is no ORDER BY: one window needs no order, and sorting by every column would
+    copy the table to the server's temporary files.
     """
     return f"SELECT {select_list(table)} FROM {quote_table(table.id)}{_only(where)} LIMIT ?", (rows_max,)
 
 
 def readable(table: Table) -> str:
-    """A statement that succeeds only if every column may be read; it reads no row. The list lacks columns that the catalog hides, the star invisible ones."""
+    """Return a statement that succeeds only if every column may be read. It reads no row. The list
+    lacks columns that the catalog hides, and the star lacks invisible ones, so both are in it.
+    """
     return f"SELECT *, {select_list(table)} FROM {quote_table(table.id)} LIMIT 0"
 
 
-# -- the watermark table ----------------------------------------------------------------------------------------------------------------
+# -- the watermark table ---------------------------------------------------------------------------
 
 WATERMARK_NAME_CHARACTERS_MAX = 190
-"""Longest name of a watermark row: four bytes a character stay below the 767 bytes of an index entry of the oldest row formats."""
+"""The longest name of a watermark row. With four bytes a character it fits the 767 bytes of an
+index entry in the oldest row formats.
+"""
 
 
 def parse_table_name(text: str) -> TableId:
-    """``database.table`` of an option; raises DefiniteError."""
+    """Parse ``database.table`` of an option. Raise DefiniteError if it is malformed."""
     database, dot, name = text.partition(".")
     if not dot or not database or not name:
         message = f"'{text}' is not a table name; write it as database.table"
@@ -228,12 +255,14 @@ def parse_table_name(text: str) -> TableId:
 
 
 def create_watermark_database(watermarks: TableId) -> str:
-    """Step one of the set-up."""
+    """Return the first statement of the set-up."""
     return f"CREATE DATABASE IF NOT EXISTS {quote(watermarks.database)}"
 
 
 def create_watermark_table(watermarks: TableId) -> str:
-    """Step two. Both columns are VARCHAR, which the log decoder for watermarks relies on (table_map.watermark_rows); InnoDB for the snapshot."""
+    """Return the second statement of the set-up. Both columns are VARCHAR, as the watermark decoder
+    of the log requires (table_map.watermark_rows); InnoDB serves the snapshot.
+    """
     width = WATERMARK_NAME_CHARACTERS_MAX
     return (
         f"CREATE TABLE IF NOT EXISTS {quote_table(watermarks)} (id VARCHAR({width}) NOT NULL, token VARCHAR({width}) NOT NULL, PRIMARY KEY (id))"
@@ -242,22 +271,27 @@ def create_watermark_table(watermarks: TableId) -> str:
 
 
 def write_watermark(watermarks: TableId) -> str:
-    """Parameters, each marked ``%s``: name, token, token. A token that is there already would change nothing, and so leave no event in the log."""
+    """Return the statement that writes a watermark. Its parameters (``%s``) are name, token, token.
+
+    A token equal to the stored one would change nothing and so leave no event in the log.
+    """
     return f"INSERT INTO {_quote_for_format(watermarks)} (id, token) VALUES (%s, %s) ON DUPLICATE KEY UPDATE token = %s"
 
 
 def read_watermark(watermarks: TableId) -> str:
-    """Parameter, marked ``%s``: name."""
+    """Return the statement that reads a watermark. Its parameter (``%s``) is the name."""
     return f"SELECT token FROM {_quote_for_format(watermarks)} WHERE id = %s"
 
 
 def _quote_for_format(table: TableId) -> str:
-    """``quote_table`` in a statement that the driver formats: a percent sign of the name is doubled."""
+    """Quote a table in a statement that the driver formats: percent signs of the name are doubled."""
     return quote_table(table).replace("%", "%%")
 
 
 def probe_watermarks(watermarks: TableId, *, there: bool) -> tuple[str, ...]:
-    """Statements that need what the watermark table needs, and change nothing: they write no row, and name a table to copy that is none."""
+    """Return statements that need the watermark table's privileges but change nothing: they write
+    no row, and would copy only a table that does not exist.
+    """
     name, none = quote_table(watermarks), quote_table(TableId(watermarks.database, NO_SUCH_NAME))
     create = () if there else (f"CREATE TABLE {name} LIKE {none}",)
     write = (
@@ -270,46 +304,48 @@ NO_SUCH_NAME = "dblog_no_such_name"
 
 
 def probe(table: TableId) -> str:
-    """A statement that fails for want of privileges, or of the table; it reads no row."""
+    """Return a statement that fails if the table or a privilege is missing. It reads no row."""
     return f"SELECT * FROM {quote_table(table)} LIMIT 0"
 
 
-# -- privileges -------------------------------------------------------------------------------------------------------------------------
+# -- privileges ------------------------------------------------------------------------------------
 
 
 def account(current_user: str) -> str:
-    """``user@host`` as CURRENT_USER() gives it, quoted for a GRANT."""
+    """Quote ``user@host``, as CURRENT_USER() returns it, for a GRANT."""
     user, _, host = current_user.rpartition("@")
     return f"{quote_text(user)}@{quote_text(host)}"
 
 
 def grant_global(privilege: str, current_user: str) -> str:
-    """A privilege of the whole server."""
+    """Return the statement that grants a privilege on the whole server."""
     return f"GRANT {privilege} ON *.* TO {account(current_user)};"
 
 
 def grant_select(table: TableId, current_user: str) -> str:
-    """Reading one table."""
+    """Return the statement that lets the account read one table."""
     return f"GRANT SELECT ON {quote_table(table)} TO {account(current_user)};"
 
 
 def grant_database(database: str, current_user: str) -> str:
-    """Reading every table of a database, also of one that is not there yet."""
+    """Return the statement that lets the account read all tables of a database, also future ones."""
     return f"GRANT SELECT ON {quote(database)}.* TO {account(current_user)};"
 
 
 def grant_watermarks(watermarks: TableId, current_user: str) -> str:
-    """What the watermark table needs: made by us, written and read."""
+    """Return the statement that lets the account create, read and write the watermark table."""
     return f"GRANT CREATE, SELECT, INSERT, UPDATE ON {quote(watermarks.database)}.* TO {account(current_user)};"
 
 
 def setup_watermarks(watermarks: TableId, current_user: str) -> str:
-    """What an administrator runs when the connector's account may not create the table itself."""
+    """Return the statements for an administrator if the connector's account may not create the
+    table.
+    """
     grant = f"GRANT SELECT, INSERT, UPDATE ON {quote_table(watermarks)} TO {account(current_user)};"
     return f"{create_watermark_database(watermarks)}; {create_watermark_table(watermarks)}; {grant}"
 
 
-# -- parts of statements ----------------------------------------------------------------------------------------------------------------
+# -- parts of statements ---------------------------------------------------------------------------
 
 
 def _key_columns(table: Table) -> tuple[Column, ...]:
@@ -320,11 +356,13 @@ def _key_columns(table: Table) -> tuple[Column, ...]:
 
 
 _OWN_BYTES = frozenset({None, "binary", "utf8", "utf8mb3", "utf8mb4"})
-"""Charsets of columns whose values a result set in utf8mb4 shows as they are."""
+"""Charsets whose values appear unchanged in a utf8mb4 result set."""
 
 
 def _bound_list(table: Table) -> str:
-    """The key columns as bounds: a text by its bytes, an ENUM or SET by its number where its text is in doubt."""
+    """Return the key columns as bounds: a text as its bytes, an ENUM or SET as its number if its
+    text may be ambiguous.
+    """
     return ", ".join(_bound(column) for column in _key_columns(table))
 
 
@@ -336,13 +374,17 @@ def _bound(column: Column) -> str:
 
 
 def _indexed(table: Table) -> str:
-    """The table with its key's index forced where its name is known: stale statistics make the optimizer scan and sort for each chunk."""
+    """Return the table, with its primary key's index forced if it has one. Stale statistics would
+    make the optimizer scan and sort for each chunk.
+    """
     name = quote_table(table.id)
     return f"{name} FORCE INDEX (PRIMARY)" if table.primary_key else name
 
 
 def _ladder(table: TableId, key: Sequence[Column], bound: Sequence[Any], last_operator: str) -> tuple[str, list[Any]]:
-    """``a > x OR (a = x AND b > y)``; the last rung has ``last_operator``, the ones before it the strict one."""
+    """Return ``a > x OR (a = x AND b > y)`` and its parameters. The last rung has
+    ``last_operator``, those before it the strict operator.
+    """
     if len(bound) != len(key):
         message = f"a bound of {len(bound)} values for the {len(key)} key columns of {table}"
         raise AssertionError(message)
@@ -366,15 +408,18 @@ def _ladder(table: TableId, key: Sequence[Column], bound: Sequence[Any], last_op
 _TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum"})
 
 ENUM_MEMBERS_LISTED_MAX = 64
-"""Longer lists of ENUM members are compared by number: correct, but without the index."""
+"""The longest ENUM list that is compared by its texts. A longer one is compared by number: correct,
+but without the index.
+"""
 
 
 def _term(column: Column, operator: str, value: Any) -> tuple[str, list[Any]]:
-    """One comparison and its parameters; no text when no row can fulfil it.
+    """Return one comparison and its parameters; an empty text if no row can match.
 
-    An ENUM is ordered by number, but the index is used for texts only, and only for equality (measured on MySQL 9.7 and MariaDB 10.11:
-    ``e > 3`` reads the whole index; MySQL takes the index from the list below for some chunks, MariaDB for all). So "greater" lists the
-    members behind; number 0, the error value, has no text that means it alone.
+    An ENUM is ordered by number, but the server uses its index only for texts and only for equality
+    (measured on MySQL 9.7 and MariaDB 10.11: ``e > 3`` reads the whole index; MySQL takes the index
+    for the list below in some chunks, MariaDB in all). So "greater" lists the members that follow.
+    Number 0, the error value, is compared by number, because no text means it alone.
     """
     name = quote(column.name)
     if column.type == "enum" and value > 0:
@@ -382,7 +427,8 @@ def _term(column: Column, operator: str, value: Any) -> tuple[str, list[Any]]:
         behind = members[value:]
         if operator == ">" and not behind:
             return "", []
-        if any("?" in member for member in members):  # the catalog's question mark may stand for a character that Unicode lacks
+        # A question mark in the catalog may stand for a character that Unicode lacks.
+        if any("?" in member for member in members):
             return f"{name} {operator} ?", [value]
         if operator == "=":
             return f"{name} = {_placeholder(column)}", [members[value - 1]]
@@ -394,11 +440,13 @@ def _term(column: Column, operator: str, value: Any) -> tuple[str, list[Any]]:
 
 
 def _ordered(column: Column) -> str:
-    """The column as it is ordered and compared.
+    """Return the expression by which the column is ordered and compared.
 
-    An index orders a CHAR with its blanks, a comparison looks at it without them. Where blanks count (NO PAD) a character may sort in front of a blank, and
-    tis620_thai_ci moves marks to a text's end: there the two orders differ, rows between them would be lost, and only a text that is computed is ordered as it
-    is compared (measured on MariaDB 10.11 and MySQL 9.7: no other collation of theirs differs). That reads the whole table for each chunk.
+    An index orders a CHAR with its blanks, a comparison ignores them. If blanks count (NO PAD), a
+    character may sort before a blank, and tis620_thai_ci moves marks to the end of a text. There
+    the two orders differ, rows between them would be lost, and only a computed text is ordered as
+    it is compared (measured on MariaDB 10.11 and MySQL 9.7: no other collation differs). This reads
+    the whole table for each chunk.
     """
     name = quote(column.name)
     collation = column.collation or ""
@@ -406,10 +454,11 @@ def _ordered(column: Column) -> str:
 
 
 def _placeholder(column: Column) -> str:
-    """The placeholder of a bound's value.
+    """Return the placeholder for a bound's value.
 
-    A text is a parameter in utf8mb4, bytes are one without a charset. Compared with a column of another charset, the server would convert the column,
-    row by row and without the index; so the value is converted, which leaves bytes as they are, and takes the column's own collation.
+    A text parameter is in utf8mb4, a bytes parameter has no charset. If it were compared with a
+    column of another charset, the server would convert the column, row by row and without the
+    index. So the value is converted, which leaves bytes unchanged, and gets the column's collation.
     """
     if column.type not in _TEXT_TYPES or column.charset is None or column.charset == "binary":
         return "?"
@@ -418,18 +467,22 @@ def _placeholder(column: Column) -> str:
 
 
 def _old_name(collation: str) -> str:
-    """``utf8_bin`` for ``utf8mb3_bin``: servers before MySQL 8.0.30 and MariaDB 10.6 know only this name, later ones know both."""
+    """Return ``utf8_bin`` for ``utf8mb3_bin``. Servers before MySQL 8.0.30 and MariaDB 10.6 know
+    only the old name, later ones know both.
+    """
     if collation.startswith("utf8mb3_") and "uca1400" not in collation:
         return "utf8_" + collation.removeprefix("utf8mb3_")
     return collation
 
 
 def _value(table: TableId, column: Column, value: Any) -> Any:
-    """The value as the index orders it: an ENUM by its number, a SET by its bits, though a result set shows their texts."""
+    """Return the value in the form that the index orders by: an ENUM's number, a SET's bits,
+    although a result set shows their texts.
+    """
     if column.type == "enum" and isinstance(value, int) and value > len(column.members):
         raise _unknown_member(table, column)
     if type(value) is int and column.type in ("decimal", "numeric"):
-        return Decimal(value)  # a parameter that is a whole number has 64 bits
+        return Decimal(value)  # an integer parameter has only 64 bits
     if not isinstance(value, str) or column.type not in ("enum", "set"):
         return value
     member_index = {member: i for i, member in enumerate(column.members)}

@@ -1,10 +1,14 @@
-"""MariaDB's system-versioned tables: what the log carries of them beyond what information_schema shows.
+"""MariaDB's system-versioned tables: the part of them that is in the log but not in
+information_schema.
 
-Every version of a row is a row of the log: an UPDATE is logged as an update of the current row and an insert of its old version, a DELETE
-as an update of ``row_end``. The log's key is the primary key with ``row_end`` behind it (each unique index is extended so by the server).
-Taken so, folding the records by key gives exactly ``SELECT ... FOR SYSTEM_TIME ALL`` from the dump on; with the primary key alone an old
-version would overwrite the current row. Columns that the statement did not declare are called row_start and row_end, stand last in the
-image, are named by no ``*`` and not listed by information_schema, but can be selected.
+Every version of a row is a row of the log. An UPDATE is logged as an update of the current row and
+an insert of its old version, a DELETE as an update of ``row_end``. The log's key is the primary key
+with ``row_end`` appended (the server extends each unique index this way). With this key, folding
+the records by key gives exactly ``SELECT ... FOR SYSTEM_TIME ALL`` from the dump on. With the
+primary key alone an old version would overwrite the current row.
+
+Columns that the statement did not declare are called row_start and row_end. They come last in the
+image. ``*`` and information_schema leave them out, but they can be selected.
 """
 
 from __future__ import annotations
@@ -19,16 +23,18 @@ IMPLICIT = tuple(
     Column(name=name, type="timestamp", type_text="timestamp(6)", nullable=False, length=6, generated=True, invisible=True)
     for name in (ROW_START, ROW_END)
 )
-"""The pair that WITH SYSTEM VERSIONING alone adds."""
+"""The pair of columns that WITH SYSTEM VERSIONING adds if the statement declares none."""
 
 
 def without_implicit(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns that were declared."""
+    """Return the declared columns."""
     return tuple(column for column in columns if column not in IMPLICIT)
 
 
 def row_end_of(table: Table) -> str | None:
-    """The column that ends a row's validity, if the table is versioned and has a key: the last of the key. No other column of a key is made by the server."""
+    """Return the column that ends a row's validity; None if the table is not versioned. It is the
+    last column of the key, and no other key column is generated.
+    """
     if not table.key:
         return ROW_END if IMPLICIT[1] in table.columns else None
     last = table.column(table.key[-1])

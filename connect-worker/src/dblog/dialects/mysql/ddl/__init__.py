@@ -1,1 +1,3 @@
-"""DDL text of the log as changes of tables: lexer, parsers, defaults, and the schema change records that come of them. No I/O."""
+"""DDL statements of the log as changes of tables: lexer, parsers, defaults, and the schema-change
+records that follow. No I/O.
+"""

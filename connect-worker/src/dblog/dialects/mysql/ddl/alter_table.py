@@ -1,8 +1,10 @@
-"""ALTER TABLE: the clauses read, then carried out on the table as it was, in the server's order.
+"""ALTER TABLE: reads the clauses, then applies them to the table in the server's order.
 
-The server does not go from clause to clause. It walks over the old columns (dropped ones go, changed ones stay where they are unless they
-name another), then over the new definitions in the statement's order, putting each at the end, first, or behind a column of the new list;
-then it does the indexes (mysql_prepare_alter_table). The same is done here, because only that gives the same order of columns.
+The server does not go from clause to clause. It first walks over the old columns: dropped ones go,
+changed ones stay in place unless they name another. Then it walks over the new definitions in the
+statement's order and puts each at the end, first, or after a column of the new list. Indexes come
+last (mysql_prepare_alter_table). This module does the same, because only that gives the same order
+of columns.
 """
 
 from __future__ import annotations
@@ -48,37 +50,39 @@ from dblog.model import Column, Index, Table, TableId, Written
 
 @dataclass(slots=True)
 class Alteration:
-    """All clauses of one statement."""
+    """The clauses of one statement."""
 
     definition: Definition = field(default_factory=Definition)
     """Columns added, changed and modified, in the statement's order, and new indexes."""
     changed: dict[str, ColumnSpec] = field(default_factory=dict)
-    """CHANGE and MODIFY: old name in lower case -> the new definition (also in ``definition``)."""
+    """Definitions of CHANGE and MODIFY (also in ``definition``), by the old name in lower case."""
     changed_if_exists: set[str] = field(default_factory=set)
     added_if_absent: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     dropped: dict[str, bool] = field(default_factory=dict)
-    """Old name in lower case -> IF EXISTS."""
+    """Dropped columns, by name in lower case; True if the clause has IF EXISTS."""
     defaults: dict[str, DefaultSpec | None] = field(default_factory=dict)
     visibility: dict[str, bool] = field(default_factory=dict)
-    """Column in lower case -> invisible."""
+    """Columns in lower case, with True for INVISIBLE and False for VISIBLE."""
     if_exists: set[str] = field(default_factory=set)
-    """MariaDB: columns that need not be there for the three above."""
+    """MariaDB: columns of ``renamed``, ``defaults`` and ``visibility`` that may be missing (IF
+    EXISTS).
+    """
     dropped_indexes: set[str] = field(default_factory=set)
     renamed_indexes: dict[str, str] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
     convert: Options | None = None
     new_name: TableId | None = None
     versioned: bool | None = None
-    """MariaDB: ADD or DROP SYSTEM VERSIONING."""
+    """MariaDB: True for ADD, False for DROP SYSTEM VERSIONING, None for neither."""
     made_of_partition: TableId | None = None
-    """MariaDB: CONVERT PARTITION ... TO TABLE."""
+    """MariaDB: the new table of CONVERT PARTITION ... TO TABLE."""
     others: list[Change] = field(default_factory=list)
-    """What the statement does to other tables."""
+    """Changes of other tables that the statement makes."""
     rewrites: str | None = None
-    """What it does to rows without a trace in the columns."""
+    """The reason why old rows change, if the columns do not show it."""
     removes: str | None = None
-    """The clause that takes rows away."""
+    """The clause that removes rows."""
 
 
 PARTITION_VERBS = (
@@ -99,7 +103,7 @@ PARTITION_VERBS = (
 
 
 def parse_alteration(cursor: Cursor, context: Context, table_name: TableNames) -> Alteration:
-    """Read all clauses up to the statement's end. Raises NotUnderstood."""
+    """Read all clauses up to the end of the statement. Raise NotUnderstood for an unknown clause."""
     alteration = Alteration()
     while not cursor.ended:
         _clause(cursor, context, alteration, table_name)
@@ -110,12 +114,12 @@ def parse_alteration(cursor: Cursor, context: Context, table_name: TableNames) -
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """How a table's name is read in this statement."""
+    """A reader of table names, for the default database and name case of one statement."""
 
     context: Context
 
     def read(self, cursor: Cursor) -> TableId:
-        """``t``, ``db.t`` or ``.t``."""
+        """Read ``t``, ``db.t`` or ``.t``."""
         if cursor.take_op("."):
             return self.make(self.context.default_database, cursor.name())
         first = cursor.name()
@@ -124,12 +128,14 @@ class TableNames:
         return self.make(self.context.default_database, first)
 
     def make(self, database: str, name: str) -> TableId:
-        """Lower case where the server stores names so."""
+        """Return the table's id, in lower case if the server stores names that way."""
         return TableId(database.lower(), name.lower()) if self.context.lower_case_names else TableId(database, name)
 
 
 def _follows_without_comma(cursor: Cursor) -> bool:
-    """Table options need no comma between them, and PARTITION BY stands behind all."""
+    """Return whether another clause may begin here. Table options need no comma between them, and
+    PARTITION BY follows all clauses.
+    """
     return cursor.is_any("PARTITION", "REMOVE") or cursor.is_name
 
 
@@ -203,11 +209,13 @@ OPTIONS = frozenset(
         "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE", "TABLESPACE", "TABLE_CHECKSUM", "TRANSACTIONAL", "TYPE", "UNION",
     }
 )  # fmt: skip
-"""Options whose ``=`` may be left out. A word that is not here needs it, so that a clause we do not know is not taken for an option."""
+"""Options whose ``=`` may be left out. Any other word needs it, so that an unknown clause is not
+taken for an option.
+"""
 
 
 def skip_option(cursor: Cursor) -> None:
-    """Pass ``NAME [=] value``. Raises NotUnderstood where no option is."""
+    """Skip ``NAME [=] value``. Raise NotUnderstood if no option begins here."""
     cursor.take("DEFAULT")
     if cursor.take("START", "TRANSACTION") or cursor.take_any("SECONDARY_LOAD", "SECONDARY_UNLOAD"):
         return
@@ -232,7 +240,7 @@ def _skip_rest(cursor: Cursor) -> None:
 
 
 def _exchange(cursor: Cursor, context: Context, into: Alteration, names: TableNames) -> None:
-    """EXCHANGE PARTITION p WITH TABLE t: both hold other rows afterwards."""
+    """Read EXCHANGE PARTITION p WITH TABLE t, after which both tables hold other rows."""
     into.rewrites = "a partition was exchanged with a table"
     into.removes = "EXCHANGE PARTITION"
     while not (cursor.ended or cursor.take("WITH", "TABLE")):
@@ -347,15 +355,17 @@ def _rename(cursor: Cursor, into: Alteration, names: TableNames) -> None:
         into.new_name = names.read(cursor)
 
 
-# -- carried out --------------------------------------------------------------------------------------------------------------------------
+# -- applying the clauses --------------------------------------------------------------------------
 
 
 def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[Change, ...]:
-    """The table after the statement. Raises NotUnderstood where the table is not the one that the statement was written for."""
+    """Return the changes of the statement, first that of the table itself. Raise NotUnderstood if
+    the statement does not fit the table as we know it.
+    """
     row_end = row_end_of(table)
     declared = tuple(
         column for column in without_implicit(table.columns) if not column.hidden
-    )  # the log's table maps bring the hidden back
+    )  # hidden columns come back with the table maps of the log
     implicit = len(without_implicit(table.columns)) < len(table.columns)
     table = replace(table, columns=declared)
     versioned = (row_end is not None) if alteration.versioned is None else alteration.versioned
@@ -378,7 +388,8 @@ def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[C
     indexes = _indexes(alteration, table, columns)
     comment = table.comment if alteration.options.comment is None else alteration.options.comment
     if alteration.convert is not None and (alteration.options.charset or alteration.options.collation):
-        base = base_charset(alteration.options, base, context)  # MariaDB: the columns are converted, the table's default is the other
+        # MariaDB converts the columns, but the table's default charset is the one of the option.
+        base = base_charset(alteration.options, base, context)
     after = assemble(alteration.new_name or table.id, columns, indexes, base, comment, versioned=versioned, row_end=row_end)
     made = [CreateTable(replace(after, id=alteration.made_of_partition), with_rows=True)] if alteration.made_of_partition else []
     altered = AlterTable(table.id, after, alteration.rewrites or _recomputed(alteration, after), alteration.removes)
@@ -386,7 +397,12 @@ def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[C
 
 
 def _recomputed(alteration: Alteration, after: Table) -> str | None:
-    """A column with another name has its values under it from now on; a generated one that is given again may have another expression."""
+    """Return why old rows differ although the column types do not show it; None if they do not
+    differ.
+
+    The values of a renamed column appear under the new name. A generated column that is defined
+    again may have another expression.
+    """
     named = {column.name.lower(): column for column in after.columns}
     for old, new in {**{old: spec.name for old, spec in alteration.changed.items()}, **alteration.renamed}.items():
         if old != new.lower() and new.lower() in named:
@@ -453,11 +469,12 @@ def _columns(alteration: Alteration, table: Table, base: Charset, context: Conte
         if id(spec) in positioned:
             continue
         new = made[id(spec)]
-        replaced = spec.name.lower() if id(spec) in strangers else None  # MODIFY of a column that the same statement adds
+        # MODIFY of a column that the same statement adds
+        replaced = spec.name.lower() if id(spec) in strangers else None
         if replaced is not None and not columns.drop(replaced):
             raise NotUnderstood(f"{table.id} as we know it has no column that becomes {spec.name}")
         if id(spec) in changes:
-            columns.drop_one(new)  # it stood where the old one was so far
+            columns.drop_one(new)  # it still stands in the place of the old column
         if columns.count(new.name.lower()):
             raise NotUnderstood(f"{table.id} as we know it has a column {new.name} already")
         if spec.position is None:
@@ -474,7 +491,11 @@ def _columns(alteration: Alteration, table: Table, base: Charset, context: Conte
 
 
 class _Order:
-    """Columns in order, beside their names in lower case: thousands of clauses look for names, which in a list of texts is quick and in columns is not."""
+    """Columns in order, with their names in lower case and a count of each name.
+
+    Thousands of clauses look columns up by name, which is fast in a list of strings and slow in a
+    list of columns.
+    """
 
     def __init__(self) -> None:
         self.columns: list[Column] = []
@@ -490,21 +511,21 @@ class _Order:
         self._counts[self._names[at]] += 1
 
     def count(self, name: str) -> int:
-        """How many columns have the name: between two clauses of CHANGE it may be two."""
+        """Return the number of columns with this name. Between two clauses of CHANGE it may be two."""
         return self._counts[name]
 
     def index(self, name: str) -> int:
         return self._names.index(name)
 
     def drop(self, name: str) -> bool:
-        """Drop all of that name; False when there is none."""
+        """Drop all columns of that name. Return False if there are none."""
         found = self._counts[name] > 0
         while self._counts[name]:
             self._drop_at(self._names.index(name))
         return found
 
     def drop_one(self, column: Column) -> None:
-        """Drop this very column, if it is there."""
+        """Drop this column object if it is in the list."""
         name, at = column.name.lower(), -1
         for _ in range(self._counts[name]):
             at = self._names.index(name, at + 1)
@@ -522,13 +543,17 @@ class _Order:
 
 
 def _has_no_timestamp(alteration: Alteration, table: Table) -> bool:
-    """Whether no old column that stays is a TIMESTAMP: only then can a new one be the table's first."""
+    """Return whether no remaining old column is a TIMESTAMP, so that a new one can be the table's
+    first.
+    """
     gone = {*alteration.dropped, *alteration.changed}
     return not any(column.type == "timestamp" and column.name.lower() not in gone for column in table.columns)
 
 
 def _kept(column: Column, alteration: Alteration, base: Charset, context: Context) -> Column:
-    """An old column without a new definition: maybe another name, default, visibility, charset."""
+    """Return an old column without a new definition, with its new name, default, visibility or
+    charset.
+    """
     name = column.name.lower()
     if alteration.convert is not None and column.charset is not None and column.type in WITH_CHARSET:
         column = _converted(column, base)
@@ -540,7 +565,7 @@ def _kept(column: Column, alteration: Alteration, base: Charset, context: Contex
 
 
 def _with_default(column: Column, default: DefaultSpec | None, context: Context) -> Column:
-    """ALTER COLUMN ... SET or DROP DEFAULT, which a generated column passes over."""
+    """Apply ALTER COLUMN ... SET DEFAULT or DROP DEFAULT. Generated columns stay as they are."""
     if column.generated:
         return column
     length = column.length if column.written is None else column.written.length
@@ -563,7 +588,9 @@ def _with_default(column: Column, default: DefaultSpec | None, context: Context)
 
 
 def _converted(column: Column, to: Charset) -> Column:
-    """CONVERT TO: a text grows to a kind that holds as many characters as before in the new charset (Create_field's constructor from a Field)."""
+    """Apply CONVERT TO. A text type grows until it holds as many characters as before in the new
+    charset (Create_field's constructor from a Field).
+    """
     if column.type not in TEXTS:
         return replace(column, charset=to.charset, collation=to.collation)
     old_bytes = BYTES_MAX.get(column.charset or "", 4)
@@ -576,7 +603,8 @@ def _indexes(alteration: Alteration, table: Table, columns: list[Column]) -> lis
     new_names = {old: spec.name for old, spec in alteration.changed.items()} | alteration.renamed
     changed = {id(spec) for spec in alteration.changed.values()}
     added = {spec.name.lower() for spec in alteration.definition.columns if id(spec) not in changed}
-    gone = {name for name in alteration.dropped if name not in added}  # a column dropped and added again stays in the indexes
+    # A column that is dropped and added again stays in the indexes.
+    gone = {name for name in alteration.dropped if name not in added}
     kept = []
     for index in table.indexes:
         if index.name.lower() in alteration.dropped_indexes:
@@ -591,7 +619,7 @@ def _indexes(alteration: Alteration, table: Table, columns: list[Column]) -> lis
 
 
 def _of_skipped_column(spec: IndexSpec, alteration: Alteration, table: Table) -> bool:
-    """An index asked for by the attribute of a column that IF NOT EXISTS left out."""
+    """Return whether the index comes from an attribute of a column that IF NOT EXISTS left out."""
     return (
         len(spec.columns) == 1
         and spec.columns[0].lower() in alteration.added_if_absent

@@ -1,8 +1,9 @@
-"""One column definition of CREATE or ALTER TABLE: name, type, attributes; and the column it makes in a given table.
+"""A column definition of CREATE or ALTER TABLE (name, type, attributes), and the column that it
+makes in a given table.
 
-Attributes may come in any order, and most do not touch a row's shape; each is still read by its own rule, because a wrong guess about
-where one ends would shift everything behind it. Rule source: ``column_attribute`` in MySQL's sql_yacc.yy, ``attribute`` and ``field_def``
-in MariaDB's.
+Attributes may come in any order, and most do not affect a row's shape. Each is still read by its
+own rule, because a wrong guess about the end of one would shift everything after it. Rule source:
+``column_attribute`` in MySQL's sql_yacc.yy, ``attribute`` and ``field_def`` in MariaDB's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dblog.model import Column, Written
 
 @dataclass(slots=True, kw_only=True)
 class ColumnSpec:
-    """A definition as read; filled in attribute by attribute."""
+    """A column definition as written; filled in attribute by attribute."""
 
     name: str
     type: TypeSpec
@@ -37,7 +38,7 @@ class ColumnSpec:
     auto_increment: bool = False
     generated: bool = False
     row_version: bool = False
-    """GENERATED ALWAYS AS ROW START or END (MariaDB)."""
+    """True for GENERATED ALWAYS AS ROW START or END (MariaDB)."""
     row_end: bool = False
     invisible: bool = False
     comment: str | None = None
@@ -45,11 +46,11 @@ class ColumnSpec:
     primary: bool = False
     references: bool = False
     position: tuple[str, str] | None = None
-    """("first", "") or ("after", column)."""
+    """The pair ("first", "") or ("after", column); None if the definition names no position."""
 
 
 def parse_column(cursor: Cursor, context: Context, *, name: str | None = None) -> ColumnSpec:
-    """Read a definition up to the comma or parenthesis behind it, FIRST or AFTER included."""
+    """Read a definition with FIRST or AFTER, up to the comma or parenthesis that follows it."""
     spec = ColumnSpec(
         name=cursor.name() if name is None else name,
         type=parse_type(cursor, context.flavor, real_as_float=context.real_as_float, oracle=context.oracle),
@@ -131,7 +132,8 @@ def _attribute(cursor: Cursor, spec: ColumnSpec, context: Context) -> None:
         if after is not None:
             spec.type = after
         elif cursor.is_name and cursor.peek(1).kind is Kind.OP and cursor.peek(1).text == "=":
-            cursor.at += 2  # ENGINE_ATTRIBUTE = '..', REF_SYSTEM_ID = 1, MariaDB's engine-defined attributes
+            # ENGINE_ATTRIBUTE = '..', REF_SYSTEM_ID = 1, MariaDB's engine-defined attributes
+            cursor.at += 2
             cursor.step()
         elif cursor.take_any("ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
             cursor.string()
@@ -140,7 +142,7 @@ def _attribute(cursor: Cursor, spec: ColumnSpec, context: Context) -> None:
 
 
 def skip_references(cursor: Cursor) -> None:
-    """Pass what stands behind REFERENCES: table, columns, MATCH, ON DELETE, ON UPDATE."""
+    """Skip the text after REFERENCES: table, columns, MATCH, ON DELETE, ON UPDATE."""
     cursor.name()
     if cursor.take_op("."):
         cursor.name()
@@ -158,10 +160,10 @@ def skip_references(cursor: Cursor) -> None:
 
 
 def make_column(spec: ColumnSpec, base: Charset, context: Context, *, first_timestamp: bool = False) -> Column:
-    """The column that the definition makes in a table of charset ``base``.
+    """Return the column that the definition makes in a table of charset ``base``.
 
-    ``first_timestamp``: it is the first TIMESTAMP of its statement, which decides the implicit default where explicit_defaults_for_timestamp is off
-    (promote_first_timestamp_column).
+    ``first_timestamp``: it is the first TIMESTAMP of its statement. That decides the implicit
+    default if explicit_defaults_for_timestamp is off (promote_first_timestamp_column).
     """
     finished = finish_type(spec.type, base, context.flavor)
     default, nullable = spec.default, spec.nullable
@@ -171,7 +173,8 @@ def make_column(spec: ColumnSpec, base: Charset, context: Context, *, first_time
     if spec.generated or spec.row_version or spec.auto_increment:
         default = None
     elif spec.type.compressed and default is None and not nullable:
-        default = DefaultSpec(quoted=True)  # MariaDB gives a compressed column that cannot be NULL the default ''
+        # MariaDB gives a compressed NOT NULL column the default ''.
+        default = DefaultSpec(quoted=True)
     default = stored_default(default, finished.type, mariadb=context.flavor.mariadb)
     null = default is None or default.null
     value = None if default is None or null else normal_default(default, finished, zerofill=spec.type.zerofill, context=context)
@@ -198,7 +201,9 @@ def make_column(spec: ColumnSpec, base: Charset, context: Context, *, first_time
 
 
 def _written(spec: TypeSpec, finished: FinishedType, default: DefaultSpec | None, value: str | None) -> Written | None:
-    """None where the statement's length and default are the server's own texts; an expression's text is always kept."""
+    """Return length and default as the statement writes them; None if they equal the server's own
+    texts. The text of an expression is always kept.
+    """
     length = spec.length if finished.type in INTEGER_WIDTHS or finished.type == "year" else spec.digits or finished.length
     written = None if default is None else default.written
     is_the_same = written is None or (written == value and default is not None and not default.expression)
@@ -206,7 +211,10 @@ def _written(spec: TypeSpec, finished: FinishedType, default: DefaultSpec | None
 
 
 def _implicit_timestamp(spec: ColumnSpec, *, first_timestamp: bool) -> tuple[DefaultSpec | None, bool]:
-    """Without explicit_defaults_for_timestamp a TIMESTAMP is NOT NULL unless it is declared NULL, the first one defaults to now, others to zero."""
+    """Return default and nullability of a TIMESTAMP without explicit_defaults_for_timestamp.
+
+    It is NOT NULL unless declared NULL. The first one defaults to the current time, others to zero.
+    """
     if spec.nullable:
         return spec.default, True
     if spec.default is not None and not spec.default.null:

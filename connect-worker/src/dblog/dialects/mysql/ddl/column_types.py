@@ -1,9 +1,11 @@
-"""The type part of a column definition, and what information_schema shows of it: DATA_TYPE, COLUMN_TYPE, length, charset.
+"""The type in a column definition, and its form in information_schema: DATA_TYPE, COLUMN_TYPE,
+length, charset.
 
-A type is read in one step and finished in another, because between them the column may get a charset from its table: ``TEXT(100)`` is a
-tinytext in latin1 and a text in utf8mb4, and every text type is a binary one in the charset ``binary``. Rule sources: "Data Types" in
-both manuals, sql_yacc.yy for the synonyms, Field_*::sql_type for COLUMN_TYPE, get_blob_type_from_length and prepare_blob_field for the
-promotions.
+A type is read in one step and finished in another, because the column may get its charset from the
+table. ``TEXT(100)`` is a tinytext in latin1 and a text in utf8mb4, and every text type becomes a
+binary one in the charset ``binary``. Rule sources: "Data Types" in both manuals, sql_yacc.yy for
+the synonyms, Field_*::sql_type for COLUMN_TYPE, get_blob_type_from_length and prepare_blob_field
+for the promotions.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dblog.dialects.mysql.ddl.lexer import Cursor, Kind, NotUnderstood
 from dblog.dialects.mysql.values.charsets import BYTES_MAX
 
 INTEGER_WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
-"""Default display width: signed, unsigned."""
+"""Default display widths: (signed, unsigned)."""
 
 INTEGERS = {
     "TINYINT": "tinyint",
@@ -57,12 +59,14 @@ GEOMETRIES = (
 WITH_CHARSET = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 TO_BINARY = {"char": "binary", "varchar": "varbinary", **dict(zip(TEXTS, BLOBS, strict=True))}
 FLOAT_DIGITS_MAX = 24
-"""FLOAT(p) is a float up to here and a double beyond."""
+"""The largest p for which FLOAT(p) is a float; a larger one makes a double."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSpec:
-    """A type as written. ``type`` is DATA_TYPE but for what the charset decides; charset and collation only if named."""
+    """A type as written. ``type`` is DATA_TYPE before the charset is known; ``charset`` and
+    ``collation`` are None unless named.
+    """
 
     type: str
     length: int | None = None
@@ -73,7 +77,7 @@ class TypeSpec:
     charset: str | None = None
     collation: str | None = None
     binary: bool = False
-    """The BINARY attribute: the charset's _bin collation."""
+    """True for the BINARY attribute: the charset's _bin collation."""
     serial: bool = False
     compressed: bool = False
     digits: int | None = None
@@ -82,7 +86,7 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedType:
-    """What information_schema.COLUMNS prints."""
+    """A column's type as information_schema.COLUMNS shows it."""
 
     type: str
     type_text: str
@@ -103,7 +107,9 @@ class Charset:
 
 
 def parse_type(cursor: Cursor, flavor: Flavor, *, real_as_float: bool = False, oracle: bool = False) -> TypeSpec:
-    """Read a data type with its own attributes (UNSIGNED, CHARACTER SET, ...). Raises NotUnderstood."""
+    """Read a data type with its attributes (UNSIGNED, CHARACTER SET, ...). Raise NotUnderstood for
+    an unknown type.
+    """
     if cursor.next.kind not in (Kind.WORD, Kind.QUOTED):
         raise NotUnderstood(f"a data type expected at {cursor.location}")
     word = cursor.step().text.upper()
@@ -186,7 +192,7 @@ def _long_type(cursor: Cursor) -> TypeSpec:
 
 
 def _oracle_type(word: str, cursor: Cursor) -> TypeSpec | None:
-    """Types of MariaDB's sql_mode=ORACLE."""
+    """Read a type that exists only in MariaDB's sql_mode=ORACLE; return None for any other."""
     if word == "VARCHAR2":
         return TypeSpec(type="varchar", length=_one_number(cursor))
     if word == "RAW":
@@ -241,13 +247,15 @@ def _members(cursor: Cursor) -> tuple[str, ...]:
 
 
 def bits_bytes(digits: str, base: int) -> bytes:
-    """The bytes that a hex or bit literal stands for."""
+    """Return the bytes of a hex (base 16) or bit (base 2) literal."""
     count = (len(digits) + 1) // 2 if base == 16 else (len(digits) + 7) // 8  # noqa: PLR2004 - two digits a byte, or eight
     return int(digits or "0", base).to_bytes(count, "big")
 
 
 def bits_text(digits: str, base: int) -> str:
-    """The text that a hex or bit literal stands for."""
+    """Return the text of a hex or bit literal: its bytes as UTF-8, or as latin1 if they are not
+    UTF-8.
+    """
     raw = bits_bytes(digits, base)
     try:
         return raw.decode("utf-8")
@@ -256,7 +264,7 @@ def bits_text(digits: str, base: int) -> str:
 
 
 def _text_attributes(cursor: Cursor, spec: TypeSpec) -> TypeSpec:
-    """CHARACTER SET, COLLATE and their short forms, in any order, as far as they stand directly behind the type."""
+    """Read CHARACTER SET, COLLATE and their short forms, in any order, directly after the type."""
     while True:
         after = text_attribute(cursor, spec)
         if after is None:
@@ -265,7 +273,7 @@ def _text_attributes(cursor: Cursor, spec: TypeSpec) -> TypeSpec:
 
 
 def text_attribute(cursor: Cursor, spec: TypeSpec) -> TypeSpec | None:
-    """One attribute of a text column, None if there is none here."""
+    """Read one attribute of a text column; return the new type, or None if none begins here."""
     if cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET"):
         charset = charset_name(cursor)
         spec = replace(spec, charset=charset)
@@ -288,21 +296,23 @@ def text_attribute(cursor: Cursor, spec: TypeSpec) -> TypeSpec | None:
 
 
 def charset_name(cursor: Cursor) -> str:
-    """A charset's name; quotes of any kind are allowed around it, and the keyword BINARY."""
+    """Read a charset's name, in quotes of any kind or none; the keyword BINARY is one too."""
     if cursor.next.kind is Kind.STRING:
         return canonical_charset(cursor.string())
     return canonical_charset(cursor.name())
 
 
 def collation_name(cursor: Cursor) -> str:
-    """A collation's name."""
+    """Read a collation's name, in quotes of any kind or none."""
     if cursor.next.kind is Kind.STRING:
         return canonical_collation(cursor.string())
     return canonical_collation(cursor.name())
 
 
 def resolve_charset(charset: str | None, collation: str | None, base: Charset, flavor: Flavor, *, binary: bool = False) -> Charset:
-    """What CHARACTER SET and COLLATE, if given, make of an inherited charset. Raises NotUnderstood for a charset without known collation."""
+    """Apply CHARACTER SET and COLLATE, if given, to an inherited charset. Raise NotUnderstood for a
+    charset without a known collation.
+    """
     if charset == "default":
         charset = base.charset
         collation = collation or base.collation
@@ -310,7 +320,8 @@ def resolve_charset(charset: str | None, collation: str | None, base: Charset, f
         collation = None
         charset = charset or base.charset
     if collation is not None:
-        if collation.startswith("uca1400_"):  # MariaDB: means the one of the charset it is used with
+        # MariaDB: this name means the uca1400 collation of the charset in use.
+        if collation.startswith("uca1400_"):
             collation = f"{charset or base.charset}_{collation}"
         return Charset(charset_of_collation(collation), collation)
     if charset is None and not binary:
@@ -323,7 +334,9 @@ def resolve_charset(charset: str | None, collation: str | None, base: Charset, f
 
 
 def finish_type(spec: TypeSpec, base: Charset, flavor: Flavor) -> FinishedType:
-    """Give the column its charset from ``base`` (the table's) where it names none; gives what information_schema prints."""
+    """Return the type as information_schema shows it. A column that names no charset gets that of
+    ``base`` (the table's).
+    """
     charset: Charset | None = None
     if spec.type in WITH_CHARSET:
         charset = resolve_charset(spec.charset, spec.collation, base, flavor, binary=spec.binary)
@@ -347,7 +360,11 @@ def finish_type(spec: TypeSpec, base: Charset, flavor: Flavor) -> FinishedType:
 
 
 def _promoted(spec: TypeSpec, character_bytes: int) -> TypeSpec:
-    """TEXT(n) and BLOB(n) become the smallest kind that holds n; a VARCHAR beyond 65535 bytes (not in strict mode) becomes a text."""
+    """Return the type that the server makes of an oversized or undersized one.
+
+    TEXT(n) and BLOB(n) become the smallest type that holds n. A VARCHAR of more than 65535 bytes
+    becomes a text, outside strict mode.
+    """
     kinds = TEXTS if spec.type in (*TEXTS, "varchar") else BLOBS
     if spec.type in ("text", "blob") and spec.length:
         return replace(spec, type=kinds[lob_size(spec.length * character_bytes)], length=None)
@@ -359,7 +376,9 @@ def _promoted(spec: TypeSpec, character_bytes: int) -> TypeSpec:
 
 
 def lob_size(bytes_: int) -> int:
-    """Index into TEXTS, BLOBS, LOB_BYTES of the smallest kind that holds so many bytes."""
+    """Return the index (of TEXTS, BLOBS and LOB_BYTES) of the smallest type that holds this many
+    bytes.
+    """
     return next((at for at, limit in enumerate(LOB_BYTES) if bytes_ <= limit), len(LOB_BYTES) - 1)
 
 

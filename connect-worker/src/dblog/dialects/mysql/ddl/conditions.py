@@ -1,4 +1,6 @@
-"""Whether a text that a person gives is one condition, and nothing else, before it is put between brackets into a SELECT."""
+"""A test that a user's text is a single SQL condition, made before the text is put between
+parentheses in a SELECT.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ CHARACTERS_MAX = 10_000
 
 
 def fault_of(where: str) -> str | None:
-    """Why the text cannot be one condition, in a sentence; None where its brackets and quotes are closed, and it has no end in it.
+    """Return a sentence why the text cannot be one condition; None if its parentheses and quotes
+    are balanced and nothing ends it early.
 
-    That it is valid SQL, the server decides (``probe``). Comments are refused: a server of another version would read another text. Sessions that read chunks
-    have neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES, so the text is cut as it is without them.
+    The server decides whether it is valid SQL (see ``probe``). Comments are refused, since a server
+    of another version may read another text. Sessions that read chunks have neither ANSI_QUOTES nor
+    NO_BACKSLASH_ESCAPES, so the text is split into tokens without them.
     """
     if not where.strip():
         return "it is empty; leave it out, or name a condition such as status = 'open'"
@@ -45,5 +49,7 @@ def fault_of(where: str) -> str | None:
 
 
 def probe(table: TableId, where: str) -> str:
-    """A statement that fails where the server does not take the condition for this table; it reads no row."""
+    """Return a statement that fails if the server rejects the condition for this table. It reads no
+    row.
+    """
     return f"SELECT 1 FROM {quote_table(table)} WHERE (\n{where}\n) LIMIT 0"

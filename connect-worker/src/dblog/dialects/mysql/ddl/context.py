@@ -1,4 +1,6 @@
-"""What the meaning of a statement depends on besides its text: the session's modes, the server, and the tables as they are before it."""
+"""The facts besides its text that a statement's meaning depends on: the session's modes, the
+server, and the tables before the statement.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,18 @@ REAL_AS_FLOAT = 1 << 0
 ANSI_QUOTES = 1 << 2
 ORACLE = 1 << 9
 NO_BACKSLASH_ESCAPES = 1 << 20
-"""Bits of sql_mode as the status variables of a QUERY event carry it (sql_class.h of both servers)."""
+"""Bits of sql_mode in the status variables of a QUERY event (sql_class.h of both servers)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One statement's surroundings.
+    """The context of one statement.
 
-    ``database_charset`` answers (charset, collation) of a database, each None if not known. ``lower_case_names``: the server's lower_case_table_names is 1.
-    ``explicit_timestamps``: the session's explicit_defaults_for_timestamp, None if not known. ``time_zone``: that of the session, None for UTC.
-    ``bytes_kept``: the text in UTF-8 is what the client sent, byte by byte, so that a text in it shows the bytes of a binary column.
+    ``database_charset`` returns (charset, collation) of a database, each None if unknown.
+    ``lower_case_names``: the server's lower_case_table_names is 1. ``explicit_timestamps``: the
+    session's explicit_defaults_for_timestamp, None if unknown. ``time_zone``: the session's, None
+    for UTC. ``bytes_kept``: the UTF-8 text is byte by byte what the client sent, so a literal in it
+    shows the bytes of a binary column.
     """
 
     flavor: Flavor
@@ -40,7 +44,7 @@ class Context:
 
     @property
     def lexer_mode(self) -> LexerMode:
-        """How the text is split into tokens."""
+        """The rules for splitting the text into tokens."""
         return LexerMode(
             ansi_quotes=bool(self.sql_mode & ANSI_QUOTES) or self.oracle,
             backslash_escapes=not self.sql_mode & NO_BACKSLASH_ESCAPES,
@@ -50,21 +54,21 @@ class Context:
 
     @property
     def real_as_float(self) -> bool:
-        """REAL means float."""
+        """True if REAL means float."""
         return bool(self.sql_mode & REAL_AS_FLOAT)
 
     @property
     def oracle(self) -> bool:
-        """MariaDB's sql_mode=ORACLE (MySQL 5.7 has that bit too, without the types)."""
+        """True in MariaDB's sql_mode=ORACLE. MySQL 5.7 has that bit too, but not the types."""
         return self.flavor.mariadb and bool(self.sql_mode & ORACLE)
 
     @property
     def explicit_timestamp_defaults(self) -> bool:
-        """Whether a TIMESTAMP without DEFAULT is like any other column."""
+        """True if a TIMESTAMP without DEFAULT is treated like any other column."""
         return self.flavor.explicit_timestamp_defaults if self.explicit_timestamps is None else self.explicit_timestamps
 
     def database_base(self, database: str) -> Charset:
-        """What a table without CHARSET inherits."""
+        """Return the charset that a table without CHARSET inherits."""
         charset, collation = self.database_charset(database)
         charset = charset or (collation.split("_", 1)[0] if collation else None) or self.server_charset or self.flavor.server_charset
         if collation is None and charset == self.server_charset:

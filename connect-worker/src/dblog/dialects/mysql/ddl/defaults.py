@@ -1,14 +1,18 @@
-"""DEFAULT clauses: read, and brought into the one form that a default has, whichever way it comes.
+"""DEFAULT clauses, read and brought into one canonical form, whether they come from DDL or from the
+server.
 
-The server stores a literal default in the column's own format and prints it from there, so ``DECIMAL(5,2) DEFAULT 1`` prints ``1.00`` and
-``DATE DEFAULT 20240101`` prints ``2024-01-01``. A record's schema default comes from this text, so the form matters: a table read from
-the server and the same table built from DDL must give the same schema. So the form is the server's print; where that differs by version or
-cannot hold the value (floats, bytes) catalog/information_schema.py brings it into a form that both sides make: ``float_default``,
-``binary_default``. The text of an expression is kept as written; only that it is one matters for a row.
+The server stores a literal default in the column's own format and prints it from there:
+``DECIMAL(5,2) DEFAULT 1`` prints ``1.00``, and ``DATE DEFAULT 20240101`` prints ``2024-01-01``. A
+record's schema default comes from this text. A table read from the server and the same table built
+from DDL must have the same schema, so the form matters. The form is the server's print. Where that
+differs by version or cannot hold the value (floats, bytes), ``float_default`` and
+``binary_default`` of catalog/information_schema.py make a form that both sides can reach. The text
+of an expression is kept as written; for a row it only matters that there is one.
 
-A literal that is stored as nothing here can show (a time zone inside it, a rounding of a day that does not exist) is ``NotUnderstood``: the table is read
-from the server. What sql_mode lets through in non-strict sessions becomes what the server makes of it. Rule sources: Field_*::store in sql/field.cc,
-str_to_datetime, number_to_datetime and str_to_time in mysys/my_time.cc (sql-common/my_time.c in MariaDB); tests/integration/test_defaults.py asks servers.
+If the stored value cannot be predicted (a time zone in the literal, rounding of a day that does not
+exist), the result is ``NotUnderstood`` and the table is read from the server. Rule sources:
+str_to_datetime, number_to_datetime and str_to_time in mysys/my_time.cc (sql-common/my_time.c in
+MariaDB). tests/integration/test_defaults.py compares with real servers.
 """
 
 from __future__ import annotations
@@ -39,20 +43,22 @@ class DefaultSpec:
     now: bool = False
     fsp: int = 0
     digits: str = ""
-    """Of a hex or bit literal."""
+    """The digits of a hex or bit literal; empty for any other."""
     digits_base: int = 0
     quoted: bool = False
-    """A literal in quotes, of digits too: ``x'41'``, not ``0x41``."""
+    """True for a literal in quotes, also one of digits: ``x'41'``, not ``0x41``."""
     introducer: str | None = None
-    """The character set named before a literal, in lower case: ``_latin1'a'``."""
+    """The charset named before a literal, in lower case: ``_latin1'a'``."""
     moment: str | None = None
     """The type named before a literal, in lower case: ``DATE'2024-01-01'``."""
     written: str | None = None
-    """The statement's own text where Debezium repeats it: a literal without quotes, ``curdate()``; None: as the server prints it."""
+    """The statement's text, in cases in which Debezium repeats it (a literal without quotes,
+    ``curdate()``); None if Debezium uses the server's print.
+    """
 
 
 def parse_default(cursor: Cursor, context: Context) -> DefaultSpec:
-    """Read what stands behind DEFAULT."""
+    """Read the default after the keyword DEFAULT."""
     if cursor.take("NULL"):
         return DefaultSpec(null=True)
     if cursor.is_any(*NOW_WORDS):
@@ -73,7 +79,11 @@ def parse_default(cursor: Cursor, context: Context) -> DefaultSpec:
 
 
 def _group(cursor: Cursor, *, literals: bool) -> DefaultSpec:
-    """A default in parentheses: an expression for MySQL, ``(now())`` too. For MariaDB ``('x')`` is ``'x'`` and ``(now())`` is ``now()`` (``literals``)."""
+    """Read a default in parentheses.
+
+    For MySQL it is an expression, also ``(now())``. For MariaDB (``literals``) ``('x')`` is ``'x'``
+    and ``(now())`` is ``now()``.
+    """
     at = cursor.at
     text = cursor.skip_group()
     end = cursor.at
@@ -90,11 +100,12 @@ def _group(cursor: Cursor, *, literals: bool) -> DefaultSpec:
     if whole and inner is not None and literals:
         return inner
     now = whole and inner is not None and inner.now
-    return DefaultSpec(text=f"({text})" if now else text, expression=True)  # as information_schema.mysql_default has it
+    # the form of information_schema.mysql_default
+    return DefaultSpec(text=f"({text})" if now else text, expression=True)
 
 
 def parse_now(cursor: Cursor) -> DefaultSpec:
-    """CURRENT_TIMESTAMP and its synonyms, with or without parentheses."""
+    """Read CURRENT_TIMESTAMP or a synonym, with or without parentheses."""
     if not cursor.take_any(*NOW_WORDS):
         raise NotUnderstood(f"CURRENT_TIMESTAMP expected at {cursor.location}")
     fsp = 0
@@ -163,10 +174,11 @@ def _operand(cursor: Cursor) -> None:
 
 
 def stored_default(default: DefaultSpec | None, type_: str, *, mariadb: bool) -> DefaultSpec | None:
-    """The default that the column gets: None where the server drops it, an expression where it keeps one.
+    """Return the default that the column gets: None if the server drops it, an expression if it
+    keeps one.
 
-    MySQL drops a literal of a large object in sessions that are not strict. MariaDB keeps the default of one as it was written, and what stands behind a
-    character set's name there is none of the literals that it can store.
+    MySQL drops the literal default of a large object in sessions that are not strict. MariaDB keeps
+    it as written; a literal after a charset's name then counts as an expression.
     """
     if default is None or default.null or default.expression:
         return default
@@ -181,7 +193,7 @@ LARGE_OBJECTS = LARGE_TEXTS | frozenset({"tinyblob", "blob", "mediumblob", "long
 
 
 def normal_default(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context: Context) -> str:
-    """The form of a default that is not NULL."""
+    """Return the canonical form of a default that is not NULL."""
     if default.now:
         if context.flavor.mariadb:
             return f"current_timestamp({default.fsp or ''})"
@@ -195,7 +207,9 @@ def normal_default(default: DefaultSpec, type_: FinishedType, *, zerofill: bool,
 
 
 _BEYOND_PLANE = re.compile("[\U00010000-\U0010ffff]")
-"""MariaDB prints such a character as a question mark wherever it prints a default; nobody can ask for it."""
+"""Characters that MariaDB prints as a question mark in every default; their real value cannot be
+queried.
+"""
 
 
 def _form(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context: Context) -> str:
@@ -248,30 +262,35 @@ def _form(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context:
 
 
 def _fitting(default: DefaultSpec, text: str, type_: FinishedType) -> str:
-    """A text that is longer than its column is cut by some sessions."""
+    """Return the text. Raise NotUnderstood if it is longer than the column, since some sessions cut
+    it.
+    """
     if type_.length is not None and len(text) > type_.length:
         raise _uncertain(default)
     return text
 
 
 WIDE_BYTES = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
-"""A literal of fewer bytes than a character has is filled with zeros in front."""
+"""Bytes per character. A shorter hex literal is filled with leading zeros."""
 
 
 _WHOLE = frozenset({*INTEGER_WIDTHS, "year", "bit"})
 _NUMERIC = _WHOLE | {"decimal", "float", "double"}
 _MOMENTS = {"date": ("date", "datetime", "timestamp"), "timestamp": ("date", "datetime", "timestamp"), "time": ("time",)}
-"""The types that take a literal of a named type as it is; others turn it into a text or a number first."""
+"""Column types that take a literal of a named type as it is. Others first turn it into a text or a
+number.
+"""
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8")
 _EXPONENT = re.compile(r"[-+]?[\d.]+[eE].*")
 
 
 def _doubtful(default: DefaultSpec, type_: FinishedType, context: Context) -> bool:
-    """Whether the literal is of a kind that this type stores in ways that we do not reproduce."""
+    """Return whether the type stores such a literal in a way that this module does not reproduce."""
     if default.moment is not None and type_.type not in _MOMENTS[default.moment]:
         return True
     if default.digits_base:
-        # MariaDB's x'3132' is the text 12 to a number, and its 0x3132 is 12594.
+        # In MariaDB a numeric column takes x'3132' for the text 12, but 0x3132 for the number
+        # 12594.
         return context.flavor.mariadb and type_.type in _NUMERIC and default.digits_base == 16 and default.quoted  # noqa: PLR2004
     if default.introducer is not None and not (default.introducer in _UTF8 and context.bytes_kept):
         return default.introducer in WIDE_BYTES or not default.text.isascii()
@@ -282,7 +301,11 @@ def _doubtful(default: DefaultSpec, type_: FinishedType, context: Context) -> bo
 
 
 def _member(default: DefaultSpec, text: str, type_: FinishedType) -> str:
-    """The member as it was declared. Members are compared by the collation: one that fits by its letters' case alone is sure where it is the only one."""
+    """Return the member as declared.
+
+    The server compares members by the collation. A member that differs only in letter case is
+    accepted if it is the only candidate; otherwise raise NotUnderstood.
+    """
     text = text.rstrip(" ")
     if text in type_.members:
         return text
@@ -300,7 +323,7 @@ _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
 
 def _number(default: DefaultSpec) -> Decimal:
-    """The number, as far as the text begins with one."""
+    """Return the number at the beginning of the text; 0 if there is none."""
     if default.digits_base:
         return Decimal(int(default.digits or "0", default.digits_base))
     found = _NUMBER.match(default.text)
@@ -319,7 +342,8 @@ def _decimal(number: Decimal, type_: FinishedType, *, zerofill: bool) -> str:
     scale = type_.scale or 0
     with localcontext() as precise:
         precise.prec = 130
-        text = f"{number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) + 0:f}"  # + 0: there is no zero below zero
+        # + 0 turns a negative zero into 0.
+        text = f"{number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) + 0:f}"
     return text.zfill((type_.length or 10) + (scale > 0)) if zerofill else text
 
 
@@ -333,7 +357,7 @@ def _year(default: DefaultSpec) -> str:
 
 
 def _bits(default: DefaultSpec) -> int:
-    """A text is its bytes here, not the number that it shows."""
+    """Return the bits of the default. A text counts as its bytes, not as the number that it shows."""
     if default.quoted and not default.digits_base:
         return int.from_bytes(_bytes(default), "big")
     return _whole(default)
@@ -346,7 +370,9 @@ def _bytes(default: DefaultSpec) -> bytes:
 
 
 def _text(default: DefaultSpec, charset: str | None) -> str:
-    """Bytes given by their digits are of the named character set, else of the column's own."""
+    """Return the default as text. Bytes from a hex or bit literal are in the named charset, or else
+    in the column's.
+    """
     if default.digits_base:
         raw, unit = _bytes(default), WIDE_BYTES.get(charset or "", 1)
         if default.introducer is None and len(raw) % unit:
@@ -356,7 +382,7 @@ def _text(default: DefaultSpec, charset: str | None) -> str:
 
 
 def _shown(default: DefaultSpec) -> str:
-    """A number that becomes text is what the server prints of it."""
+    """Return the text that the server prints. A number is printed in the server's form."""
     if default.quoted or not _NUMBER.fullmatch(default.text):
         return default.text
     return number_default(default.text)
@@ -372,10 +398,10 @@ def _address(default: DefaultSpec, kind: int) -> str:
     return inet6_text(address.packed)
 
 
-# -- moments ----------------------------------------------------------------------------------------------------------------------------
+# -- dates and times -------------------------------------------------------------------------------
 
 _TRUNCATES, _ROUNDS = 1 << 32, 1 << 34
-"""sql_mode: MySQL's TIME_TRUNCATE_FRACTIONAL, MariaDB's TIME_ROUND_FRACTIONAL."""
+"""Bits of sql_mode: MySQL's TIME_TRUNCATE_FRACTIONAL, MariaDB's TIME_ROUND_FRACTIONAL."""
 
 _CALENDAR = re.compile(
     r"\s*(\d{1,4})[^\d\s](\d{1,2})[^\d\s](\d{1,2})(?:(?:T|\s+)(\d{1,2})(?:[^\d\s](\d{1,2})(?:[^\d\s](\d{1,2})(?:\.(\d*))?)?)?)?\s*"
@@ -386,7 +412,9 @@ _SECONDS = re.compile(r"\s*(-?)(\d{1,7})(?:\.(\d*))?\s*")
 
 
 def _micros(default: DefaultSpec, fraction: str | None, fsp: int, context: Context) -> int:
-    """The fraction of a second as the column keeps it, a million where it is rounded up to a whole one."""
+    """Return the microseconds that the column keeps; one million if the fraction rounds up to a
+    second.
+    """
     digits = fraction or ""
     unit = int("1".ljust(7 - fsp, "0"))
     micros = int((digits + "000000")[:6])
@@ -396,7 +424,8 @@ def _micros(default: DefaultSpec, fraction: str | None, fsp: int, context: Conte
         return micros // unit * unit
     if context.sql_mode & _TRUNCATES:
         return micros // unit * unit
-    micros += digits[6:7] >= "5"  # first to microseconds, then to what the column has
+    # The server rounds first to microseconds, then to the column's digits.
+    micros += digits[6:7] >= "5"
     return (micros + unit // 2) // unit * unit
 
 
@@ -405,7 +434,7 @@ def _fraction(micros: int, fsp: int) -> str:
 
 
 def _datetime(default: DefaultSpec, fsp: int, context: Context) -> str:
-    """``YYYY-MM-DD hh:mm:ss``, with as many digits of a second as the column has."""
+    """Return ``YYYY-MM-DD hh:mm:ss`` with the column's fractional digits."""
     if found := _CALENDAR.fullmatch(default.text):
         year, rest, fraction = found[1], [int(part or 0) for part in found.groups()[1:6]], found[7]
     elif found := _RUN.fullmatch(_numbered(default)):
@@ -431,7 +460,9 @@ def _datetime(default: DefaultSpec, fsp: int, context: Context) -> str:
 
 
 def _in_utc(default: DefaultSpec, local: str, context: Context) -> str:
-    """A TIMESTAMP is a moment: the text is what a session in UTC sees, which ours is."""
+    """Convert a TIMESTAMP from the session's time zone to UTC, which is the zone of our own
+    sessions.
+    """
     zone = context.time_zone
     if zone is None or zone in ("UTC", "GMT") or not local.strip("0-: ."):
         return local
@@ -447,7 +478,9 @@ def _in_utc(default: DefaultSpec, local: str, context: Context) -> str:
 
 
 def _numbered(default: DefaultSpec) -> str:
-    """A number brought to the digits of a date or of a date and time (number_to_datetime); a text as it is."""
+    """Return a number as the digits of a date or datetime (number_to_datetime); return a text
+    unchanged.
+    """
     whole, point, fraction = default.text.partition(".")
     if default.quoted or not whole.isdecimal():
         return default.text

@@ -1,6 +1,7 @@
-"""What one server does its own way when it turns DDL text into columns: facts, not code.
+"""Differences between servers in turning DDL text into columns, as data.
 
-The parser is one for MySQL and MariaDB; this table holds where they, and their versions, differ. mariadb/flavor.py has the same for MariaDB.
+MySQL and MariaDB share one parser; this table holds the differences between them and their
+versions. mariadb/flavor.py has MariaDB's values.
 """
 
 from __future__ import annotations
@@ -51,40 +52,40 @@ DEFAULT_COLLATIONS: Mapping[str, str] = {
     "utf8mb3": "utf8mb3_general_ci",
     "utf8mb4": "utf8mb4_general_ci",
 }
-"""``SHOW CHARACTER SET``; a flavor overrides utf8mb4."""
+"""Default collations of ``SHOW CHARACTER SET``; a flavor overrides utf8mb4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor:
-    """One server's ways. ``version`` is (major, minor, patch)."""
+    """The rules of one server. ``version`` is (major, minor, patch)."""
 
     mariadb: bool
     version: tuple[int, int, int]
     integer_width_shown: bool
-    """``int(11)``: all but MySQL 8.0.19 and later."""
+    """True if types print as ``int(11)``: in every server except MySQL 8.0.19 and later."""
     year_text: str
     geometry_collection: str
-    """DATA_TYPE of GEOMETRYCOLLECTION."""
+    """The DATA_TYPE of GEOMETRYCOLLECTION."""
     explicit_timestamp_defaults: bool
-    """Default of explicit_defaults_for_timestamp, when the session's own value is not known."""
+    """The default of explicit_defaults_for_timestamp, used if the session's value is unknown."""
     collations: Mapping[str, str] = field(default_factory=dict)
     """Default collations that differ from DEFAULT_COLLATIONS."""
     server_charset: str = "utf8mb4"
-    """Default of character_set_server, when a database's charset is not known."""
+    """The default of character_set_server, used if a database's charset is unknown."""
 
     @property
     def comment_version(self) -> int:
-        """The version as version comments write it."""
+        """The version as version comments write it: 80034."""
         major, minor, patch = self.version
         return major * 10000 + minor * 100 + patch
 
     def default_collation(self, charset: str) -> str | None:
-        """The collation a charset gets when none is named; None for a charset we do not know."""
+        """Return the collation of a charset that is named without one; None for an unknown charset."""
         return self.collations.get(charset) or DEFAULT_COLLATIONS.get(charset)
 
 
 def mysql_flavor(version: tuple[int, int, int] = (9, 7, 0)) -> Flavor:
-    """MySQL 5.7 and later."""
+    """Return the rules of a MySQL version, 5.7 or later."""
     new = version >= (8, 0, 0)
     return Flavor(
         mariadb=False,

@@ -1,9 +1,11 @@
-r"""SQL text into tokens, as MySQL's and MariaDB's own lexers cut it, and a cursor to read them with.
+r"""A lexer that splits SQL text into tokens as MySQL's and MariaDB's do, and a cursor that reads
+them.
 
-Rule source: sql_lex.cc of both servers. What differs is data: ANSI_QUOTES makes ``"`` an identifier quote, NO_BACKSLASH_ESCAPES makes
-``\\`` an ordinary character, and a version comment (``/*!50100 ... */``, ``/*M!100301 ... */``) is text for the servers it names and a
-comment for the others. Nothing here raises on strange text: an unterminated string or comment ends with the text, and the parser will not
-find what it looks for.
+Rule source: sql_lex.cc of both servers. Differences are data: ANSI_QUOTES makes ``"`` an identifier
+quote, NO_BACKSLASH_ESCAPES makes ``\\`` an ordinary character. A version comment (``/*!50100 ...
+*/``, ``/*M!100301 ... */``) is text for the servers that it names and a comment for others. The
+lexer never raises: an unterminated string or comment ends with the text, and the parser then misses
+what it expects.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from itertools import islice
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()
     """An identifier or keyword without quotes."""
@@ -25,16 +27,18 @@ class Kind(Enum):
     STRING = auto()
     NUMBER = auto()
     BITS = auto()
-    """b'01', 0b01: the text is the digits."""
+    """A bit literal, b'01' or 0b01; the token's text is the digits."""
     HEX = auto()
-    """x'4a', 0x4a: the text is the digits."""
+    """A hex literal, x'4a' or 0x4a; the token's text is the digits."""
     VARIABLE = auto()
     OP = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: ``text`` is the value (without quotes and escapes), ``upper`` the keyword it may be, start and end where it stands in the statement."""
+    """A token: ``text`` is its value without quotes and escapes, ``upper`` the keyword that it may
+    be, ``start`` and ``end`` its offsets in the statement.
+    """
 
     kind: Kind
     text: str
@@ -45,24 +49,28 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LexerMode:
-    """How this session's text is cut."""
+    """The settings of a session that decide how its text is split."""
 
     ansi_quotes: bool = False
     backslash_escapes: bool = True
     mariadb: bool = False
     version: int = 999999
-    """As in version comments: 80034, 101105."""
+    """The server's version as version comments write it: 80034, 101105."""
 
 
 TOKENS_MAX = 200_000
-"""As much of a statement is read; the largest that servers take for a table (an ENUM of 65 535 members, 8192 partitions) stay below. A client may send one of
-a GiB, and while it is read nothing else of the task runs."""
+"""The most tokens that are read of one statement. The largest tables that servers accept (an ENUM
+of 65 535 members, 8192 partitions) need fewer. A client may send a statement of a GiB, and nothing
+else of the task runs while it is read.
+"""
 
 ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 _SPACE = re.compile(r"[ \t\n\v\f\r\x00]+")
 _ENDS_DASHES = re.compile(r"[\x00-\x20\x7f]|\Z")
-"""What has to follow two dashes that begin a comment: my_isspace() and my_iscntrl() of the servers, in the character set of the session."""
+"""The text that must follow two dashes for them to begin a comment: my_isspace() and my_iscntrl()
+of the servers, in the session's charset.
+"""
 _HEX = re.compile(r"[xX]'([0-9A-Fa-f]*)'")
 _BITS = re.compile(r"[bB]'([01]*)'")
 _WORD = re.compile(r"[0-9A-Za-z_$\u0080-\U0010ffff]+")
@@ -73,17 +81,19 @@ _VERSION_COMMENT = re.compile(r"/\*(M)?!(\d{5,6})?")
 _VARIABLE = re.compile(r"@@?[0-9A-Za-z_.$\u0080-\U0010ffff]*")
 _COMMENT_MARK = re.compile(r"\*/|/\*")
 _PLAIN = {(quote, escapes): re.compile("[^" + quote + (r"\\" if escapes else "") + "]+") for quote in "'\"`" for escapes in (False, True)}
-"""The characters of a text in quotes that mean themselves."""
+"""Runs of characters in a quoted text that stand for themselves."""
 _OPERATOR = re.compile(r"<=>|:=|->>|->|<<|>>|<=|>=|<>|!=|\|\||&&|.", re.DOTALL)
 
 
 def tokenize(text: str, mode: LexerMode, *, tokens_max: int | None = None) -> list[Token]:
-    """Split a statement into tokens, or into its first ``tokens_max``. Comments are left out; what stands in version comments that apply is kept."""
+    """Split a statement into its tokens, at most the first ``tokens_max``. Comments are left out,
+    but not the text in version comments that apply.
+    """
     return list(islice(each_token(text, mode), tokens_max))
 
 
 def each_token(text: str, mode: LexerMode) -> Iterator[Token]:
-    """Cut one token after the other, as far as they are asked for."""
+    """Yield tokens one by one, lazily."""
     return _Lexer(text, mode).run()
 
 
@@ -130,7 +140,8 @@ class _Lexer:
         if version is None:
             return True
         number = int(version)
-        if self.mode.mariadb and not mariadb_only and 50700 <= number <= 99999:  # noqa: PLR2004 - MariaDB leaves out what MySQL 5.7 to 9 added
+        # MariaDB skips comments that name versions 5.7 to 9 of MySQL.
+        if self.mode.mariadb and not mariadb_only and 50700 <= number <= 99999:  # noqa: PLR2004 - versions
             return False
         return number <= self.mode.version
 
@@ -172,7 +183,9 @@ class _Lexer:
         return self._token_of(Kind.OP, operator[0], operator.end())
 
     def _number(self) -> Token | None:
-        """A number, unless letters go on behind it: ``1st`` is a name, and so is anything after the dot of ``db.1``."""
+        """Read a number. Return None if letters follow (``1st`` is a name) or a name's dot precedes
+        (``db.1``).
+        """
         text, at = self.text, self.at
         literal = _PREFIXED_LITERAL.match(text, at)
         word = _WORD.match(text, at)
@@ -187,7 +200,9 @@ class _Lexer:
         return self._token_of(Kind.NUMBER, number[0], number.end())
 
     def _after_name(self) -> bool:
-        """Whether a dot here joins two names (``t.5`` after a name) rather than begins a fraction."""
+        """Return whether a dot here joins two names (``t.5`` after a name) instead of beginning a
+        fraction.
+        """
         return self.last is not None and self.last.kind in (Kind.WORD, Kind.QUOTED) and self.last.end == self.at
 
     def _variable(self) -> Token:
@@ -229,14 +244,14 @@ class _Lexer:
 
 
 class NotUnderstood(Exception):  # noqa: N818 - an answer of the parser to itself, never seen outside
-    """The text is not what the grammar expects here."""
+    """An exception for text that does not match the expected grammar."""
 
 
 END = Token(Kind.OP, "", "", 0, 0)
 
 
 class Cursor:
-    """Reads tokens from left to right."""
+    """A reader of tokens from left to right."""
 
     def __init__(self, tokens: list[Token], text: str) -> None:
         self.tokens = tokens
@@ -245,63 +260,63 @@ class Cursor:
 
     @property
     def next(self) -> Token:
-        """The next token, ``END`` behind the last."""
+        """The next token; ``END`` after the last."""
         return self.tokens[self.at] if self.at < len(self.tokens) else END
 
     def peek(self, count: int) -> Token:
-        """The token ``count`` behind the next."""
+        """Return the token ``count`` places after the next."""
         return self.tokens[self.at + count] if self.at + count < len(self.tokens) else END
 
     @property
     def ended(self) -> bool:
-        """Nothing more, or the semicolon that ends the statement."""
+        """True at the end of the tokens, or at the semicolon that ends the statement."""
         return self.at >= len(self.tokens) or self.is_op(";")
 
     def is_word(self, *words: str) -> bool:
-        """Whether the next tokens are these keywords, one after the other."""
+        """Return whether the next tokens are these keywords, in this order."""
         return all(self.peek(n).upper == word for n, word in enumerate(words))
 
     def is_any(self, *words: str) -> bool:
-        """Whether the next token is one of these keywords."""
+        """Return whether the next token is one of these keywords."""
         return self.next.kind is Kind.WORD and self.next.upper in words
 
     def take(self, *words: str) -> bool:
-        """Pass these keywords if they come next."""
+        """Skip these keywords if they come next; return whether they did."""
         if self.next.upper != words[0] or not self.is_word(*words):
             return False
         self.at += len(words)
         return True
 
     def take_any(self, *words: str) -> str | None:
-        """Pass one of these keywords if it comes next, and return it."""
+        """Skip and return one of these keywords if it comes next; return None otherwise."""
         if not self.is_any(*words):
             return None
         self.at += 1
         return self.tokens[self.at - 1].upper
 
     def expect(self, *words: str) -> None:
-        """Pass these keywords, or give up."""
+        """Skip these keywords; raise NotUnderstood if they do not come next."""
         if not self.take(*words):
             raise NotUnderstood(f"{' '.join(words)} expected at {self.location}")
 
     def is_op(self, op: str) -> bool:
-        """Whether the next token is this sign."""
+        """Return whether the next token is this operator or punctuation mark."""
         return self.next.kind is Kind.OP and self.next.text == op and self.at < len(self.tokens)
 
     def take_op(self, op: str) -> bool:
-        """Pass this sign if it comes next."""
+        """Skip this operator if it comes next; return whether it did."""
         if not self.is_op(op):
             return False
         self.at += 1
         return True
 
     def expect_op(self, op: str) -> None:
-        """Pass this sign, or give up."""
+        """Skip this operator; raise NotUnderstood if it does not come next."""
         if not self.take_op(op):
             raise NotUnderstood(f"{op} expected at {self.location}")
 
     def step(self) -> Token:
-        """Pass any one token."""
+        """Skip and return the next token; raise NotUnderstood at the end."""
         if self.at >= len(self.tokens):
             raise NotUnderstood("the statement ends too early")
         self.at += 1
@@ -309,17 +324,17 @@ class Cursor:
 
     @property
     def is_name(self) -> bool:
-        """Whether the next token can be an identifier."""
+        """True if the next token can be an identifier."""
         return self.at < len(self.tokens) and self.next.kind in (Kind.WORD, Kind.QUOTED)
 
     def name(self) -> str:
-        """An identifier. Trailing blanks cannot stand in one."""
+        """Read an identifier; raise NotUnderstood if none comes next."""
         if not self.is_name:
             raise NotUnderstood(f"a name expected at {self.location}")
         return self.step().text
 
     def number(self) -> int:
-        """A whole number without sign."""
+        """Read an unsigned integer; raise NotUnderstood if none comes next."""
         token = self.next
         if token.kind is not Kind.NUMBER or not token.text.isdigit():
             raise NotUnderstood(f"a number expected at {self.location}")
@@ -327,7 +342,9 @@ class Cursor:
         return int(token.text)
 
     def string(self) -> str:
-        """A string literal; neighbours are one (``'a' 'b'``), an introducer (``_utf8mb4'a'``) is passed."""
+        """Read a string literal. Adjacent ones are joined (``'a' 'b'``), an introducer
+        (``_utf8mb4'a'``) is skipped.
+        """
         if self.next.kind is Kind.WORD and self.next.text.startswith("_") and self.peek(1).kind is Kind.STRING:
             self.at += 1
         parts = []
@@ -338,7 +355,7 @@ class Cursor:
         return "".join(parts)
 
     def skip_group(self) -> str:
-        """Pass a group in parentheses with all in it; its text without them."""
+        """Skip a group in parentheses; return its text without them."""
         start = self.next
         self.expect_op("(")
         depth = 1
@@ -349,7 +366,7 @@ class Cursor:
         return self.text[start.end : self.tokens[self.at - 1].start].strip()
 
     def skip_one(self) -> None:
-        """Pass one token, or a whole group."""
+        """Skip one token, or a whole group in parentheses."""
         if self.is_op("("):
             self.skip_group()
         else:
@@ -357,7 +374,9 @@ class Cursor:
 
     @property
     def location(self) -> str:
-        """Where the cursor stands, without any text of the statement: it may hold values."""
+        """The cursor's position for an error message, without the statement's text, which may hold
+        values.
+        """
         if self.at >= len(self.tokens):
             return "the end"
         token = self.next

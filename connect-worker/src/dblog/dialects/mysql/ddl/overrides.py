@@ -1,8 +1,9 @@
-"""A SELECT that a configuration gives for a table's first dump, as the condition that its chunks have.
+"""Conditions for a table's first dump, taken from the SELECT statements of a configuration.
 
-A chunk is a range of the table's key, so of the statement only the condition can be used: ``SELECT * FROM database.table [WHERE condition]
-[ORDER BY ...]``. The order is the key's in any case. What would give other columns, other rows or a part of them is refused: it cannot be cut into ranges
-of keys.
+A chunk is a range of the table's key, so only the condition of the statement can be used: ``SELECT
+* FROM database.table [WHERE condition] [ORDER BY ...]``. The order is always the key's. A statement
+that would return other columns, other rows or part of them is refused, because it cannot be cut
+into ranges of keys.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _REFUSED = {
 
 
 class Overrides:
-    """One connector's. ConfigError with every statement that cannot be used."""
+    """The conditions of one connector. Raises ConfigError for all statements that cannot be used."""
 
     def __init__(self, properties: Mapping[str, str | None]) -> None:
         statements, errors = select_overrides(properties)
@@ -48,12 +49,14 @@ class Overrides:
             raise ConfigError(errors)
 
     def condition(self, table: TableId) -> str | None:
-        """Of the rows of a table's first dump; None: all rows."""
+        """Return the condition for a table's first dump; None for all rows."""
         return self._conditions.get(str(table).lower())
 
 
 def condition_of(statement: str, table: TableId) -> str | None:
-    """The statement's condition, None where it has none; DefiniteError says why it cannot be used."""
+    """Return the statement's condition, None without one. Raise DefiniteError with the reason if
+    the statement cannot be used.
+    """
     tokens = tokenize(statement, LexerMode())
     if tokens and tokens[-1].text == ";" and tokens[-1].kind is Kind.OP:
         statement, tokens = statement[: tokens[-1].start], tokens[:-1]
@@ -80,17 +83,19 @@ def condition_of(statement: str, table: TableId) -> str | None:
 
 
 def probes(overrides: Overrides, tables: Iterable[TableId]) -> list[tuple[TableId, str]]:
-    """The statements that show whether the server takes the conditions, by table."""
+    """Return the statements, by table, that show whether the server accepts the conditions."""
     return [(table, conditions.probe(table, where)) for table in tables if (where := overrides.condition(table)) is not None]
 
 
 def not_taken(table: TableId, reason: object) -> ConfigError:
-    """The server does not take the condition."""
+    """Return the error for a condition that the server rejects."""
     return ConfigError({key_of(str(table)): [f"the server does not take the condition of the SELECT for {table}: {reason}"]})
 
 
 def _behind_star(tokens: Sequence[Token]) -> int:
-    """Where the table begins."""
+    """Return the index of the token with the table's name, after ``SELECT * FROM``. Raise
+    DefiniteError for another beginning.
+    """
     words = [token.upper if token.kind is Kind.WORD else token.text for token in tokens[:3]]
     if words[:1] != ["SELECT"]:
         raise _refused("it is no SELECT")
@@ -115,14 +120,17 @@ def _behind_table(tokens: Sequence[Token], at: int, table: TableId) -> int:
 
 
 def _end_of_condition(tokens: Sequence[Token], at: int, end: int) -> int:
-    """Where the condition ends in the text; DefiniteError for what may not follow."""
+    """Return the offset at which the condition ends. Raise DefiniteError for a clause that is not
+    allowed.
+    """
     depth, ordered = 0, False
     for before, token in zip(tokens[at - 1 :], tokens[at:], strict=False):
         if token.kind is Kind.OP:
             depth += {"(": 1, ")": -1}.get(token.text, 0)
             if token.text == ";":
                 raise _refused("there is more than one statement")
-        if depth or token.kind is not Kind.WORD or before.text == ".":  # behind a dot any word is a column's name
+        # After a dot any word is a column's name.
+        if depth or token.kind is not Kind.WORD or before.text == ".":
             continue
         if token.upper in _REFUSED:
             raise _refused(_REFUSED[token.upper])

@@ -1,9 +1,11 @@
-"""What a statement of the log does to tables: text in, changes out; never an exception, whatever the text (D8).
+"""The parser of the log's statements: text in, changes of tables out, and never an exception (D8).
 
-The grammar covers every statement of MySQL 5.7 to 9.x and MariaDB 10.5 to 12 that changes a table's shape, and knows the first words of
-all others. What is recognised but not understood (a clause of a future version) gives ``Unknown`` with the tables it names, so that only
-those are read again. Statements that create their columns from a query (CREATE TABLE ... SELECT) are ``Unknown`` too: their columns are
-not in the text. Error texts never quote the statement: it may hold values.
+The grammar covers every statement of MySQL 5.7 to 9.x and MariaDB 10.5 to 12 that changes a table's
+shape, and knows the first words of all others. A statement that is recognised but not understood (a
+clause of a future version) gives ``Unknown`` with the tables that it names, so that only those are
+read again. Statements that create their columns from a query (CREATE TABLE ... SELECT) are
+``Unknown`` too, because their text does not show the columns. Error texts never quote the
+statement, which may hold values.
 """
 
 from __future__ import annotations
@@ -59,11 +61,15 @@ NOT_TABLES = frozenset(
         "UNDO", "USER", "VIEW", "WRAPPER",
     }
 )  # fmt: skip
-"""What CREATE, ALTER and DROP may name besides tables, indexes and databases; ALGORITHM, SQL and DEFINER begin a view or routine."""
+"""Words after CREATE, ALTER and DROP that name no table, index or database. ALGORITHM, SQL and
+DEFINER begin a view or routine.
+"""
 
 
 def parse(text: str, context: Context) -> tuple[Change, ...]:
-    """The changes of one statement (or of several, with semicolons between), in order; never empty, never raises."""
+    """Return the changes of one statement, or of several with semicolons between them, in order.
+    The result is never empty; never raises.
+    """
     tokens = tokenize(text, context.lexer_mode, tokens_max=TOKENS_MAX + 1)
     is_cut = len(tokens) > TOKENS_MAX
     cursor = Cursor(tokens[:TOKENS_MAX], text)
@@ -86,7 +92,9 @@ def parse(text: str, context: Context) -> tuple[Change, ...]:
 
 
 def _of_cut(changes: list[Change]) -> tuple[Change, ...]:
-    """Have the tables that the statement is about read from the server: the end of its text has not been read."""
+    """Return the changes of a statement whose end was not read: its tables are read from the
+    server.
+    """
     if all(isinstance(change, Ignored) for change in changes):
         return tuple(changes)
     tables = dict.fromkeys(id_ for change in changes for id_ in tables_of(change))
@@ -94,7 +102,7 @@ def _of_cut(changes: list[Change]) -> tuple[Change, ...]:
 
 
 def _overlay(change: Change, made: dict[TableId, Table | None], lookup: object) -> None:
-    """Tables as the statements before in the same text left them."""
+    """Note the tables as the change leaves them, for later statements of the same text."""
     match change:
         case CreateTable(table, only_if_absent):
             if not (only_if_absent and callable(lookup) and lookup(table.id)):
@@ -114,7 +122,9 @@ def _overlay(change: Change, made: dict[TableId, Table | None], lookup: object) 
 
 
 class _Statement:
-    """One statement. ``named`` collects the tables it names, for the answer when the rest is not understood."""
+    """The parser of one statement. ``named`` collects the tables that it names, for the answer if
+    the rest is not understood.
+    """
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self.cursor = cursor
@@ -141,7 +151,7 @@ class _Statement:
             self.cursor.step()
 
     def _ignored(self, reason: str) -> tuple[Change, ...]:
-        """Pass everything: the body of a routine holds semicolons."""
+        """Skip all remaining text, because the body of a routine contains semicolons."""
         self.cursor.at = len(self.cursor.tokens)
         return (Ignored(reason),)
 
@@ -188,7 +198,7 @@ class _Statement:
         else:
             self.cursor.take("NOWAIT")
 
-    # -- CREATE -----------------------------------------------------------------------------------------------------------------------
+    # -- CREATE ------------------------------------------------------------------------------------
 
     def _create(self) -> tuple[Change, ...]:
         cursor = self.cursor
@@ -306,7 +316,7 @@ class _Statement:
                 skip_option(cursor)
         return options
 
-    # -- ALTER ------------------------------------------------------------------------------------------------------------------------
+    # -- ALTER -------------------------------------------------------------------------------------
 
     def _alter(self) -> tuple[Change, ...]:
         cursor = self.cursor
@@ -334,7 +344,9 @@ class _Statement:
         return carry_out(alteration, self._known(id_), self.context)
 
     def _name_new_tables(self) -> None:
-        """Note the name of RENAME TO before the clauses are read, so that an unknown clause beside it spoils both."""
+        """Note the name after RENAME TO before the clauses are read, so that an unknown clause
+        makes both tables ``Unknown``.
+        """
         cursor = self.cursor
         at = cursor.at
         depth = 0
@@ -360,7 +372,7 @@ class _Statement:
         base = base_charset(options, self.context.database_base(name), self.context)
         return (AlterDatabase(name, base.charset, base.collation),)
 
-    # -- DROP, RENAME -----------------------------------------------------------------------------------------------------------------
+    # -- DROP, RENAME ------------------------------------------------------------------------------
 
     def _drop(self) -> tuple[Change, ...]:
         cursor = self.cursor

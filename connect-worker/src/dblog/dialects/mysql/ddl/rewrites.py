@@ -1,19 +1,25 @@
-"""Which statements change rows that are there already without a trace in the log, so that their tables have to be dumped again to be right (I3).
+"""Statements that change existing rows without a row event, so that their tables must be dumped
+again (I3).
 
-ALTER TABLE rebuilds a table below the log: an added column's default, a conversion, a dropped partition reach every old row and no row event. The rule
-errs on the side of a dump: it is left out only where every old row reads the same afterwards (NULL in a new column that is NULL by default, a wider
-integer, a longer text, a charset that holds every character of the old one). A column that comes back under the name of one that was dropped is empty in
-every old row, while the records of these rows have the values of the one before: within one statement dialects/mysql/ddl/alter_table.py reports it, across
-statements core/timeline.py, which remembers the names.
+ALTER TABLE rebuilds a table below the log. An added column's default, a conversion or a dropped
+partition reach every old row, but no row event. When in doubt the rule asks for a dump. It asks for
+none only if every old row reads the same afterwards: NULL in a new column with default NULL, a
+wider integer, a longer text, a charset with every character of the old one.
 
-Another key counts: no row has been sent under it. A key that is gone does not, for records without a key replace none.
+A column added under the name of a dropped one is empty in every old row, while the records of these
+rows have the values of the dropped column. Within one statement dialects/mysql/ddl/alter_table.py
+reports this, across statements core/timeline.py, which remembers the names.
 
-What goes does not count. A dump brings rows that are there, and takes none away: those of a dropped or emptied table or partition, and records under a
-former name or key, stay in the topic, as they do with Debezium, which reports a DROP TABLE in the schema-change topic alone. The status names such tables
-(core/removals.py).
+A changed key counts, since no row has been sent under it. A removed key does not, since records
+without a key replace none.
 
-Renames count: the rows of the new name have never been sent under it. So does a swap, which is what gh-ost and pt-online-schema-change end with: the
-table of the real name has the ghost's columns from there on.
+Removed rows do not count. A dump sends existing rows and removes none. The rows of a dropped or
+emptied table or partition, and records under a former name or key, stay in the topic. Debezium
+behaves the same: it reports a DROP TABLE in the schema-change topic alone. The status names such
+tables (core/removals.py).
+
+Renames count, since the rows have never been sent under the new name. So does a swap, the last step
+of gh-ost and pt-online-schema-change: after it the table of the real name has the ghost's columns.
 """
 
 from __future__ import annotations
@@ -27,16 +33,20 @@ Lookup = Callable[[TableId], Table | None]
 
 INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 TEXT_BYTES = {"char": 2, "varchar": 2, "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4}
-"""Kinds of text by the width of their length; CHAR counts characters, of which fewer fit into a TINYTEXT."""
+"""Text types by the bytes of their length prefix. CHAR counts characters, of which a TINYTEXT holds
+fewer.
+"""
 BLOB_BYTES = {"varbinary": 2, "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4}
 LIMITED = frozenset({"char", "varchar", "varbinary"})
-"""Their length is declared."""
+"""Types with a declared length."""
 EVERY_CHARACTER = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
 
 
 def rewritten(changes: Iterable[Change], before: Lookup) -> dict[TableId, str]:
-    """The tables whose old rows one statement changes, and what it does to them. ``before``: the tables as they were just before it."""
+    """Return the tables whose old rows one statement changes, with the reason. ``before`` returns a
+    table as it was just before the statement.
+    """
     found: dict[TableId, str] = {}
     made: dict[TableId, Table | None] = {}
 
@@ -71,7 +81,9 @@ def rewritten(changes: Iterable[Change], before: Lookup) -> dict[TableId, str]:
 
 
 def changed_rows(before: Table, after: Table) -> str | None:
-    """What of an old row, or of its record's key, reads otherwise once the table has become ``after``; None when nothing does."""
+    """Return the reason why old rows, or the keys of their records, read differently in ``after``;
+    None if they do not.
+    """
     for column in after.columns:
         if column.hidden:
             continue
@@ -95,7 +107,9 @@ def _added(column: Column) -> str | None:
 
 
 def _converted(old: Column, new: Column) -> str | None:
-    """An old column under its name: does each of its values read as before?"""
+    """Return the reason why values of an old column read differently after the change; None if they
+    do not.
+    """
     if old.name != new.name:
         return f"column {new.name} was {old.name}"  # another field of the record
     if old.generated != new.generated:
@@ -114,7 +128,7 @@ def _converted(old: Column, new: Column) -> str | None:
 
 
 def _holds(old: Column, new: Column) -> bool:
-    """Whether the new type shows every value of the old one as the old one did."""
+    """Return whether the new type shows every value exactly as the old one did."""
     if new.type in INTEGERS and old.type in INTEGERS:
         if old.unsigned == new.unsigned:
             return INTEGERS[new.type] >= INTEGERS[old.type]
@@ -142,7 +156,7 @@ def _holds(old: Column, new: Column) -> bool:
 
 def _holds_text(old: Column, new: Column) -> bool:
     if new.type == "char" and old.type != "char":
-        return False  # blanks at the end go
+        return False  # trailing blanks are lost
     if not _as_long(old, new, TEXT_BYTES):
         return False
     return (

@@ -1,7 +1,9 @@
-"""Statements that change rows, in a log that should hold the rows: what kind each is, and which tables it names as those it changes.
+"""Statements in the log that change rows, though the log should contain the rows themselves: their
+kind and the tables that they may change.
 
-Rule source: the grammars of INSERT, REPLACE, UPDATE, DELETE and LOAD in the manuals of both servers. The changed tables stand in front of what is set, selected
-or asked for, and outside parentheses; a name too many does no harm, a column or an alias there may pass for a table.
+Rule source: the grammars of INSERT, REPLACE, UPDATE, DELETE and LOAD in the manuals of both
+servers. The changed tables come before the assignments, the query or the condition, and outside
+parentheses. The result may contain a column or an alias as a table; an extra name does no harm.
 """
 
 from __future__ import annotations
@@ -17,15 +19,19 @@ _ROW_CHANGE = re.compile(
     r"(insert|update|delete|replace|load\s+data|load\s+xml)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""By the first word, behind comments, MariaDB's SET STATEMENT, and WITH. A comment has one end only: with ``.*?`` it could end at any later one, and n
-comments would be tried in 2^n ways, while nothing else of the task runs."""
+"""A statement that changes rows, found by its first word after comments, MariaDB's SET STATEMENT,
+and WITH. The pattern gives a comment only one possible end. With ``.*?`` it could end at any later
+one, and n comments would be tried in 2^n ways, while nothing else of the task runs.
+"""
 
 _BEHIND_TABLES = frozenset({"SET", "VALUES", "SELECT", "WHERE", "DUPLICATE", "RETURNING"})
 _NAMES = (Kind.WORD, Kind.QUOTED)
 
 
 def row_change(text: str, *, database: str, mode: LexerMode) -> tuple[str, frozenset[TableId]] | None:
-    """The kind of a statement that changes rows and the tables that it may mean, in lower case; None for any other. ``database`` is its session's."""
+    """Return the kind of a statement that changes rows, and the tables that it may mean, in lower
+    case; None for any other statement. ``database`` is the session's default.
+    """
     found = _ROW_CHANGE.match(text)
     if found is None:
         return None
@@ -34,7 +40,9 @@ def row_change(text: str, *, database: str, mode: LexerMode) -> tuple[str, froze
 
 
 def _before_values(text: str, mode: LexerMode, start: int) -> list[Token]:
-    """Return the words that name the changed tables; what follows them can be as long as a packet."""
+    """Return the tokens that name the changed tables, without the values after them, which can be
+    as long as a packet.
+    """
     out: list[Token] = []
     depth = 0
     for token in islice(each_token(text, mode), TOKENS_MAX):

@@ -1,9 +1,14 @@
-"""Schema changes as Debezium reports them: the records of the ``<prefix>`` topic, and ``tableChanges`` as its history records have them.
+"""Schema changes in Debezium's form: the records of the ``<prefix>`` topic, and ``tableChanges`` of
+its history records.
 
-One statement gives one record per table that it touches (DROP TABLE a, b gives two, each with its own statement text), or one for the database if it
-touches none that is captured. Rule sources: Debezium's manual, "MySQL connector", Schema change topic and Schema history topic; the java.sql.Types
-numbers are those that Debezium's MySQL parser registers for each type name. Length and default appear in the text of the statement, where there is
-one; for its type's name (INTEGER, REAL), which Debezium repeats too, the server's canonical one stands here, as in Debezium's own snapshot.
+A statement gives one record per table that it changes: DROP TABLE a, b gives two, each with its own
+statement text. A statement without captured tables gives one record for the database. Rule sources:
+Debezium's manual, "MySQL connector", Schema change topic and Schema history topic. The
+java.sql.Types numbers are those that Debezium's MySQL parser registers for each type name.
+
+Length and default appear as the statement writes them, if there is a statement. Debezium also
+repeats the statement's type name (INTEGER, REAL); here it is the server's canonical name, as in
+Debezium's own snapshot.
 """
 
 from __future__ import annotations
@@ -48,30 +53,34 @@ JDBC_TYPES = {
     "varbinary": -3,
     **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), 2004),
 }
-"""DATA_TYPE -> java.sql.Types; what is not here (JSON, geometry, vector, UUID) is OTHER."""
+"""DATA_TYPE -> java.sql.Types; all other types (JSON, geometry, vector, UUID) are OTHER."""
 
 JDBC_OTHER = 1111
 
 EPOCH_DEFAULT = "1970-01-01 00:00:00"
-"""What Debezium writes for DEFAULT CURRENT_TIMESTAMP."""
+"""The value that Debezium writes for DEFAULT CURRENT_TIMESTAMP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """One record of the schema-change topic, but for its source block and time."""
+    """A record of the schema-change topic, without its source block and time."""
 
     database: str
     tables: tuple[TableId, ...]
-    """For ``source.table``."""
+    """The tables of ``source.table``."""
     ddl: str
     table_changes: tuple[dict[str, Any], ...]
     of_nothing: bool = False
-    """Debezium's parser saw no change in it (CREATE INDEX, IF NOT EXISTS where a table is): ``source.table`` is empty instead of null."""
+    """True if Debezium's parser sees no change (CREATE INDEX, or IF NOT EXISTS for an existing
+    table): ``source.table`` is then empty instead of null.
+    """
 
 
 RECORDS_MAX = 1000
-"""A statement that drops or renames more reported tables has one record instead of one for each: every record names all of them in ``source.table``, and a
-statement has room for a hundred thousand names, of tables that need not be there."""
+"""The most tables for which a DROP or RENAME statement has one record each. A statement with more
+has one record in all, because every record lists all tables in ``source.table``, and a statement
+has room for a hundred thousand names of tables that need not exist.
+"""
 
 INDEX_STATEMENT = re.compile(r"\s*(CREATE\s+(FULLTEXT\s+|SPATIAL\s+|VECTOR\s+)?INDEX|DROP\s+INDEX)\b", re.IGNORECASE)
 IF_EXISTS = re.compile(r"\s*DROP\s+TABLES?\s+IF\s+EXISTS\b", re.IGNORECASE)
@@ -87,9 +96,10 @@ def schema_changes(
     database: Callable[[str], bool] = lambda _: True,
     comments: bool = False,
 ) -> list[SchemaChange]:
-    """The records of one statement, of those tables and databases that are reported.
+    """Return the records of one statement, for the tables and databases that are reported.
 
-    ``after`` gives a table as the statement left it (``Timeline.current_table`` once it is applied).
+    ``after`` returns a table as the statement left it (``Timeline.current_table`` after the
+    statement was applied).
     """
     records: list[SchemaChange] = []
     for change in changes:
@@ -119,7 +129,8 @@ def schema_changes(
                     text = ddl if len(pairs) == 1 else f"RENAME TABLE {_bare(old, default_database)} TO {_bare(new, default_database)}"
                     left = after(new)
                     record = _record(text, ("ALTER", new, left), comments=comments)
-                    reported_changes = () if left is None else record.table_changes  # a name that the statement itself gives up again
+                    # empty for a name that the statement itself gives up again
+                    reported_changes = () if left is None else record.table_changes
                     records.append(replace(record, tables=tuple(new for _, new in captured_pairs), table_changes=reported_changes))
             case Unknown(ids):
                 touched = tuple(id_ for id_ in ids if captured(id_))
@@ -139,10 +150,13 @@ def initial_changes(
     server: tuple[str, str],
     comments: bool = False,
 ) -> list[SchemaChange]:
-    """The records of a connector's first start, in Debezium's order (its manual, "MySQL connector", Schema change topic): the
-    server's charset, every table dropped, then each database made again with its tables.
+    """Return the records of a connector's first start.
 
-    ``tables``: each with its CREATE TABLE text; ``databases``: name -> (charset, collation); ``server``: charset and collation.
+    Their order is Debezium's (its manual, "MySQL connector", Schema change topic): the server's
+    charset, every table dropped, then each database created again with its tables.
+
+    ``tables``: each with its CREATE TABLE text; ``databases``: name -> (charset, collation);
+    ``server``: charset and collation.
     """
     records = [
         SchemaChange(database="", tables=(), ddl=f"SET character_set_server={server[0]}, collation_server={server[1]}", table_changes=())
@@ -161,13 +175,15 @@ def initial_changes(
 
 
 def _bare(id_: TableId, default_database: str) -> str:
-    """A name as a client writes it: without the default database and, where it needs none, without quotes."""
+    """Return a name as a client would write it: without the default database, and quoted only if
+    needed.
+    """
     parts = (id_.name,) if id_.database == default_database else (id_.database, id_.name)
     return ".".join(part if re.fullmatch(r"[0-9A-Za-z_$]*[A-Za-z_$][0-9A-Za-z_$]*", part) else quote(part) for part in parts)
 
 
 def _of_many(ddl: str) -> SchemaChange:
-    """Make the only record of a statement about more tables than get records of their own."""
+    """Return the only record of a statement with more than ``RECORDS_MAX`` tables."""
     return SchemaChange(database="", tables=(), ddl=ddl, table_changes=())
 
 
@@ -181,7 +197,9 @@ def _record(ddl: str, change: tuple[str, TableId, Table | None], *, comments: bo
 
 
 def schema_change_values(record: SchemaChange, *, source: dict[str, Any], ts_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Key and value of a record, for ``codecs.envelope.schema_change_key`` and ``schema_change_value``."""
+    """Return key and value of a record, for ``codecs.envelope.schema_change_key`` and
+    ``schema_change_value``.
+    """
     value = {
         "source": source,
         "ts_ms": ts_ms,
@@ -194,12 +212,12 @@ def schema_change_values(record: SchemaChange, *, source: dict[str, Any], ts_ms:
 
 
 def table_change(kind: str, id_: TableId, table: Table | None, *, comments: bool = False) -> dict[str, Any]:
-    """One ``tableChanges`` item; ``kind`` is CREATE, ALTER or DROP."""
+    """Return one item of ``tableChanges``; ``kind`` is CREATE, ALTER or DROP."""
     return {"type": kind, "id": _debezium_id(id_), "table": None if table is None else _table(table, comments=comments)}
 
 
 def _debezium_id(id_: TableId) -> str:
-    """``"database"."name"``, as dialects/mysql/task/takeover.py takes it apart again."""
+    """Return ``"database"."name"``, the form that dialects/mysql/task/takeover.py parses."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in (id_.database, id_.name))
 
 
@@ -226,7 +244,9 @@ def _column(column: Column, position: int, *, comments: bool) -> dict[str, Any]:
         "position": position,
         "optional": column.nullable,
         "autoIncremented": column.auto_increment,
-        "generated": column.auto_increment,  # and not of GENERATED ALWAYS AS, in Debezium's snapshot and log alike
+        # Debezium sets it for AUTO_INCREMENT, not for GENERATED ALWAYS AS, in its snapshot and from
+        # the log.
+        "generated": column.auto_increment,
         "comment": column.comment if comments else None,
         "defaultValueExpression": _default(column),
         "enumValues": ["'" + member.replace("'", "''") + "'" for member in column.members] or None,
@@ -235,7 +255,7 @@ def _column(column: Column, position: int, *, comments: bool) -> dict[str, Any]:
 
 def _length(column: Column) -> int | None:
     length = parser_length(column)
-    # Where the parser keeps the server's length, the statement's text for it is reported.
+    # If the parser keeps the server's length, report the length that the statement writes.
     return length if column.written is None or length != column.length else column.written.length
 
 

@@ -1,4 +1,6 @@
-"""The body of CREATE TABLE and what it shares with ALTER TABLE: indexes, constraints, table options, and the table they make."""
+"""The body of CREATE TABLE and the parts shared with ALTER TABLE: indexes, constraints, table
+options, and the table that they make.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from dblog.model import Column, Index, Table, TableId
 
 @dataclass(slots=True, kw_only=True)
 class IndexSpec:
-    """An index as written; ``name`` None lets the server choose one. ``foreign``: the index a foreign key needs, if no other serves."""
+    """An index as written. ``name`` None lets the server choose one. ``foreign``: the index that a
+    foreign key needs if no other serves.
+    """
 
     name: str | None
     columns: tuple[str, ...]
@@ -26,20 +30,20 @@ class IndexSpec:
     partial: bool = False
     functional: bool = False
     period: bool = False
-    """MariaDB: the last column is a period's name (WITHOUT OVERLAPS)."""
+    """MariaDB: True if the last column is a period's name (WITHOUT OVERLAPS)."""
     foreign: bool = False
     if_absent: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class Options:
-    """Table options that matter for a row's shape or a later column."""
+    """Table options that affect a row's shape or a later column."""
 
     charset: str | None = None
     collation: str | None = None
     comment: str | None = None
     versioned: bool = False
-    """MariaDB: WITH SYSTEM VERSIONING."""
+    """MariaDB: True for WITH SYSTEM VERSIONING."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,24 +53,29 @@ class Definition:
     columns: list[ColumnSpec] = field(default_factory=list)
     indexes: list[IndexSpec] = field(default_factory=list)
     periods: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """MariaDB's application-time periods, by name in lower case: start and end column."""
+    """MariaDB's application-time periods: start and end column, by name in lower case."""
 
 
 def parse_element(cursor: Cursor, context: Context, into: Definition) -> None:
-    """One element of a CREATE TABLE list, or of ADD (...): a column, an index, a constraint."""
+    """Read one element of a CREATE TABLE list or of ADD (...): a column, an index or a constraint."""
     if not parse_constraint(cursor, into):
         add_column(into, parse_column(cursor, context), context)
 
 
 COLUMNS_MAX = 4096
-"""No table has more (MAX_FIELDS in sql/unireg.h of both servers)."""
+"""The most columns of a table (MAX_FIELDS in sql/unireg.h of both servers)."""
 
 INDEXES_MAX = 2048
-"""A table has 255 at most, however the server was built (MAX_INDEXES); one of them may serve many foreign keys."""
+"""The most indexes and constraints that are read. A table has at most 255 indexes however the
+server was built (MAX_INDEXES), but one of them may serve many foreign keys.
+"""
 
 
 def add_column(into: Definition, spec: ColumnSpec, context: Context) -> None:
-    """A column and the indexes its attributes ask for. MariaDB makes no unique index of a column that is the primary key (SERIAL PRIMARY KEY)."""
+    """Add a column, and the indexes that its attributes ask for.
+
+    MariaDB makes no unique index for a column that is the primary key (SERIAL PRIMARY KEY).
+    """
     if len(into.columns) >= COLUMNS_MAX:
         raise NotUnderstood(f"more than {COLUMNS_MAX} columns, which no table has")
     into.columns.append(spec)
@@ -79,7 +88,7 @@ def add_column(into: Definition, spec: ColumnSpec, context: Context) -> None:
 
 
 def parse_constraint(cursor: Cursor, definition: Definition) -> bool:
-    """An index, a key or a constraint, if one begins here. False: it is a column."""
+    """Read an index, a key or a constraint if one begins here. Return False if a column does."""
     into, symbol = definition.indexes, None
     if len(into) >= INDEXES_MAX:
         raise NotUnderstood(f"more than {INDEXES_MAX} indexes and constraints, which no table has")
@@ -131,7 +140,7 @@ def parse_constraint(cursor: Cursor, definition: Definition) -> bool:
 
 
 def _index(cursor: Cursor, spec: IndexSpec, *, named: bool = True) -> IndexSpec:
-    """What stands behind INDEX, KEY, UNIQUE or PRIMARY KEY."""
+    """Read the text after INDEX, KEY, UNIQUE or PRIMARY KEY."""
     spec.if_absent = cursor.take("IF", "NOT", "EXISTS")
     if not cursor.is_op("(") and not cursor.is_any("USING", "TYPE"):
         name = cursor.name()
@@ -144,14 +153,14 @@ def _index(cursor: Cursor, spec: IndexSpec, *, named: bool = True) -> IndexSpec:
 
 
 def parse_index_body(cursor: Cursor, *, name: str, unique: bool) -> IndexSpec:
-    """The column list and options of CREATE INDEX."""
+    """Read the column list of CREATE INDEX."""
     spec = IndexSpec(name=name, columns=(), unique=unique)
     _parts(cursor, spec)
     return spec
 
 
 def _parts(cursor: Cursor, spec: IndexSpec) -> None:
-    """The list of an index's parts."""
+    """Read an index's list of parts in parentheses."""
     cursor.expect_op("(")
     columns: list[str] = []
     while True:
@@ -173,13 +182,13 @@ def _parts(cursor: Cursor, spec: IndexSpec) -> None:
 
 
 def skip_index_options(cursor: Cursor) -> None:
-    """Pass USING, COMMENT, KEY_BLOCK_SIZE and the like, up to the comma, parenthesis or end behind them."""
+    """Skip USING, COMMENT, KEY_BLOCK_SIZE and other options, up to the comma, parenthesis or end."""
     while not (cursor.ended or cursor.is_op(",") or cursor.is_op(")")):
         cursor.skip_one()
 
 
 def parse_option(cursor: Cursor, options: Options) -> bool:
-    """One table option that matters, if one begins here."""
+    """Read one table option that matters, if one begins here; return whether it did."""
     at = cursor.at
     cursor.take("DEFAULT")
     if cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET"):
@@ -200,14 +209,16 @@ def parse_option(cursor: Cursor, options: Options) -> bool:
 
 
 def base_charset(options: Options, base: Charset, context: Context) -> Charset:
-    """A table's charset: its options over what it inherits."""
+    """Return a table's charset: its options applied to the inherited charset."""
     if options.charset == "default" and options.collation is None:
         return base
     return resolve_charset(options.charset, options.collation, base, context.flavor)
 
 
 def make_columns(specs: Sequence[ColumnSpec], base: Charset, context: Context, *, first_timestamp: bool = True) -> list[Column]:
-    """Columns of one statement, in the statement's order. ``first_timestamp``: the table has no TIMESTAMP so far."""
+    """Return the columns of one statement, in its order. ``first_timestamp``: the table has no
+    TIMESTAMP so far.
+    """
     columns = []
     for spec in specs:
         columns.append(make_column(spec, base, context, first_timestamp=first_timestamp))
@@ -216,9 +227,10 @@ def make_columns(specs: Sequence[ColumnSpec], base: Charset, context: Context, *
 
 
 def make_indexes(existing: Iterable[Index], definition: Definition, columns: Sequence[Column]) -> list[Index]:
-    """Name the new indexes and put them behind the existing ones. Raises NotUnderstood when one names a column that is not there.
+    """Name the new indexes and append them to the existing ones. Raise NotUnderstood if one names a
+    missing column.
 
-    Those of foreign keys come last, because they are made only where no other index serves.
+    Indexes of foreign keys come last, because the server makes them only if no other index serves.
     """
     names = {column.name.lower(): column.name for column in columns}
     indexes = list(existing)
@@ -247,7 +259,9 @@ def make_indexes(existing: Iterable[Index], definition: Definition, columns: Seq
 
 
 def _free_name(column: str, taken: set[str]) -> str:
-    """The server's own choice: the first column's name, with _2, _3, ... if that is taken (make_unique_key_name)."""
+    """Return the name that the server would choose: the first column's, with _2, _3, ... if that is
+    taken (make_unique_key_name).
+    """
     if column.lower() not in taken and column.upper() != PRIMARY:
         return column
     return next(f"{column}_{n}" for n in range(2, 100000) if f"{column}_{n}".lower() not in taken)
@@ -263,13 +277,15 @@ def assemble(
     versioned: bool = False,
     row_end: str | None = None,
 ) -> Table:
-    """The table: primary key columns NOT NULL, indexes in the server's order, the key chosen.
+    """Return the table, with NOT NULL primary key columns, indexes in the server's order, and its
+    key chosen.
 
     ``versioned``: WITH SYSTEM VERSIONING; ``row_end``: its ROW END column, if one was declared.
     """
     if versioned and row_end is None:
         columns, row_end = (*columns, *IMPLICIT), ROW_END
-    elif versioned and row_end is not None:  # a declared one is shown in every unique index
+    # The server shows a declared ROW END column in every unique index.
+    elif versioned and row_end is not None:
         indexes = [replace(i, columns=(*i.columns, row_end)) if i.unique and row_end not in i.columns else i for i in indexes]
     primary = {name.lower() for index in indexes if index.name == PRIMARY for name in index.columns}
     finished = [_not_null(column) if column.name.lower() in primary and column.nullable else column for column in columns]
@@ -284,7 +300,9 @@ def assemble(
 
 
 def _ordered(columns: Sequence[Column], finished: Sequence[Column], indexes: Sequence[Index]) -> list[Index]:
-    """The server's order. An index listed before the primary key is ranked while its columns may still be NULL (mysql_prepare_create_table)."""
+    """Return the indexes in the server's order. An index listed before the primary key is ranked by
+    the nullability that its columns have without that key (mysql_prepare_create_table).
+    """
     before = {column.name.lower() for column in columns if column.nullable}
     after = {column.name.lower() for column in finished if column.nullable}
     at = next((at for at, index in enumerate(indexes) if index.name == PRIMARY), 0)

@@ -1,1 +1,1 @@
-"""Bytes of columns as values: types, character sets, decimals, JSON. No I/O."""
+"""The conversion of column bytes to values: types, charsets, decimals, JSON. No I/O."""

@@ -1,10 +1,14 @@
-"""MySQL's binary JSON, and the server's JSON text, as one compact text.
+"""MySQL's binary JSON, and the server's JSON text, in one compact text form.
 
-A JSON column is binary in the log (sql-common/json_binary.h) and text in a result set. Both become the text that Debezium's log reader
-writes (JsonStringFormatter of the binlog client): no blanks, members in stored order, doubles as ``Double.toString`` without exponent, opaque
-values as base64. So a row has the same bytes whether it came by the log or by a chunk. What the server's text does not show is taken as what
-it most often is: a number with a point is a double, unless it has digits that no double prints, a quoted date or time is a plain string, and
-``base64:type`` is an opaque value. Where it matters and is otherwise, json_kinds.py has asked the server, and the text comes here as FINAL.
+A JSON column is binary in the log (sql-common/json_binary.h) and text in a result set. Both become
+the text that Debezium's log reader writes (JsonStringFormatter of the binlog client): no blanks,
+members in stored order, doubles as ``Double.toString`` without exponent, opaque values as base64.
+So a row has the same bytes from the log and from a chunk.
+
+The server's text does not show every type, so the most frequent one is assumed: a number with a
+point is a double unless no double prints these digits, a quoted date or time is a plain string, and
+``base64:type`` is an opaque value. If another type is possible and matters, json_kinds.py has asked
+the server, and the text arrives here marked as FINAL.
 """
 
 from __future__ import annotations
@@ -31,11 +35,15 @@ _INT16, _UINT16, _INT32, _UINT32, _STRING, _OPAQUE = 5, 6, 7, 8, 12, 15
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _EXACT = Context(prec=100)
 _DEPTH_MAX = 120
-"""The server refuses deeper documents than 100 levels (JSON_DOCUMENT_MAX_DEPTH)."""
+"""A bound on nesting. The server refuses documents deeper than 100 levels
+(JSON_DOCUMENT_MAX_DEPTH).
+"""
 
 
 def text_of_binary(raw: bytes) -> str:
-    """The compact text of a binary document. An empty one is what a failed INSERT IGNORE leaves and means ``null``."""
+    """Return the compact text of a binary document. An empty one, which a failed INSERT IGNORE
+    leaves, means ``null``.
+    """
     if not raw:
         return "null"
     out: list[str] = []
@@ -91,8 +99,11 @@ def _literal(code: int) -> str:
 
 
 def _container(raw: bytes, kind: int, start: int, out: list[str], depth: int) -> None:
-    """An object or array: counts, key entries, value entries, then keys and values; offsets count from ``start``."""
-    if depth > _DEPTH_MAX or len(out) > 8 * len(raw):  # offsets of a damaged document may lead in circles
+    """Append an object or array. It consists of counts, key entries, value entries, keys and
+    values; offsets count from ``start``.
+    """
+    # Offsets of a damaged document may form a loop.
+    if depth > _DEPTH_MAX or len(out) > 8 * len(raw):
         raise ValueError(depth)
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
@@ -122,7 +133,7 @@ def _container(raw: bytes, kind: int, start: int, out: list[str], depth: int) ->
 
 
 def _length(raw: bytes, at: int) -> tuple[int, int]:
-    """A length of seven bits a byte, lowest first; and where it ends."""
+    """Return a length stored as seven bits a byte, lowest first, and the offset after it."""
     length = 0
     for shift in range(0, 35, 7):
         byte = raw[at]
@@ -172,7 +183,9 @@ def _clock(seconds: int, micros: int) -> str:
 
 
 def double_text(value: float) -> str:
-    """``Double.toString``, and where that has an exponent the exact decimal digits (``new BigDecimal(d).toPlainString()``)."""
+    """Return ``Double.toString``, or the exact decimal digits (``new
+    BigDecimal(d).toPlainString()``) where that has an exponent.
+    """
     if value == 0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - the bounds of java.lang.Double.toString
         return repr(value)
     return f"{Decimal(value):f}"
@@ -183,24 +196,29 @@ _TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 
 
 def quoted(text: str) -> str:
-    """A JSON string with only what must be escaped, hexadecimal in upper case."""
+    """Return a JSON string that escapes only what JSON requires, with upper-case hexadecimal
+    digits.
+    """
     return '"' + _TO_ESCAPE.sub(lambda m: _ESCAPES.get(m[0]) or f"\\u{ord(m[0]):04X}", text) + '"'
 
 
 _TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(true|false|null|[{}\[\],:]))', re.DOTALL)
 _OPAQUE_TEXT = re.compile(r'"base64:type\d{1,3}:((?:[A-Za-z0-9+/=]|\\n)*)"')
-"""How the server prints an opaque value that has no text of its own (Json_opaque, Item_func_json_quote): the log's text has the base64 alone,
-without the line ends of TO_BASE64."""
+"""The server's text of an opaque value without a text form (Json_opaque, Item_func_json_quote). The
+log's text has only the base64, without the line ends of TO_BASE64.
+"""
 _UNESCAPE: dict[str, str] = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 
 FINAL = b"\0"
-"""In front of a document's text that is final already; no JSON text begins so."""
+"""The prefix of a document whose text is final. No JSON text begins with it."""
 
 
 def text_of_text(raw: bytes) -> str:
-    """The compact text of what the server prints for a JSON value. Text that is no JSON comes back as it is."""
+    """Return the compact text of a JSON value that the server printed. Text that is not JSON is
+    returned unchanged.
+    """
     if raw[:1] == FINAL:
         return raw[1:].decode("utf-8", "replace")
     text = raw.decode("utf-8", "replace")
@@ -236,7 +254,9 @@ def _one(match: re.Match[str]) -> str:
 
 
 def differs_as_double(token: str) -> bool:
-    """Whether a DOUBLE has another final text than a DECIMAL that the server prints alike."""
+    """Return whether a DOUBLE and a DECIMAL that the server prints like this have different final
+    texts.
+    """
     return "." in token and "e" not in token.lower() and _number_text(token) != token
 
 
@@ -244,14 +264,17 @@ def _number_text(token: str) -> str:
     if not any(c in token for c in ".eE"):
         return token
     value = float(token)
-    # The server prints a double with the fewest digits that read back, a decimal with its scale: `1.10` cannot be a double.
+    # The server prints a double with the fewest digits that read back, and a decimal with its
+    # scale: `1.10` cannot be a double.
     if "e" not in token.lower() and _digits(token) != _digits(repr(value)):
         return token
     return double_text(value)
 
 
 def _digits(text: str) -> Any:
-    """Sign, digits and exponent of a decimal text, with trailing zeros distinguished except for the one after the point."""
+    """Return sign, digits and exponent of a decimal text. Trailing zeros count, except a single one
+    after the point.
+    """
     sign, digits, exponent = Decimal(text).as_tuple()
     if exponent == -1 and digits[-1] == 0 and len(digits) > 1:
         return sign, digits[:-1], 0

@@ -1,7 +1,8 @@
-"""Where MySQL's character sets differ from Python's codecs, or Python has none: the server's own mappings, as data.
+"""MySQL's own mappings, as data, for charsets that differ from Python's codecs or have none there.
 
-Source: the charset files of the server (share/charsets/*.xml, strings/ctype-*.cc), read back with ``CONVERT(_cs x'..' USING utf8mb4)`` for every byte
-and every two- and three-byte character; MySQL 9.7 and MariaDB 10.11 agree. ``?`` stands for what has no Unicode character.
+Source: the charset files of the server (share/charsets/*.xml, strings/ctype-*.cc), read back with
+``CONVERT(_cs x'..' USING utf8mb4)`` for every byte and every two- and three-byte character; MySQL
+9.7 and MariaDB 10.11 agree. ``?`` stands for a character that Unicode lacks.
 """
 
 # ruff: noqa: RUF001 - characters that look alike are the matter here
@@ -24,7 +25,9 @@ UPPER_HALVES: dict[str, str] = {
     ),
     "swe7": "?" * 128,
 }
-"""Bytes 0x80 to 0xFF of the one-byte sets that Python has no codec for; below are the letters of ASCII, but for ``LOWER``."""
+"""Bytes 0x80 to 0xFF of one-byte charsets without a codec in Python. Lower bytes are ASCII, except
+for ``LOWER``.
+"""
 
 LOWER: dict[str, dict[int, str]] = {
     "swe7": {0x40: "É", 0x5B: "Ä", 0x5C: "Ö", 0x5D: "Å", 0x5E: "Ü", 0x60: "é", 0x7B: "ä", 0x7C: "ö", 0x7D: "å", 0x7E: "ü", 0x7F: "?"},
@@ -39,19 +42,21 @@ ONE_BYTE_EXCEPTIONS: dict[str, dict[int, str]] = {
     "latin1": {byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)},
     "tis620": dict.fromkeys((0xA0, *range(0xDB, 0xDF), *range(0xFC, 0x100)), "\ufffd"),
 }
-"""Single characters of a one-byte set that differ from Python's codec of its name."""
+"""Characters of one-byte charsets that differ from Python's codec of that name."""
 
 _IBM_EXTENSIONS = (
     "ⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ＇＂㈱№℡炻仼僴凬匇匤﨎咊坙﨏塚增寬峵嵓﨑德悅愠敎昻晥晴朗栁﨓﨔橫櫢淸淲瀨凞猪甁皂皞益礰礼神祥福竧靖精綠緖羽荢﨟薰蘒﨡蠇諸譿賴赶﨣﨤逸郞都鄕﨧﨨閒隆﨩霻靍靑飯飼"
     "館馞髙魲鶴黑"
 )
-"""eucjpms 0x8FF3F3 to 0x8FF4FE, in order."""
+"""The characters of eucjpms from 0x8FF3F3 to 0x8FF4FE, in order."""
 
 _IBM_CODES = [bytes((0x8F, 0xF3, low)) for low in range(0xF3, 0xFF)] + [bytes((0x8F, 0xF4, low)) for low in range(0xA1, 0xFF)]
 
 
 def _user_defined(first: int) -> dict[bytes, str]:
-    """Rows 0xF5 to 0xFE of both planes of ujis and eucjpms are the private characters U+E000 and on."""
+    """Return rows 0xF5 to 0xFE of both planes of ujis and eucjpms: the private characters from
+    U+E000 on.
+    """
     plain = {bytes((high, low)): 94 * (high - first) + low - 0xA1 for high in range(first, 0xFF) for low in range(0xA1, 0xFF)}
     return {code: chr(0xE000 + n) for code, n in plain.items()} | {b"\x8f" + code: chr(0xE3AC + n) for code, n in plain.items()}
 
@@ -64,7 +69,7 @@ MANY_BYTE_EXCEPTIONS: dict[str, dict[bytes, str]] = {
     "sjis": {b"\x81\x5f": "\\"},
     "ujis": _user_defined(0xF5) | {b"\xa1\xc0": "\\"},
 }
-"""Characters of the sets of several bytes that differ from Python's codec of its name."""
+"""Characters of multi-byte charsets that differ from Python's codec of that name."""
 
 FRAMES: dict[str, bytes] = {
     "big5": rb"[\xa1-\xf9][\x40-\x7e\xa1-\xfe]|.",
@@ -77,4 +82,6 @@ FRAMES: dict[str, bytes] = {
     "sjis": rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]|.",
     "ujis": rb"\x8f[\xa1-\xfe]{2}|\x8e[\xa1-\xdf]|[\xa1-\xfe]{2}|.",
 }
-"""One character of a set of several bytes, as the server counts them (my_mbcharlen of each set); what fits none is a byte of its own."""
+"""Patterns of one character of a multi-byte charset, as the server counts them (my_mbcharlen). A
+byte that fits no longer form counts alone.
+"""

@@ -1,8 +1,11 @@
-"""How a column's bytes in the binlog become text: MySQL's character sets as Python codecs, and how wide a character gets.
+"""The decoding of a column's bytes in the binlog to text: MySQL's charsets as Python codecs, and
+the width of their characters.
 
-The width decides how many length bytes an image uses (a CHAR(100) of utf8mb4 may need 400 bytes, so two). Rule source: ``SHOW CHARACTER SET``.
-MySQL's ``latin1`` is cp1252; where a set differs from the Python codec of its name charset_tables.py has the server's characters. A character
-that Unicode lacks becomes ``?``, which is what the server itself sends for it in a result set, so both ways of reading a row agree.
+The width decides how many length bytes an image uses: a CHAR(100) of utf8mb4 may need 400 bytes, so
+two. Rule source: ``SHOW CHARACTER SET``. MySQL's ``latin1`` is cp1252. Where a charset differs from
+the Python codec of its name, charset_tables.py has the server's characters. A character that
+Unicode lacks becomes ``?``, as the server itself sends it in a result set, so rows from the log and
+from a SELECT agree.
 """
 
 from __future__ import annotations
@@ -59,10 +62,10 @@ BYTES_MAX = {
     "utf8mb3": 3,
     "utf8mb4": 4,
 }
-"""Bytes of the widest character of each character set."""
+"""Bytes of the widest character of each charset."""
 
 UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4"})
-"""Bytes that are already what a record wants."""
+"""Charsets whose bytes go into a record unchanged."""
 
 _CODECS = {
     "ascii": "ascii",
@@ -112,7 +115,9 @@ codecs.register_error("dblog.question_mark", _question_mark)
 
 
 def bytes_max(charset: str | None, *, where: str) -> int:
-    """Bytes of the widest character; ``where`` names table and column for the error."""
+    """Return the bytes of the charset's widest character. ``where`` names table and column for the
+    error.
+    """
     width = BYTES_MAX.get(_name(charset))
     if width is None:
         raise _unknown(charset, where)
@@ -120,7 +125,9 @@ def bytes_max(charset: str | None, *, where: str) -> int:
 
 
 def decoder(charset: str | None, *, where: str) -> Callable[[bytes], str]:
-    """A function from a column's bytes to its text. Never fails on bytes: what cannot be decoded is replaced, as the server does."""
+    """Return a function from a column's bytes to its text. It never fails on bytes: what cannot be
+    decoded is replaced, as the server does.
+    """
     name = _name(charset)
     if name in UTF8:
         return _utf8
@@ -137,16 +144,17 @@ def decoder(charset: str | None, *, where: str) -> Callable[[bytes], str]:
             text = raw.decode(codec)
         except UnicodeDecodeError:
             text = raw.decode(codec, "surrogatepass") if len(raw) % _UNIT[name] == 0 else raw.decode(codec, "replace")
-        if name == "ucs2" and not text.isascii():  # two surrogates are two characters here
+        if name == "ucs2" and not text.isascii():  # in ucs2 two surrogates are two characters
             text = "".join([chr(int.from_bytes(raw[i : i + 2], "big")) for i in range(0, len(raw), 2)])
-        # MariaDB stores lone surrogates, and sends them in a result set as three bytes that are no UTF-8.
+        # MariaDB stores lone surrogates, and sends each in a result set as three bytes that are not
+        # UTF-8.
         return text if text.isprintable() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
     return of_unicode
 
 
 def single_byte_table(charset: str | None) -> tuple[str, ...] | None:
-    """The 256 characters of a one-byte character set, None for the others."""
+    """Return the 256 characters of a one-byte charset; None for other charsets."""
     name = _name(charset)
     if BYTES_MAX.get(name) != 1 or name == "binary":
         return None
@@ -161,7 +169,9 @@ def single_byte_table(charset: str | None) -> tuple[str, ...] | None:
 
 @cache
 def certain_bytes(charset: str | None) -> Mapping[str, int] | None:
-    """The byte of each character of a one-byte set that Unicode has a character of its own for; None for the other sets."""
+    """Return the byte of each character of a one-byte charset that only one byte decodes to; None
+    for other charsets.
+    """
     table = single_byte_table(charset)
     if table is None:
         return None
@@ -169,7 +179,7 @@ def certain_bytes(charset: str | None) -> Mapping[str, int] | None:
 
 
 class _Characters(dict[bytes, str]):
-    """The characters of a set of several bytes, each decoded when it is first met."""
+    """The characters of a multi-byte charset, each decoded on first use."""
 
     def __init__(self, name: str) -> None:
         super().__init__(MANY_BYTE_EXCEPTIONS.get(name, {}))
@@ -189,7 +199,7 @@ class _Characters(dict[bytes, str]):
 
 
 def _shifted(code: bytes) -> bytes:
-    """The same row and cell of JIS X 0208 in Shift-JIS's form."""
+    """Return the same row and cell of JIS X 0208 in Shift-JIS's form."""
     row, cell = code[0] - 0xA0, code[1] - 0xA0
     high = (row - 1) // 2 + (0x81 if row <= 62 else 0xC1)  # noqa: PLR2004 - half-width katakana lie between
     low = cell + 0x3F + (cell >= 64) if row & 1 else cell + 0x9E  # noqa: PLR2004 - 0x7F is left out
@@ -198,11 +208,13 @@ def _shifted(code: bytes) -> bytes:
 
 @cache
 def _many_bytes(name: str) -> Callable[[bytes], str]:
-    """A decoder of a set of several bytes: the codec where it agrees with the server, else character by character."""
+    """Return a decoder of a multi-byte charset. It uses the codec if that agrees with the server
+    for these bytes, else decodes character by character.
+    """
     codec = _CODECS[name]
     characters = _Characters(name)
     cut = re.compile(FRAMES[name], re.DOTALL).findall
-    # eucjpms is too far from Python's euc_jp to ask it first.
+    # eucjpms differs too much from Python's euc_jp for the codec to be tried first.
     differs = re.compile(
         b"|".join(map(re.escape, MANY_BYTE_EXCEPTIONS.get(name, ())) if name != "eucjpms" else [b"[\x80-\xff]"]) or b"(?!)"
     ).search

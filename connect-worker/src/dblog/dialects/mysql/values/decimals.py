@@ -1,6 +1,7 @@
-"""DECIMAL as the log packs it and as Kafka Connect writes it.
+"""DECIMAL in the log's packed form and in Kafka Connect's.
 
-Rule sources: strings/decimal.c (decimal_bin_size, bin2decimal) and java.math.BigInteger.toByteArray.
+Rule sources: strings/decimal.c (decimal_bin_size, bin2decimal) and
+java.math.BigInteger.toByteArray.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from decimal import Decimal
 from dblog.errors import DefiniteError
 
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes of a group of that many decimal digits (decimal.c: dig2bytes)."""
+"""Bytes of a group with this many decimal digits (decimal.c: dig2bytes)."""
 
 
 def packed_size(precision: int, scale: int) -> int:
-    """Bytes of DECIMAL(precision, scale) in a row image (decimal.c: decimal_bin_size)."""
+    """Return the bytes of DECIMAL(precision, scale) in a row image (decimal.c: decimal_bin_size)."""
     whole = precision - scale
     return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + scale // 9 * 4 + _DIGIT_BYTES[scale % 9]
 
 
 def packed_decimal(raw: bytes, precision: int, scale: int) -> int:
-    """The unscaled value of a packed DECIMAL: groups of nine digits in four bytes, inverted when negative, top bit flipped."""
+    """Return the unscaled value of a packed DECIMAL. It has nine digits per four bytes, all bits
+    inverted if negative, the top bit flipped.
+    """
     if len(raw) < packed_size(precision, scale):
         raise DefiniteError(f"a packed DECIMAL({precision},{scale}) has only {len(raw)} bytes")
     negative = not raw[0] & 0x80
@@ -37,7 +40,9 @@ def packed_decimal(raw: bytes, precision: int, scale: int) -> int:
 
 
 def decimal_packed(unscaled: int, precision: int, scale: int) -> bytes:
-    """DECIMAL(precision, scale) as ``packed_decimal`` reads it. ValueError for more digits than the type has."""
+    """Return a DECIMAL(precision, scale) packed as ``packed_decimal`` reads it. Raise ValueError if
+    it has too many digits.
+    """
     digits = str(abs(unscaled)).rjust(precision, "0")
     if len(digits) > precision:
         message = f"a number of more digits than DECIMAL({precision},{scale}) holds"
@@ -52,10 +57,10 @@ def decimal_packed(unscaled: int, precision: int, scale: int) -> bytes:
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The value in units of ``10**-scale``, rounded half up."""
+    """Return the value in units of ``10**-scale``, rounded half up."""
     return int(value.scaleb(scale).to_integral_value(rounding="ROUND_HALF_UP"))
 
 
 def unscaled_bytes(value: int) -> bytes:
-    """Two's complement, big-endian, shortest: ``java.math.BigInteger.toByteArray``."""
+    """Return the shortest big-endian two's complement, like ``java.math.BigInteger.toByteArray``."""
     return value.to_bytes((value + (value < 0)).bit_length() // 8 + 1, "big", signed=True)

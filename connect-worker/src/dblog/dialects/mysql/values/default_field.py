@@ -1,12 +1,18 @@
-"""The field of a column that an INSERT did not name, as a row image would have it: its default, else the zero of its type.
+"""The field of a column that an INSERT did not name, as a row image would have it: its default,
+else the zero of its type.
 
-The log leaves such columns out under binlog_row_image=MINIMAL and NOBLOB; what they got is a constant (measured on MySQL 9.7 and MariaDB 10.11: what an
-expression, a trigger, AUTO_INCREMENT or the clock gave is in the image). The table version of the event's position knows the constant's text as the catalog
-spells it, a TIMESTAMP in UTC. A text that leaves a doubt has no field: a FLOAT without decimals of its type but 0 (the catalog rounds it), a
-question mark that may stand for another character, a SET with an empty member, and whatever is not in the type's plain form.
+Under binlog_row_image=MINIMAL and NOBLOB the log leaves such columns out. Their value is a constant
+(measured on MySQL 9.7 and MariaDB 10.11: values from an expression, a trigger, AUTO_INCREMENT or
+the clock are in the image). The table version at the event's position has the constant's text as
+the catalog shows it, a TIMESTAMP in UTC.
 
-Rule sources: MySQL manual, "Data Type Default Values"; Field::pack in sql/field.cc; my_time_packed_to_binary and its siblings in mysys/my_time.cc;
-decimal2bin in strings/decimal.cc. The other direction is values/fields.py.
+A text that leaves doubt gives no field: a FLOAT other than 0 whose type has no decimals (the
+catalog rounds it), a question mark that may stand for another character, a SET with an empty
+member, and any text that is not in the type's plain form.
+
+Rule sources: MySQL manual, "Data Type Default Values"; Field::pack in sql/field.cc;
+my_time_packed_to_binary and its siblings in mysys/my_time.cc; decimal2bin in strings/decimal.cc.
+values/fields.py does the reverse.
 """
 
 from __future__ import annotations
@@ -28,26 +34,32 @@ _INTEGERS = frozenset({Source.INT8, Source.INT16, Source.INT24, Source.INT32, So
 _EXACT = Context(prec=100)
 """Arithmetic that keeps all 65 digits of a DECIMAL."""
 WIDE = {"ucs2": "utf_16_be", "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf32": "utf_32_be"}
-"""Character sets that write ASCII otherwise than ASCII."""
+"""Charsets that do not encode ASCII characters as ASCII."""
 
 _SHOWN_WHOLE = frozenset({"utf8mb3", "utf8", "latin1", "ascii"})
-"""Character sets of which the catalog shows every character; of others a question mark may stand for one that it cannot show."""
+"""Charsets of which the catalog shows every character. In others a question mark may stand for a
+character that it cannot show.
+"""
 
 _MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
 _TIME = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 _BITS = re.compile(r"b'([01]+)'")
 _FLOAT_DIGITS_MAX = 5
-"""The catalog rounds a FLOAT to 6 digits (FLT_DIG), so its text may hide more, unless the type itself has so few decimals."""
+"""The digits of a FLOAT that the catalog surely shows. It rounds to 6 digits (FLT_DIG), so a longer
+text may hide more.
+"""
 _PLANE_END = "\uffff"
-"""The catalog shows no character beyond."""
+"""The last character that the catalog can show."""
 _TEXT_SOURCES = frozenset({Source.TEXT, Source.BINARY})
 _SORTED_FROM_BELOW = frozenset({Source.DECIMAL, Source.TIME, Source.DATETIME})
-"""Their zero has the top bit set, so that negative values sort below."""
+"""Sources whose zero has the top bit set, so that negative values sort below it."""
 _WITHOUT_ZERO = frozenset({Source.JSON, Source.GEOMETRY, Source.VECTOR})
 
 
 def default_field(column: ColumnPlan, declared: Column, layout: Layout) -> bytes | None:
-    """The field with its length in front; None for NULL. ValueError or ArithmeticError where the schema leaves it in doubt."""
+    """Return the field with its length prefix; None for NULL. Raise ValueError or ArithmeticError
+    if the schema leaves the value in doubt.
+    """
     text = declared.default if declared.has_default else None
     if declared.generated or declared.default_is_expression:
         raise ValueError
@@ -61,7 +73,7 @@ def default_field(column: ColumnPlan, declared: Column, layout: Layout) -> bytes
 
 
 def _implicit(column: ColumnPlan, layout: Layout) -> bytes:
-    """What a NOT NULL column without a default gets where sql_mode is not strict."""
+    """Return the value of a NOT NULL column without a default if sql_mode is not strict."""
     if column.source in _WITHOUT_ZERO:
         raise ValueError
     if column.source is Source.ENUM:
@@ -96,7 +108,7 @@ def _field(column: ColumnPlan, declared: Column, text: str, layout: Layout) -> b
         case Source.ENUM:
             return (_member(column, text) + 1).to_bytes(layout.size, "little")
         case Source.SET:
-            if "" in column.members:  # which the server leaves out of its text
+            if "" in column.members:  # the server's text of the SET does not show the empty member
                 raise ValueError
             chosen = {_member(column, member) for member in text.split(",")} if text else set()
             return sum(1 << index for index in chosen).to_bytes(layout.size, "little")
@@ -109,12 +121,14 @@ def _field(column: ColumnPlan, declared: Column, text: str, layout: Layout) -> b
             return _datetime(text, column.length)
         case Source.TIMESTAMP:
             return _timestamp(text, column.length)
-        case _:  # what only an old server writes, and types that keep other bytes than their text
+        case _:  # formats of old servers, and types whose bytes differ from their text
             raise ValueError
 
 
 def _member(column: ColumnPlan, text: str) -> int:
-    """The member's index. The catalog may show several as the same question marks, and a default so whose member is known."""
+    """Return the member's index. The catalog may show several members as the same question marks;
+    then the default's member is unknown, and ValueError is raised.
+    """
     if column.members.count(text) != 1 or ("?" in text and any(char > _PLANE_END for member in column.members for char in member)):
         raise ValueError
     return column.members.index(text)
@@ -152,13 +166,15 @@ def _string(column: ColumnPlan, text: str) -> bytes:
 
 
 def _fraction(digits: str, fsp: int) -> bytes:
-    """The microseconds in as many bytes as the type has for them, each two decimal digits."""
+    """Return the microseconds in the bytes that the type has for them, two decimal digits a byte."""
     size = (fsp + 1) // 2
     return int("0" + digits.ljust(6, "0")[: 2 * size]).to_bytes(size, "big")
 
 
 def _time(text: str, fsp: int) -> bytes:
-    """TIME2: hours, minutes and seconds in 3 bytes, and the fraction, all one number around the middle of its range."""
+    """Return a TIME2: hours, minutes and seconds in 3 bytes, then the fraction. All of it is one
+    number, offset by the middle of its range.
+    """
     sign, hours, minutes, seconds, digits = _parts(_TIME, text)
     fraction = _fraction(digits, fsp)
     size = 3 + len(fraction)
@@ -167,7 +183,7 @@ def _time(text: str, fsp: int) -> bytes:
 
 
 def _datetime(text: str, fsp: int) -> bytes:
-    """DATETIME2: 40 bits of date and time, and the fraction."""
+    """Return a DATETIME2: 40 bits of date and time, then the fraction."""
     *parts, digits = _parts(_MOMENT, text)
     year, month, day, hour, minute, second = (int(part or 0) for part in parts)
     value = ((year * 13 + month) << 5 | day) << 17 | hour << 12 | minute << 6 | second
@@ -175,7 +191,7 @@ def _datetime(text: str, fsp: int) -> bytes:
 
 
 def _timestamp(text: str, fsp: int) -> bytes:
-    """TIMESTAMP2: seconds since 1970 in UTC, and the fraction; second 0 is the zero date."""
+    """Return a TIMESTAMP2: seconds since 1970 in UTC, then the fraction. Second 0 is the zero date."""
     *parts, digits = _parts(_MOMENT, text)
     year, month, day, hour, minute, second = (int(part or 0) for part in parts)
     epoch_s = calendar.timegm((year, month, day, hour, minute, second)) if year else 0

@@ -1,9 +1,11 @@
-"""One field's bytes to one value in Connect's value space, for the log's row image and for a binary result set.
+"""The conversion of one field's bytes to a value in Connect's value space, for row images of the
+log and for binary result sets.
 
-The caller has cut the field out of its row (binlog/row_image.py); what is left here has no length prefix. None stands for what has no value: an
-impossible date such as 0000-00-00 or the 31st of February. Rule sources: MySQL's Field_*::pack and my_*_from_binary (sql/field.cc, mysys),
-"Binary Protocol Value" of the client protocol, MariaDB's sql_type_uuid.h and sql_type_inet.cc. The extension repeats the common ones in C
-and calls these for the rest.
+The caller has cut the field out of its row (binlog/row_image.py), without its length prefix. None
+stands for an impossible date such as 0000-00-00 or the 31st of February. Rule sources: MySQL's
+Field_*::pack and my_*_from_binary (sql/field.cc, mysys), "Binary Protocol Value" of the client
+protocol, MariaDB's sql_type_uuid.h and sql_type_inet.cc. The extension repeats the common
+conversions in C and calls these for the rest.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ _EXACT = Context(prec=100)
 """Arithmetic that keeps all 65 digits; the default context rounds at 28."""
 _THREE_DIGITS = 100
 _FIRST_OF_1900 = 70
-"""70 is 1970, 69 is 2069 (MySQL manual, 2-Digit Years in Dates)."""
+"""The first two-digit year of the 1900s: 70 is 1970, 69 is 2069 (MySQL manual, 2-Digit Years in
+Dates).
+"""
 _INTEGERS = frozenset({Source.INT8, Source.INT16, Source.INT24, Source.INT32, Source.INT64})
 
 
 class Moment(NamedTuple):
-    """A calendar date and microseconds of the day."""
+    """A calendar date, and the microseconds of its day."""
 
     year: int
     month: int
@@ -48,7 +52,7 @@ class Moment(NamedTuple):
 
     @property
     def possible(self) -> bool:
-        """Whether the calendar has this day; year 0 counts as one."""
+        """True if the calendar has this day; year 0 counts as a year."""
         if not 1 <= self.month <= 12 or self.day < 1 or self.year > 9999:  # noqa: PLR2004 - months; the server's last year
             return False
         return self.day <= _days_in_month(self.year, self.month)
@@ -56,7 +60,8 @@ class Moment(NamedTuple):
     @property
     def days(self) -> int:
         """Days since 1970-01-01 in the proleptic Gregorian calendar."""
-        if self.year == 0:  # Python's calendar starts with year 1; year 0 is a leap year of 366 days before it
+        # Python's calendar starts with year 1; year 0 is a leap year of 366 days before it.
+        if self.year == 0:
             return date(4, self.month, self.day).toordinal() - date(4, 1, 1).toordinal() + 1 - 366 - _EPOCH_DAY
         return date(self.year, self.month, self.day).toordinal() - _EPOCH_DAY
 
@@ -66,7 +71,9 @@ def _days_in_month(year: int, month: int) -> int:
 
 
 def log_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
-    """The reader of the column's field in a row image. Raises DefiniteError for a character set that cannot be decoded."""
+    """Return the reader of the column's field in a row image. Raise DefiniteError for a charset
+    that cannot be decoded.
+    """
     if column.compressed:
         inflated = log_value(replace(column, compressed=False), declared, where=where)
         return lambda raw: inflated(inflate(raw, where))
@@ -129,9 +136,11 @@ def log_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
 
 
 def statement_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
-    """The reader of a key column's field in a row image, as the parameter of a statement that finds it (see ``protocol.execute``, ``sql``).
+    """Return the reader of a key column's field in a row image, for use as a statement's parameter
+    (see ``protocol.execute``, ``sql``).
 
-    A text is its bytes in the column's character set. DefiniteError for a type that no statement finds.
+    A text is read as its bytes in the column's charset. Raise DefiniteError for a type that no
+    statement can look up.
     """
     match column.source:
         case source if source in _INTEGERS:
@@ -158,7 +167,9 @@ def statement_value(column: ColumnPlan, declared: Column, *, where: str) -> Read
         case Source.TIMESTAMP_OLD:
             return lambda raw: _moment_text(_epoch(int.from_bytes(raw, "little"), 0))
         case Source.TEXT:
-            return bytes  # not every character exists in Unicode; sql.py has the server take them as the column's own
+            # Some characters do not exist in Unicode; sql.py has the server take the bytes in the
+            # column's charset.
+            return bytes
         case Source.BINARY:
             width = padded_width(declared)
             return lambda raw: raw.ljust(width, b"\x00")
@@ -174,7 +185,9 @@ def _moment_text(moment: Moment) -> str:
 
 
 def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
-    """The reader of the column's field in a binary result-set row; text is utf8mb4 there, times are UTC."""
+    """Return the reader of the column's field in a row of a binary result set, where text is
+    utf8mb4 and times are UTC.
+    """
     convert = _form(column, where)
     if column.adjust_years:
         unadjusted = convert
@@ -211,15 +224,16 @@ def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
 
 _RAW, _ZLIB = 0, 8
 NOT_PACKED = b"\x00"
-"""Before a value of a compressed column that is kept as it is."""
+"""The prefix of a value that a compressed column stores uncompressed."""
 
 _WITHOUT_HEADER = 8
 
 
 def inflate(raw: bytes, where: str) -> bytes:
-    """A value of a compressed column (MariaDB's field.cc, compress_zlib): method in the upper half of the first byte, then size, then the data.
+    """Return the value of a compressed column's field (MariaDB's field.cc, compress_zlib).
 
-    A short value is kept as it is behind that byte, an empty one has no bytes at all.
+    The first byte has the method in its upper half, then come the size and the data. A short value
+    is stored unchanged after the first byte; an empty one has no bytes at all.
     """
     if not raw:
         return raw
@@ -238,17 +252,19 @@ def inflate(raw: bytes, where: str) -> bytes:
 
 
 def padded_width(declared: Column) -> int:
-    """N of BINARY(n), whose values lose their trailing zero bytes in the log; 0 for the kinds that are not padded, and for BINARY(0)."""
+    """Return the n of BINARY(n), whose values lose trailing zero bytes in the log; 0 for types
+    without padding, and for BINARY(0).
+    """
     if canonical_type(declared) != "binary":
         return 0
     return 1 if declared.length is None else declared.length
 
 
-# --- forms -----------------------------------------------------------------------------------------------------------
+# --- forms ----------------------------------------------------------------------------------------
 
 
 def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:
-    """From the intermediate value (an int, a Moment, bytes) to Connect's value."""
+    """Return the function from the intermediate value (an int, a Moment, bytes) to Connect's value."""
     scale, digits = column.scale, column.length
     timelike = column.source in (Source.TIME, Source.TIME_OLD)
     match column.form:
@@ -297,7 +313,9 @@ def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:
 
 
 def _of_day(convert: Callable[[int], Any], column: ColumnPlan, where: str) -> Callable[[int], Any]:
-    """For forms that are a time of day; 24:00:00 is the last one, as in Debezium."""
+    """Wrap a conversion to a time of day. As in Debezium 24:00:00 is the last one; a TIME outside
+    is NULL or an error.
+    """
 
     def checked(micros: int) -> Any:
         if 0 <= micros <= _MICROS_PER_DAY:
@@ -310,7 +328,9 @@ def _of_day(convert: Callable[[int], Any], column: ColumnPlan, where: str) -> Ca
 
 
 def beyond_day(where: str) -> DefiniteError:
-    """A TIME that a time of day cannot express, where no NULL may stand for it."""
+    """Return the error for a TIME that no time of day can express, in a column that must not become
+    NULL.
+    """
     return DefiniteError(
         f"{where}: a TIME below zero or above 24 hours cannot be written with time.precision.mode connect or isostring; use another mode"
         " (or, for a column that may be NULL, event.converting.failure.handling.mode=warn)"
@@ -326,7 +346,9 @@ def _wrapped(value: int) -> int:
 
 
 def _java_long(value: int) -> int:
-    """Nanoseconds beyond the years 1677 to 2262 wrap in Debezium (io.debezium.time.NanoTimestamp)."""
+    """Wrap nanoseconds outside the years 1677 to 2262, as Debezium does
+    (io.debezium.time.NanoTimestamp).
+    """
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -335,7 +357,9 @@ def _dated(moment: Moment, convert: Callable[[Any], Any]) -> Any:
 
 
 def _year_adjusted(moment: Moment) -> Moment:
-    """Years of one or two digits as the server reads such input; Debezium does it to what is stored (AdjusterFactory, ``enable.time.adjuster``)."""
+    """Expand a year of one or two digits, as the server does for input. Debezium does it for stored
+    values (AdjusterFactory, ``enable.time.adjuster``).
+    """
     if moment.year >= _THREE_DIGITS:
         return moment
     return moment._replace(year=moment.year + (2000 if moment.year < _FIRST_OF_1900 else 1900))
@@ -346,12 +370,14 @@ def _micros(moment: Moment) -> int:
 
 
 def iso_time(micros: int) -> str:
-    """``DateTimeFormatter.ISO_OFFSET_TIME``; 24:00:00 begins the next day."""
+    """Return the time as ``DateTimeFormatter.ISO_OFFSET_TIME`` prints it; 24:00:00 is the next
+    day's beginning.
+    """
     return f"{_clock(micros % _MICROS_PER_DAY, None)}Z"
 
 
 def iso_timestamp(moment: Moment, digits: int | None) -> str:
-    """ISO-8601 in UTC with so many fraction digits; None: as many as needed."""
+    """Return ISO-8601 in UTC with ``digits`` fraction digits; None writes as many as needed."""
     return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T{_clock(moment.micros, digits)}Z"
 
 
@@ -382,7 +408,9 @@ def _set_text(members: tuple[str, ...], bits: int, where: str) -> str:
 
 
 def _no_geometry(column: ColumnPlan, where: str) -> None:
-    """An empty value: Debezium finds no SRID in it, which is a failed conversion."""
+    """Return None for an empty value, or raise DefiniteError: Debezium finds no SRID in it, which
+    is a failed conversion.
+    """
     if column.unfit == "fail":
         raise DefiniteError(
             f"{where}: an empty geometry (from an INSERT that left out a NOT NULL column) cannot be written; give the row a value"
@@ -406,7 +434,7 @@ def _point(raw: bytes, where: str) -> dict[str, Any]:
     return {"x": x, "y": y, **value}
 
 
-# --- the log's fields ------------------------------------------------------------------------------------------------
+# --- the log's fields -----------------------------------------------------------------------------
 
 
 def _date3(raw: bytes) -> Moment:
@@ -415,12 +443,14 @@ def _date3(raw: bytes) -> Moment:
 
 
 def _fraction(raw: bytes) -> int:
-    """Microseconds of a big-endian fraction of 0 to 3 bytes."""
+    """Return the microseconds of a big-endian fraction of 0 to 3 bytes."""
     return int.from_bytes(raw, "big") * (1, 10_000, 100, 1)[len(raw)]
 
 
 def _time2(raw: bytes) -> int:
-    """Signed microseconds. The whole field, fraction included, is one number with an offset, so a negative one borrows."""
+    """Return signed microseconds. The whole field with its fraction is one number with an offset,
+    so a negative one borrows.
+    """
     fraction_bytes = len(raw) - 3
     packed = int.from_bytes(raw, "big") - (0x800000 << 8 * fraction_bytes)
     sign, packed = (-1, -packed) if packed < 0 else (1, packed)
@@ -454,11 +484,12 @@ def _datetime_old(raw: bytes) -> Moment:
 
 
 def _timestamp2(raw: bytes) -> Moment:
-    return _epoch(int.from_bytes(raw[:4], "big"), min(_fraction(raw[4:]), 999_999))  # a damaged fraction is no further second
+    # A damaged fraction must not add another second.
+    return _epoch(int.from_bytes(raw[:4], "big"), min(_fraction(raw[4:]), 999_999))
 
 
 def _epoch(seconds: int, micros: int) -> Moment:
-    """Second 0 is how the zero date is stored."""
+    """Return the moment of a Unix time. Second 0 is the stored form of the zero date."""
     if not seconds:
         return Moment(0, 0, 0)
     days, clock = divmod(seconds, 86_400)
@@ -467,7 +498,9 @@ def _epoch(seconds: int, micros: int) -> Moment:
 
 
 def uuid_text(raw: bytes) -> str:
-    """MariaDB stores versions 1 to 5 with the segments in reverse order, so that they sort by time (sql_type_uuid.h: rec_need_swap)."""
+    """Return the text of a UUID. MariaDB stores versions 1 to 5 with the segments in reverse order,
+    so that they sort by time (sql_type_uuid.h: rec_need_swap).
+    """
     if raw[6] & 0x80 and 0 < raw[8] <= 0x80:  # noqa: PLR2004 - the variant bit of a swapped one, and `-s[8] & 0x80` of a signed char
         raw = raw[12:16] + raw[10:12] + raw[8:10] + raw[6:8] + raw[0:6]
     text = raw.hex()
@@ -475,10 +508,13 @@ def uuid_text(raw: bytes) -> str:
 
 
 def inet6_text(raw: bytes) -> str:
-    """As MariaDB prints an address: the longest run of zero groups as ``::``, mapped and compatible IPv4 with dots."""
+    """Return an address as MariaDB prints it: the longest run of zero groups as ``::``, mapped and
+    compatible IPv4 with dots.
+    """
     groups = [int.from_bytes(raw[i : i + 2], "big") for i in range(0, 16, 2)]
     start, length = _longest_zero_run(groups)
-    # MariaDB 10.11, Inet6::to_string: IPv4-compatible (six zero groups) and IPv4-mapped (five and ffff).
+    # MariaDB 10.11, Inet6::to_string: IPv4-compatible (six zero groups) and IPv4-mapped (five and
+    # ffff).
     dotted = start == 0 and (length == 6 or (length == 5 and groups[5] == 0xFFFF))  # noqa: PLR2004 - groups
     out = ""
     for index, group in enumerate(groups):
@@ -506,7 +542,7 @@ def _longest_zero_run(groups: list[int]) -> tuple[int, int]:
     return best
 
 
-# --- the result set's fields -----------------------------------------------------------------------------------------
+# --- the result set's fields ----------------------------------------------------------------------
 
 
 _DECIMAL_TEXT = re.compile(rb"[+-]?(\d*)\.?(\d*)")
@@ -514,7 +550,9 @@ _DECIMAL_TEXT_MAX = 72
 
 
 def _decimal_text(raw: bytes, scale: int) -> str:
-    """What a server writes, and the compiled reader takes: Python's Decimal would take an exponent and more."""
+    """Return a DECIMAL's text, in the only form that servers write and the compiled reader takes.
+    Python's Decimal would also accept an exponent and more.
+    """
     found = _DECIMAL_TEXT.fullmatch(raw)
     if found is None or len(raw) > _DECIMAL_TEXT_MAX or not (found[1] or (scale and found[2])):
         raise ValueError(len(raw))
@@ -522,7 +560,7 @@ def _decimal_text(raw: bytes, scale: int) -> str:
 
 
 def _packed_datetime(raw: bytes) -> Moment:
-    """0, 4, 7 or 11 bytes: nothing, the date, the time, the microseconds."""
+    """Read 0, 4, 7 or 11 bytes: nothing, then the date, the time, the microseconds."""
     if not raw:
         return Moment(0, 0, 0)
     year, month, day = unpack_from("<HBB", raw)
@@ -538,7 +576,7 @@ def _packed_datetime(raw: bytes) -> Moment:
 
 
 def _packed_time(raw: bytes) -> int:
-    """0, 8 or 12 bytes: sign, days, hours, minutes, seconds, microseconds."""
+    """Read 0, 8 or 12 bytes: sign, days, hours, minutes, seconds, microseconds."""
     if not raw:
         return 0
     negative, days, hours, minutes, seconds = unpack_from("<BIBBB", raw)

@@ -1,8 +1,10 @@
-"""What each MySQL column becomes in a record: schema, form and default, for every handling mode of Debezium's.
+"""The record type of each MySQL column: schema, form and default, for every handling mode of
+Debezium.
 
-Rule source: Debezium 3.6 (MySqlValueConverters, JdbcValueConverters, MySqlDefaultValueConverter) as its connector writes a column that
-it read from SHOW CREATE TABLE; where Debezium's snapshot and stream disagree the snapshot form is meant (BOOL is int16, REAL is float64).
-Decided once for each table version; nothing here runs per row.
+Rule source: Debezium 3.6 (MySqlValueConverters, JdbcValueConverters, MySqlDefaultValueConverter),
+as its connector writes a column that it read from SHOW CREATE TABLE. Where Debezium's snapshot and
+stream disagree, the snapshot's form counts (BOOL is int16, REAL is float64). Decided once for each
+table version; nothing here runs per row.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ CONVERTING_FAILURE_MODES = ("warn", "fail", "skip")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeModes:
-    """The connector options that decide types; the names are Debezium's property names with underscores."""
+    """The connector options that decide types. Field names are Debezium's property names with
+    underscores.
+    """
 
     time_precision_mode: str = "adaptive_time_microseconds"
     decimal_handling_mode: str = "precise"
@@ -40,14 +44,18 @@ class TypeModes:
     include_schema_comments: bool = False
     enable_time_adjuster: bool = True
     column_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
-    """Whether a column, given as ``db.table.column``, gets ``__debezium.source.column.*`` parameters."""
+    """A predicate for columns with ``__debezium.source.column.*`` parameters, called with
+    ``db.table.column``; None for no columns.
+    """
     datatype_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
-    """The same, asked with ``db.TYPE``."""
+    """A predicate for such columns by type, called with ``db.table.TYPE``; None for no columns."""
     column_rewrite: Callable[[str], Rewrite | None] | None = field(default=None, compare=False)
-    """What is to replace a column's values, asked with ``db.table.column``."""
+    """The rewrite of a column's values, called with ``db.table.column``; None for no rewrites."""
 
     def __post_init__(self) -> None:
-        """Refuse a mode that no connector knows; ``adaptive`` is refused as Debezium's MySQL connector does."""
+        """Raise DefiniteError for an unknown mode. Like Debezium's MySQL connector this refuses
+        ``adaptive``.
+        """
         _check("time.precision.mode", self.time_precision_mode, TIME_MODES)
         _check("decimal.handling.mode", self.decimal_handling_mode, DECIMAL_MODES)
         _check("bigint.unsigned.handling.mode", self.bigint_unsigned_handling_mode, BIGINT_UNSIGNED_MODES)
@@ -63,7 +71,9 @@ class TypeModes:
         datatype_propagate: Callable[[str], bool] | None = None,
         column_rewrite: Callable[[str], Rewrite | None] | None = None,
     ) -> TypeModes:
-        """Modes from a connector's properties or parsed settings, by property name; missing ones keep Debezium's default."""
+        """Return the modes in a connector's properties or parsed settings, by property name.
+        Missing ones keep Debezium's default.
+        """
 
         def text(name: str, default: str) -> str:
             value = settings.get(name)
@@ -90,7 +100,9 @@ def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The mode's answer for one type: how it is read, what it becomes, its bare schema, and the zero of that form."""
+    """A type in given modes: its form in the source and in records, its bare schema, and the zero
+    of that form.
+    """
 
     source: Source
     form: Form
@@ -137,7 +149,9 @@ _INTEGERS = {
     "int": (Source.INT32, Kind.INT32, Kind.INT64),
     "bigint": (Source.INT64, Kind.INT64, Kind.INT64),
 }
-"""Source, schema kind when signed, schema kind when unsigned. TINYINT is int16 up to Debezium 3.6."""
+"""(source form, schema kind if signed, schema kind if unsigned). TINYINT is int16 up to Debezium
+3.6.
+"""
 
 _POINT = Schema(
     kind=Kind.STRUCT,
@@ -164,16 +178,18 @@ _GEOMETRY = Schema(
 
 
 def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: bool = True) -> ColumnPlan:
-    """The plan of one column of ``table``.
+    """Return the plan of one column of ``table``. Raise DefiniteError for a type that cannot be
+    captured.
 
-    A column that is not ``included`` still needs its source form, for the image holds its bytes. Raises DefiniteError for a type that
-    cannot be captured.
+    A column that is not ``included`` still needs its source form, because the image has its bytes.
     """
     return assemble(column, column_type(column, modes), modes, table, included=included)
 
 
 def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: TableId, *, included: bool) -> ColumnPlan:
-    """A plan from a column and its type, which is None when unknown; shared with the MariaDB dialect, which knows more types."""
+    """Return a plan from a column and its type, None for an unknown type. Shared with the MariaDB
+    dialect, which knows more types.
+    """
     if typed is None:
         if included:
             raise DefiniteError(
@@ -184,13 +200,14 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
     default = schema_default(column, typed)
     bare = replace(
         typed.schema,
-        # Debezium's schema of every geometry but POINT is optional, also on a NOT NULL column.
+        # Debezium's schema of every geometry except POINT is optional, also for a NOT NULL column.
         optional=column.nullable or typed.form is Form.GEOMETRY,
         default=default,
         doc=column.comment if modes.include_schema_comments and column.comment else typed.schema.doc,
     )
     asked = modes.column_rewrite(f"{table.database}.{table.name}.{column.name}") if included and modes.column_rewrite else None
-    # The first mapper that names a column is its only one (ColumnMappers), also where it has nothing to do.
+    # The first mapper that names a column is its only one (ColumnMappers), even if it has no
+    # effect.
     rewrite, parameters = (None, _propagated(column, modes, table)) if asked is None else rewritten(column, typed, asked)
     type_name = canonical_type(column)
     return ColumnPlan(
@@ -215,11 +232,15 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
 
 
 def _unfit(column: Column, typed: Typed, modes: TypeModes) -> Unfit:
-    """``time.precision.mode`` connect and isostring have a time of day, which not every TIME is; and an empty geometry, which a NOT NULL column without
-    a default gets where the session is not strict, has neither SRID nor shape.
+    """Return what to do with values that the form cannot express.
 
-    Debezium 3.6.1 fails to convert such a value (measured): with ``event.converting.failure.handling.mode`` warn or skip it leaves out the field,
-    which its converter then refuses in a NOT NULL column.
+    ``time.precision.mode`` connect and isostring write a time of day, which not every TIME is. An
+    empty geometry has neither SRID nor shape; a NOT NULL column without a default gets one in
+    sessions that are not strict.
+
+    Debezium 3.6.1 fails to convert such a value (measured). With
+    ``event.converting.failure.handling.mode`` warn or skip it leaves out the field, which its
+    converter then refuses in a NOT NULL column.
     """
     may_be_null = column.nullable or typed.form is Form.GEOMETRY
     if typed.source is not Source.GEOMETRY and (typed.source is not Source.TIME or typed.form not in (Form.MILLIS, Form.ISO_TIME)):
@@ -228,10 +249,12 @@ def _unfit(column: Column, typed: Typed, modes: TypeModes) -> Unfit:
 
 
 def rewritten(column: Column, typed: Typed, asked: Rewrite) -> tuple[Rewrite | None, tuple[tuple[str, str], ...]]:
-    """What a mask, hash or cut does to a column, and the parameters it leaves in the schema.
+    """Return the effect of a mask, hash or truncation on a column, and the parameters that it
+    leaves in the schema.
 
-    Masks and hashes change texts only (also members of ENUM and SET), a cut every value that is a text or bytes in records and may be longer;
-    a column of another type has the parameter and keeps its values, as in Debezium (MaskStrings, TruncateStrings).
+    Masks and hashes change only texts, including members of ENUM and SET. A truncation changes
+    every value that is text or bytes in records and may be longer. A column of another type has the
+    parameter and keeps its values, as in Debezium (MaskStrings, TruncateStrings).
     """
     length = parser_length(column)
     if isinstance(asked, Truncate):
@@ -246,17 +269,21 @@ def rewritten(column: Column, typed: Typed, asked: Rewrite) -> tuple[Rewrite | N
 
 
 _UNKNOWN = Typed(Source.BINARY, Form.BYTES, Schema(kind=Kind.BYTES), b"")
-"""Types unknown here are stored as blobs by the servers that have them (MariaDB's XMLTYPE): enough to step over an excluded column."""
+"""The stand-in for unknown types. Servers store them as blobs (MariaDB's XMLTYPE), so this is
+enough to skip an excluded column.
+"""
 
 
 def canonical_type(column: Column) -> str:
-    """DATA_TYPE as information_schema spells it, whatever spelling a statement used."""
+    """Return DATA_TYPE in information_schema's spelling, regardless of the statement's."""
     name = column.type.lower()
     return ALIASES.get(name, name)
 
 
 def column_type(column: Column, modes: TypeModes) -> Typed | None:
-    """Source, form and bare schema of a column in these modes; None for a type that cannot be captured."""
+    """Return a column's form in the source, its form in records and its bare schema in these modes;
+    None if its type cannot be captured.
+    """
     name = canonical_type(column)
     if name in _INTEGERS:
         return _integer(name, column, modes)
@@ -265,7 +292,8 @@ def column_type(column: Column, modes: TypeModes) -> Typed | None:
     if name in BINARIES:
         return _binary(modes)
     if name in GEOMETRIES:
-        return Typed(Source.GEOMETRY, Form.GEOMETRY, _GEOMETRY, None)  # its schema is always optional
+        # Its schema is always optional.
+        return Typed(Source.GEOMETRY, Form.GEOMETRY, _GEOMETRY, None)
     match name:
         case "float":
             if column.scale is not None or re.match(r"float\s*\(\s*\d+\s*,", column.type_text, re.IGNORECASE):
@@ -311,7 +339,7 @@ def _named(kind: Kind, name: str) -> Schema:
 
 
 def text_type() -> Typed:
-    """Text decoded with the column's charset."""
+    """Return the type of a text that is decoded with the column's charset."""
     return Typed(Source.TEXT, Form.TEXT, Schema(kind=Kind.STRING), "")
 
 
@@ -325,7 +353,7 @@ def _integer(name: str, column: Column, modes: TypeModes) -> Typed:
 
 
 def decimal_schema(*, precision: int, scale: int) -> Schema:
-    """Connect's Decimal with Debezium's precision parameter."""
+    """Return Connect's Decimal with Debezium's precision parameter."""
     return Schema(
         kind=Kind.BYTES,
         name="org.apache.kafka.connect.data.Decimal",
@@ -415,7 +443,9 @@ def _length(column: Column, name: str) -> int:
 
 
 def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple[str, str], ...]:
-    """``__debezium.source.column.*``: the source type for consumers that rebuild it."""
+    """Return the ``__debezium.source.column.*`` parameters, with the source type for consumers that
+    rebuild it.
+    """
     by_column = modes.column_propagate_source_type
     by_type = modes.datatype_propagate_source_type
     type_name = source_type_name(column)
@@ -437,7 +467,9 @@ def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple
 
 
 def parser_length(column: Column) -> int | None:
-    """The length that Debezium's DDL parser notes: an ENUM has 1, a SET room for its members with commas, a time without fraction digits none."""
+    """Return the length that Debezium's DDL parser notes: 1 for an ENUM, room for the members and
+    commas of a SET, None for a time without fraction digits.
+    """
     match canonical_type(column):
         case "enum":
             return 1
@@ -450,7 +482,9 @@ def parser_length(column: Column) -> int | None:
 
 
 def source_type_name(column: Column) -> str:
-    """The type's name as Debezium's DDL parser keeps it: upper case, with UNSIGNED and ZEROFILL."""
+    """Return the type's name as Debezium's DDL parser keeps it: upper case, with UNSIGNED and
+    ZEROFILL.
+    """
     name = canonical_type(column).upper()
     if column.unsigned:
         name += " UNSIGNED"
@@ -459,7 +493,7 @@ def source_type_name(column: Column) -> str:
     return name
 
 
-# --- defaults --------------------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 _NOW = re.compile(r"(current_timestamp|now|localtime|localtimestamp)\b", re.IGNORECASE)
 _DATETIME = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?.*")
@@ -471,10 +505,11 @@ _DAY_NS = 86_400_000_000_000
 
 
 def schema_default(column: Column, typed: Typed) -> Any:
-    """Give the DDL default as a schema default in Connect's value space, or None.
+    """Return the DDL default as a schema default in Connect's value space; None if there is none.
 
-    ``CURRENT_TIMESTAMP`` becomes the zero of the form (none on a nullable TIMESTAMP), a zero date the same on a NOT NULL column and
-    nothing on a nullable one; other expressions have no default, nor has a text that the type cannot hold.
+    ``CURRENT_TIMESTAMP`` becomes the zero of the form, except on a nullable TIMESTAMP, which has no
+    default. A zero date becomes the zero of the form on a NOT NULL column and no default on a
+    nullable one. Other expressions give no default, nor does a text that the type cannot hold.
     """
     if not column.has_default or column.default is None:
         return None
@@ -534,7 +569,7 @@ def _number(text: str) -> Decimal:
 
 
 def _bits(text: str) -> int:
-    """``b'101'``, ``0b101``, ``x'05'``, ``0x05``, ``5`` or ``true``."""
+    """Return the number of ``b'101'``, ``0b101``, ``x'05'``, ``0x05``, ``5`` or ``true``."""
     lowered = text.strip().lower()
     if match := re.fullmatch(r"b'([01]*)'|0b([01]+)", lowered):
         return int(match[1] or match[2] or "0", 2)
@@ -544,13 +579,15 @@ def _bits(text: str) -> int:
 
 
 def _binary_default(text: str) -> bytes:
-    """information_schema shows a binary default as ``0x...``; statements have the text itself (not padded, as in Debezium)."""
+    """Return the bytes of a binary default: information_schema shows ``0x...``, statements have the
+    text itself (not padded, as in Debezium).
+    """
     match = re.fullmatch(r"0x([0-9a-fA-F]*)|[xX]'([0-9a-fA-F]*)'", text)
     return bytes.fromhex(match[1] or match[2] or "") if match else text.encode()
 
 
 def binary_text(value: bytes, form: Form) -> str:
-    """Bytes in one of the text forms of ``binary.handling.mode``."""
+    """Return bytes in a text form of ``binary.handling.mode``."""
     from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415
 
     match form:
@@ -567,7 +604,9 @@ def _scaled(value: Decimal, scale: int) -> Decimal:
 
 
 def _parsed_datetime(text: str) -> tuple[datetime, int] | None:
-    """Datetime in whole seconds and nanoseconds; None for a zero date (also zero month or day)."""
+    """Return the datetime in whole seconds, and the nanoseconds; None for a zero date, also one
+    with zero month or day.
+    """
     match = _DATETIME.fullmatch(text.strip())
     if match is None:
         raise ValueError(text)
@@ -592,7 +631,7 @@ def _time_default(text: str, typed: Typed) -> Any:
         raise ValueError(text)
     sign = -1 if match[1] else 1
     nanos = int((match[6] or "").ljust(9, "0") or "0")
-    if match[4] is None and match[2] is None:  # '1234' is 12 minutes 34 seconds
+    if match[4] is None and match[2] is None:  # '1234' is 12 minutes 34 seconds.
         packed = int(match[3])
         hours, minutes, seconds = packed // 10000, packed // 100 % 100, packed % 100
     else:
