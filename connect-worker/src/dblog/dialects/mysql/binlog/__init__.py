@@ -1,1 +1,3 @@
-"""The binlog: its events, positions, table maps and row images; the compiled decoder beside its reference implementation. No I/O."""
+"""The binlog: its events, positions, table maps and row images, and the reference implementation of
+the compiled decoder. No I/O.
+"""

@@ -1,4 +1,6 @@
-"""Types of the compiled hot path. See _fast.pyx for how, rowplan.py and binlog/decoder_reference.py for the reference implementations with the same results."""
+"""Types of the compiled hot path. See _fast.pyx for the implementation; rowplan.py and
+binlog/decoder_reference.py are the reference implementations with the same results.
+"""
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -25,22 +27,31 @@ class FastPlan:
     def check_table_map(self, body: bytes) -> None: ...
 
 def compile_plan(plan: TablePlan, image: FieldImage) -> FastPlan:
-    """The fast encoder of a table version; ``image`` is the dialect's image module."""
+    """Return the fast encoder of a table version; ``image`` is the dialect's image module."""
 
 class LogDecoder:
-    """Bytes of a binlog connection to finished records and the events that need a decision. Pure: it never blocks and does no I/O.
+    """A decoder from the bytes of a binlog connection to finished records and events that need a
+    decision. Pure: it never blocks and does no I/O.
 
-    ``resolve(table map body, offset)`` gives the encoder of a table's rows, None for a table that is not captured, ROWS_PARKED for one that is parked;
-    asked once for each table map's bytes until ``forget_tables``, and each time again where the answer is IGNORED_FOR_NOW.
-    ``pass_through`` names (database, table) whose rows events come out as LogEvents. ``keep_query`` puts the statement's text (ROWS_QUERY,
-    ANNOTATE_ROWS) into ``source.query``. ``gtid_included`` decides for a UUID (MariaDB: domain-server) whether rows of its transactions are
-    wanted; those of the passed-through tables always are. ``gives_partial``: a rows event without all columns, which no encoder
-    can make whole, comes out as a LogEvent with its encoder, for the reader to read the rows again.
-    ``spool`` makes a temporary file: compressed transactions of more than one packet lie there instead of in memory. ``transactions``: records have
-    their order in their transaction, whose borders come with them; ``feed`` then stops behind every rows event without all columns, for ``count``.
-    ``event_bytes_max``: a longer event is damage, met before its bytes are kept. ``look_ahead_bytes_max``: so much of a transaction waits until its end is
-    known; of a longer one a LOOK_AHEAD event asks, and ``told`` answers. ``ends``: nothing is looked for; what ends a transaction or takes rows
-    back comes out as a LogEvent.
+    ``resolve(table map body, offset)`` returns the encoder of a table's rows, None for a table that
+    is not captured, ROWS_PARKED for a parked one. It is called once for each table map's bytes
+    until ``forget_tables``, and again each time after the answer IGNORED_FOR_NOW.
+
+    - ``pass_through``: names (database, table) whose rows events come out as LogEvents.
+    - ``keep_query``: puts the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``.
+    - ``gtid_included``: decides for a UUID (MariaDB: domain-server) whether rows of its
+      transactions are wanted. Rows of passed-through tables always are.
+    - ``gives_partial``: a rows event that lacks columns, and that no encoder can complete, comes
+      out as a LogEvent with its encoder, so that the reader can read the rows again.
+    - ``spool``: makes a temporary file. Compressed transactions of more than one packet are kept
+      there instead of in memory.
+    - ``transactions``: records have their order in their transaction, whose borders come with them.
+      ``feed`` then stops after every rows event that lacks columns, for ``count``.
+    - ``event_bytes_max``: a longer event counts as damage, found before its bytes are kept.
+    - ``look_ahead_bytes_max``: bytes of a transaction that wait until its end is known. A longer
+      one gives a LOOK_AHEAD event, which ``told`` answers.
+    - ``ends``: no end is searched. An event that ends a transaction or undoes rows comes out as a
+      LogEvent.
     """
 
     def __init__(
@@ -73,59 +84,70 @@ class LogDecoder:
         unreadable: AbstractSet[tuple[str, int]] = ...,
         transaction: TransactionCounts | None = None,
     ) -> None:
-        """Begin at an offset, as after connecting. The first transaction's first ``skip_events`` events, and then ``skip_rows`` rows, give nothing.
+        """Begin at an offset, as after connecting. The first ``skip_events`` events of the first
+        transaction, and then ``skip_rows`` rows, give no records.
 
-        ``transaction``: what those have counted; its BEGIN is not reported again.
+        ``transaction`` has the counts of the skipped events; its BEGIN is not reported again.
 
-        ``unreadable``: positions of rows events and table maps that are left out, whatever is wrong with them (DamagedLogError.event_at).
+        ``unreadable`` has positions of rows events and table maps that are left out, whatever is
+        wrong with them (DamagedLogError.event_at).
         """
 
     def feed(self, data: bytes) -> list[LogRows | LogEvent]:
-        """Take more bytes; give what is finished.
+        """Take more bytes; return the finished items.
 
-        Stops behind a LogEvent that may change schemas, so that the reader can act before the next table is resolved, and before an event that
-        cannot be handled: while ``held``, call ``feed(b"")`` again. The error of such an event is raised when nothing precedes it.
+        Stops after a LogEvent that may change schemas, so that the reader can act before the next
+        table is resolved, and before an event that cannot be handled. While ``held``, call
+        ``feed(b"")`` again. The error of such an event is raised once no item precedes it.
         """
 
     def flush(self) -> list[LogRows | LogEvent]:
-        """Give out what is pending; an item without segments when only the position has moved."""
+        """Return the pending items; an item without segments if only the position has moved."""
 
     def forget_tables(self) -> None:
-        """Every table map asks ``resolve`` again."""
+        """Make every table map call ``resolve`` again."""
 
     def leave_out(self) -> None:
-        """Pass over the next rows event of a captured table: the one that raised BadRowsError."""
+        """Skip the next rows event of a captured table: the one that raised BadRowsError."""
 
     def told(self, undone: Sequence[tuple[int, int]]) -> None:
-        """Answer a LOOK_AHEAD event: the parts of the open transaction whose rows are taken back, as ``binlog/undone.py`` has them."""
+        """Answer a LOOK_AHEAD event with the parts of the open transaction whose rows are undone,
+        in the form of ``binlog/undone.py``.
+        """
 
     def count(self, encoder: RowEncoder, records: int) -> TransactionCounts | None:
-        """That many records (without tombstones) were made of the event without all columns that came last; gives the counts behind it."""
+        """Count this many records (without tombstones) for the last event that lacked columns;
+        return the counts after it.
+        """
 
     @property
     def counts(self) -> LogCounts:
-        """What it has met since it was made. Any thread may ask."""
+        """Counts of events and rows since the decoder was made. Any thread may read them."""
 
     @property
     def held(self) -> bool:
-        """Whether the last call stopped early and ``feed(b"")`` would go on."""
+        """True if the last call stopped early and ``feed(b"")`` would continue."""
 
 def scan_rows(buffer: bytes | bytearray | memoryview, start: int = 0) -> tuple[bool, int, int, int]:
-    """(complete, rows, start of the last row's packet or -1, end up to which the buffer is used) from ``start`` on.
+    """Return (complete, rows, start of the last row's packet or -1, end of the bytes used),
+    scanning from ``start``.
 
-    Ends at an EOF or OK packet (first byte 0xFE; with and without CLIENT_DEPRECATE_EOF); ERR raises TransientError.
+    Ends at an EOF or OK packet (first byte 0xFE; with and without CLIENT_DEPRECATE_EOF); ERR raises
+    TransientError.
     """
 
 def crc32(data: bytes | bytearray | memoryview, seed: int = 0) -> int:
-    """Zlib's crc32."""
+    """Return zlib's crc32."""
 
 def md5_head(data: bytes | bytearray | memoryview) -> bytes:
-    """The first eight bytes of hashlib's md5."""
+    """Return the first eight bytes of hashlib's md5."""
 
 def json_texts(data: bytes | bytearray | memoryview) -> tuple[str | None, str | None]:
-    """The compact text of the bytes as a binary document and as the server's JSON text; None where the dialect's reader is asked. For tests."""
+    """Return the compact text of the bytes, read as a binary document and as the server's JSON
+    text; None if only the dialect's reader can tell. For tests.
+    """
 
 def json_doubts(rows: bytes, types: bytes) -> list[tuple[int, int]]:
-    """The numbers and column paths of the rows whose JSON documents may hold values of doubtful kind; json_kinds.doubtful_rows is the reference
-    implementation.
+    """Return the numbers and offsets of the rows whose JSON documents may hold values of doubtful
+    kind; json_kinds.doubtful_rows is the reference implementation.
     """

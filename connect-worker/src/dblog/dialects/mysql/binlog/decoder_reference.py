@@ -1,9 +1,13 @@
-"""The reference implementation of the extension's LogDecoder: the same items from the same bytes, written for reading.
+"""The reference implementation of the extension's LogDecoder: the same items from the same bytes,
+written for reading.
 
-A binlog connection sends packets; each holds one event, or a part of one when it is longer than 16 MiB. Events of a transaction lie between
-its GTID (and BEGIN) and its XID or COMMIT; the decoder follows that frame to know where reading could go on after a restart, and gives rows of captured
-tables as finished records. Rule sources: MySQL internals "Binary Log Event", libs/mysql/binlog/event, MariaDB knowledge base "Replication
-Protocol", Debezium's offset rules (BinlogOffsetContext). Used by tests as the oracle, and to read what the fast one refuses.
+A binlog connection sends packets. Each has one event, or a part of an event longer than 16 MiB. The
+events of a transaction lie between its GTID (and BEGIN) and its XID or COMMIT. The decoder follows
+this frame to know where reading could continue after a restart, and returns rows of captured tables
+as finished records. Tests use it as the oracle, and it reads what the fast decoder refuses.
+
+Rule sources: MySQL internals "Binary Log Event", libs/mysql/binlog/event, MariaDB knowledge base
+"Replication Protocol", Debezium's offset rules (BinlogOffsetContext).
 """
 
 from __future__ import annotations
@@ -57,10 +61,10 @@ _ROWS_COMPRESSED: dict[int, int] = {
     EventType.MARIADB_DELETE_ROWS_COMPRESSED: EventType.DELETE_ROWS,
 }
 _LEFT_OUT = frozenset({EventType.TABLE_MAP, EventType.PARTIAL_UPDATE_ROWS, *_ROWS, *_ROWS_COMPRESSED})
-"""Rows events and table maps: what can be left out of a log with no harm but the rows."""
+"""Rows events and table maps. Leaving one out of a log loses its rows and nothing else."""
 _UPDATES = frozenset({EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS})
 _INFLATED_MAX = 1 << 22
-"""So much may come out of compressed events before the caller is served."""
+"""Bytes unpacked from compressed events after which the caller gets control."""
 _OF_NO_MEANING = frozenset(
     {
         EventType.STOP,
@@ -82,22 +86,26 @@ _OUTSIDE = frozenset(
         EventType.STOP,
     }
 )
-"""Events that stand in no transaction."""
+"""Events that are never inside a transaction."""
 _HEARTBEATS = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _IN_USE, _ARTIFICIAL, _STANDALONE, _DUMMY_TABLE, _TAG_MAX = 0x01, 0x20, 1, 0xFFFFFF, 32
 _GROUP_COMMIT_ID, _COMPLETED_XA = 2, 128
 _START_ALTER, _ROLLBACK_ALTER = 2, 8
 """Extra flags of MariaDB's GTID event."""
 _STATEMENTS = 1
-"""Flag of MySQL's GTID event: the transaction may hold more than rows, so its rows may be taken back."""
+"""A flag of MySQL's GTID event: the transaction may contain more than rows, so its rows may be
+undone.
+"""
 _PREPARED_XA = 64
-"""Flag of MariaDB's GTID event: an XA transaction, whose rows may be taken back and so come by themselves, behind this event."""
+"""A flag of MariaDB's GTID event: an XA transaction. Its rows may be undone, so they come in items
+of their own after this event.
+"""
 _LAST_TAGGED_FIELD = 11
 _SILENCE_BYTES_MAX, _RANGES_MAX = 1 << 24, 4096
 _TIME_BITS = 53
-"""Microseconds whose nanoseconds fit 63 bits: until the year 2255."""
+"""Bits of a time in microseconds whose nanoseconds fit 63 bits: until the year 2255."""
 _POSITION_BITS = 40
-"""A position shifted by 23 for D7's number must fit 63 bits."""
+"""Bits of a position. Shifted by 23 for D7's number it must fit 63 bits."""
 
 
 @dataclass(slots=True)
@@ -119,19 +127,21 @@ class _Event:
 
 @dataclass(slots=True)
 class _Table:
-    """A table map without its number, and what its rows are for."""
+    """A table map without its table id, and the use of its rows."""
 
     body: bytes
     passed: bool = False
     encoder: RowEncoder | None = None
     parked: bool = False
     kept: bool = True
-    """False: the next table map of the same bytes is asked about again."""
+    """False to resolve the next table map of the same bytes again."""
 
 
 @dataclass(slots=True)
 class _Payload:
-    """A compressed transaction that is being read: where it stands, and the start of the next event in the unpacked bytes."""
+    """A compressed transaction that is being read: its place in the file, and the start of the next
+    event in the unpacked bytes.
+    """
 
     reader: unpacking.Payload
     start: int
@@ -149,7 +159,7 @@ class _Gtid:
 
 
 class ReferenceLogDecoder:
-    """See ``_fast.pyi`` for the contract of each method."""
+    """A decoder in plain Python. ``_fast.pyi`` has the contract of each method."""
 
     def __init__(
         self,
@@ -182,7 +192,7 @@ class ReferenceLogDecoder:
         self._keep_query = keep_query
         self._gtid_included = gtid_included
         self._gives_partial = gives_partial
-        del spool  # this one keeps everything in memory
+        del spool  # the reference keeps everything in memory
         self.counts = LogCounts()
         self._tables: dict[bytes, _Table] = {}
         self._by_id: dict[int, _Table] = {}
@@ -300,7 +310,9 @@ class ReferenceLogDecoder:
         return items
 
     def _next_packet(self) -> tuple[bytes, int] | None:
-        """The next whole payload, and where the buffer goes on after it."""
+        """Return the next whole payload and the offset after it in the buffer; None if it has not
+        arrived.
+        """
         parts, at, total = [], 0, 0
         while at + 4 <= len(self._buffer):
             length = int.from_bytes(self._buffer[at : at + 3], "little")
@@ -316,16 +328,16 @@ class ReferenceLogDecoder:
                 return b"".join(parts), at
         return None
 
-    # --- how the open transaction ends -------------------------------------------------------------------------------
+    # --- the search for the end of the open transaction -------------------------------------------
 
     def _look_ahead(self) -> None:
-        """Handle nothing more before the end of the transaction is known."""
+        """Handle no further event before the end of the transaction is known."""
         self._looking = not self._ends
         self._look_at = 0
         self._undone = None
 
     def _look(self) -> bool:
-        """Look for the transaction's end in what has arrived; return whether its events may be handled."""
+        """Look for the transaction's end in the buffer; return whether its events may be handled."""
         data = self._buffer
         while len(data) - self._look_at >= 4:  # noqa: PLR2004 - a packet's head
             size = _int(data[self._look_at : self._look_at + 3])
@@ -337,7 +349,8 @@ class ReferenceLogDecoder:
                 break
             payload = data[self._look_at + 4 : end]
             if payload[:1] != b"\0":
-                self._packet(payload)  # the connection ends here, and with it what is known of the transaction
+                # The connection ends here, so nothing more of the transaction is known.
+                self._packet(payload)
                 self._off = True
                 return False
             if self._ends_with(payload[1:]):
@@ -399,7 +412,9 @@ class ReferenceLogDecoder:
             raise self._damaged(f"an event of type {raw[4]} whose checksum is wrong")
 
     def _looked_at_is_sound(self) -> bool:
-        """Whether no end can have been missed for a damaged event. One that is damaged is met again where it is handled."""
+        """Return whether no damaged event can have hidden an earlier end. A damaged one is reported
+        later, when it is handled.
+        """
         at = 0
         while self._checksum and at < self._look_at:
             size = _int(self._buffer[at : at + 3])
@@ -409,7 +424,7 @@ class ReferenceLogDecoder:
             at += 4 + size
         return True
 
-    # --- packets and events ------------------------------------------------------------------------------------------
+    # --- packets and events -----------------------------------------------------------------------
 
     def _packet(self, payload: bytes) -> None:
         if not payload:
@@ -433,7 +448,9 @@ class ReferenceLogDecoder:
             self._emit_batch(always=True)
 
     def _pass_unreadable(self, raw: bytes) -> None:
-        """Leave out an event that cannot be read. Its header may be damaged too, so its end comes from its size; a table map takes all others with it."""
+        """Leave out an unreadable event. Its header may be damaged, so its end is computed from its
+        size. A table map takes all others with it.
+        """
         if raw[4] == EventType.TABLE_MAP:
             self._by_id.clear()
         self._inside(_Event(_int(raw[:4]), raw[4], _int(raw[5:9]), 0, self._event_end, self._event_end + len(raw), b""))
@@ -464,11 +481,12 @@ class ReferenceLogDecoder:
         return _Event(_int(raw[:4]), type_code, _int(raw[5:9]), flags, start, after, body)
 
     def _place(self, log_pos: int, flags: int, size: int) -> tuple[int, int]:
-        """Return where an event ends and begins."""
+        """Return the positions after and at the beginning of an event."""
         start = after = self._event_end
         if log_pos and not flags & _ARTIFICIAL:
             after = (self._event_end & ~0xFFFFFFFF) | log_pos
-            if after + 0x80000000 < self._event_end:  # the header's field has 32 bits, a file may be longer
+            # The header's field has 32 bits, but a file may be longer.
+            if after + 0x80000000 < self._event_end:
                 after += 1 << 32
             start = after - size
         return after, start
@@ -534,11 +552,11 @@ class ReferenceLogDecoder:
                 self._stopped = True
 
     def _sent_before(self) -> bool:
-        """Whether the next event of the open transaction was given out before the restart."""
+        """Return whether the next event of the open transaction was returned before the restart."""
         return self._first_transaction and self._in_transaction and self._event_count < self._skip_events
 
     def _excluded(self) -> bool:
-        """Whether the open transaction comes from a source whose rows are not wanted (gtid.source.includes)."""
+        """Return whether the open transaction comes from an excluded source (gtid.source.includes)."""
         if self._gtid_included is None or self._gtid is None:
             return False
         source = f"{self._gtid.key}-{self._gtid.server_id}" if isinstance(self._gtid.key, int) else self._gtid.key[0]
@@ -550,7 +568,7 @@ class ReferenceLogDecoder:
         self._moved = True
 
     def _inside(self, e: _Event) -> None:
-        """An event that neither begins nor ends a transaction has passed."""
+        """Note that an event passed which neither begins nor ends a transaction."""
         self._pass(e)
         if self._in_transaction:
             self._event_count += 1
@@ -566,7 +584,9 @@ class ReferenceLogDecoder:
         self._counts = None
 
     def _begin_counts(self, e: _Event) -> None:
-        """The records that follow are counted; the transaction's BEGIN is reported unless it was before the restart."""
+        """Count the records that follow. Report the transaction's BEGIN, unless that was before the
+        restart.
+        """
         if not self._transactions:
             return
         name = self._gtid_text() or f"file={self._file},pos={e.start}"
@@ -581,7 +601,9 @@ class ReferenceLogDecoder:
         self._emit_if_full()
 
     def _count_end(self, e: _Event) -> None:
-        """Before the event that ends the transaction is passed. The counts stay until then: an item may be cut in between."""
+        """Report the transaction's END, before the event that ends it is passed. The counts stay
+        until then, because an item may be cut in between.
+        """
         if self._counts is not None and not self._ended:
             self._ended = True
             self._put_border(TransactionBorder(self._counts.id, self._time_of(e), dict(self._counts.tables)))
@@ -592,7 +614,7 @@ class ReferenceLogDecoder:
         self._source_ts_us = border.ts_us
 
     def _finish(self, e: _Event) -> None:
-        """The transaction ends with this event."""
+        """Note that the transaction ends with this event."""
         self._count_end(e)
         self._counts = None
         self._pass(e)
@@ -616,7 +638,7 @@ class ReferenceLogDecoder:
         else:
             self._delta.append([gtid.key, gtid.number, gtid.number])
 
-    # --- kinds of events ---------------------------------------------------------------------------------------------
+    # --- kinds of events --------------------------------------------------------------------------
 
     def _format_description(self, e: _Event) -> None:
         algorithm = e.body[-1]
@@ -639,7 +661,7 @@ class ReferenceLogDecoder:
             self._emit_batch()
         self._file, self._event_end = name, pos
         self._moved = True
-        if self._in_transaction:  # cut by a crash of the server: no transaction goes on in another file
+        if self._in_transaction:  # the server crashed: no transaction continues in another file
             self._first_transaction = False
         self._in_transaction = self._opened = self._packed = False
         self._gtid = self._thread = self._query = self._counts = self._undone = None
@@ -655,7 +677,7 @@ class ReferenceLogDecoder:
         if skip > len(e.body):
             raise self._damaged("a query event that is too short")
         text = e.body[skip:]
-        if self._void:  # the first half of an ALTER, or one that has failed
+        if self._void:  # the first half of an ALTER, or one that failed
             self._finish(e)
             return
         if text == b"BEGIN":
@@ -775,7 +797,7 @@ class ReferenceLogDecoder:
             self._put_event(e, self._gtid_text(), self._time_of(e))
             self._stopped = True
 
-    # --- compressed parts --------------------------------------------------------------------------------------------
+    # --- compressed parts -------------------------------------------------------------------------
 
     def _unpack(self, e: _Event) -> None:
         if self._payload is not None:
@@ -786,7 +808,7 @@ class ReferenceLogDecoder:
         self._packed = True
 
     def _packed_event(self, payload: _Payload) -> None:
-        """One event of the compressed transaction, or its end; see the compiled decoder."""
+        """Handle one event of the compressed transaction, or its end; see the compiled decoder."""
         if not self._unpacked(payload, _HEADER):
             if payload.buffer:
                 raise self._damaged("a compressed transaction that ends inside an event")
@@ -809,7 +831,9 @@ class ReferenceLogDecoder:
             self._emit_batch(always=True)
 
     def _unpacked(self, payload: _Payload, size: int) -> bool:
-        """Have so many bytes of the compressed transaction in its buffer; False when it has no more."""
+        """Fill the buffer with this many bytes of the compressed transaction; return False at
+        its end.
+        """
         while len(payload.buffer) < size:
             piece = self._sound_part(payload.reader.read)
             if not piece:
@@ -829,7 +853,7 @@ class ReferenceLogDecoder:
         at = 8 if type_code < 30 else 8 + max(_int(e.body[8:10]), 2)  # noqa: PLR2004 - version 2
         table = self._by_id.get(_int(e.body[:6]))
         if table is None or (table.encoder is None and not table.passed) or self._sent_before():
-            self._handle(replace(e, type_code=type_code))  # nobody looks at its rows
+            self._handle(replace(e, type_code=type_code))  # its rows are not read
             return
         if at >= len(e.body):
             raise self._damaged("a rows event that is too short")
@@ -859,7 +883,7 @@ class ReferenceLogDecoder:
         except ValueError as error:
             raise self._damaged(str(error)) from error
 
-    # --- tables and rows ---------------------------------------------------------------------------------------------
+    # --- tables and rows --------------------------------------------------------------------------
 
     def _table_map(self, e: _Event) -> None:
         if len(e.body) < 8:  # noqa: PLR2004 - number and flags
@@ -930,7 +954,8 @@ class ReferenceLogDecoder:
             if not self._gives_partial:
                 raise self._bad_rows(error, e) from error
             self._pass_on(e, table)
-            self._stopped = self._payload is not None or self._transactions  # the reader reports how many records come of it
+            # The reader reports how many records it makes of them.
+            self._stopped = self._payload is not None or self._transactions
             return
         except DefiniteError as error:
             raise self._bad_rows(error, e) from error
@@ -942,7 +967,7 @@ class ReferenceLogDecoder:
             self._emit_batch()
 
     def _pass_on(self, e: _Event, table: _Table) -> None:
-        """Rows that the reader looks at itself."""
+        """Return rows as an event that the reader handles itself."""
         self._emit_batch()
         gtid, time_us = self._gtid_text(), self._time_of(e)
         self._inside(e)
@@ -964,7 +989,7 @@ class ReferenceLogDecoder:
             begin=self._transaction,
         )
         keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
-        moved = 0  # a key that has changed is a delete and a create
+        moved = 0  # a changed key makes a delete and a create
         if "d" not in encoder.plan.skipped_operations:
             moved = sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())
         self._count_rows(op, sum(value is not None for value in values) - moved)
@@ -972,7 +997,8 @@ class ReferenceLogDecoder:
         if not keys:
             return
         segment = next((s for s in reversed(self._segments) if s[0].plan.topic == encoder.plan.topic), None)
-        if segment is None or segment[0] is not encoder:  # a topic's rows never overtake those of another table in it. # I2
+        # A topic's rows never overtake those of another table in it. # I2
+        if segment is None or segment[0] is not encoder:
             self._segments.append((encoder, [], [], {}))
             segment = self._segments[-1]
         segment[3].update({len(segment[1]) + index: header for index, header in headers.items()})
@@ -995,7 +1021,7 @@ class ReferenceLogDecoder:
             return None
         return TransactionOrder(self._counts.id, self._total, self._counts.tables.get(str(encoder.plan.table.id), 0))
 
-    # --- items -------------------------------------------------------------------------------------------------------
+    # --- items ------------------------------------------------------------------------------------
 
     def _emit_batch(self, *, always: bool = False) -> None:
         if not self._records and not always:
@@ -1015,7 +1041,9 @@ class ReferenceLogDecoder:
         self._segments = []
         self._records = self._bytes = 0
         if self._payload is not None:
-            self._stopped = True  # a few bytes of a compressed transaction may hold any number of rows: one item at a time
+            # A few bytes of a compressed transaction may hold any number of rows: one item at a
+            # time.
+            self._stopped = True
 
     def _put_event(self, e: _Event, gtid: str | None, time_us: int, *, table: _Table | None = None, thread: int | None = None) -> None:
         self._items.append(
@@ -1104,7 +1132,9 @@ class ReferenceLogDecoder:
 
 
 class _Varlen:
-    """Integers of MySQL's serialization library: the first byte's trailing ones give how many bytes follow."""
+    """A reader of integers of MySQL's serialization library. The trailing ones of the first byte
+    are the number of bytes that follow.
+    """
 
     def __init__(self, raw: bytes, too_short: Callable[[], DefiniteError]) -> None:
         self._raw = raw
@@ -1138,7 +1168,7 @@ def _signed(value: int) -> int:
 
 
 def _mariadb_extra_flags(body: bytes) -> int:
-    """The flags behind the fields that the first flags name."""
+    """Return the extra flags, which follow the fields announced by the first flags."""
     flags, at = body[12], 13
     if flags & _GROUP_COMMIT_ID:
         at += 8
@@ -1154,7 +1184,9 @@ def _mysql_gtid(sid: bytes, tag: str, number: int) -> _Gtid:
 
 
 def _sound(raw: bytes, type_code: int, flags: int) -> bool:
-    """Whether the CRC32 at the end fits. A log file that was open when it was read has a flag set that the sum does not count."""
+    """Return whether the CRC32 at the end fits. A log file that was open when read has a flag set
+    that the checksum does not cover.
+    """
     want = _int(raw[-_CHECKSUM:])
     if crc32(raw[:-_CHECKSUM]) == want:
         return True

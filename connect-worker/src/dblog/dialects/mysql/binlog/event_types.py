@@ -1,7 +1,8 @@
-"""The types of events in a log, MySQL 5.7 to 9.x and MariaDB 10.5 to 12: their numbers, names, and what to do about those we cannot take.
+"""The types of log events of MySQL 5.7 to 9.x and MariaDB 10.5 to 12: numbers, names, and remedies
+for unsupported ones.
 
-Nothing that may hold changes is passed over (I5): a type is ours, or harmless, or an error with its remedy. Rule sources: MySQL
-libs/mysql/binlog/event/binlog_event.h, sql/log_event.h of MariaDB.
+No event that may hold changes is skipped (I5): a type is handled, or harmless, or an error with its
+remedy. Rule sources: MySQL libs/mysql/binlog/event/binlog_event.h, sql/log_event.h of MariaDB.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from enum import IntEnum
 from dblog.errors import DefiniteError
 
 FLAG_ARTIFICIAL = 0x20
-"""Made by the sender, not read from the file: positions in such an event mean nothing."""
+"""The flag of an event made by the sender, not read from the file. Its positions have no meaning.
+"""
 FLAG_IGNORABLE = 0x80
-"""A reader that does not know the type may pass over it (the server reports it, not us)."""
+"""The flag of an event that a reader may skip if it does not know the type. The server sets it."""
 
 
 class EventType(IntEnum):
-    """Type codes; MariaDB's own start at 160."""
+    """Type codes. Those of MariaDB alone start at 160."""
 
     ERR_PACKET = -1
     EOF_PACKET = -2
@@ -94,12 +96,14 @@ HARMLESS_TYPES = frozenset(
         EventType.MARIADB_START_ENCRYPTION,
     }
 )  # fmt: skip
-"""Known types that change no table. INTVAR, RAND and USER_VAR prepare a statement of statement-based logging, which the QUERY event
-itself shows; START_ENCRYPTION stands in an encrypted file, but the server decrypts what it sends."""
+"""Known types that change no table. INTVAR, RAND and USER_VAR prepare a statement of
+statement-based logging, which the QUERY event itself shows. START_ENCRYPTION is in an encrypted
+file, but the server decrypts what it sends.
+"""
 
 
 def type_name(type_code: int) -> str:
-    """The type's name for a message, with its number."""
+    """Return the type's name and number for a message."""
     try:
         return f"{EventType(type_code).name} ({type_code})"
     except ValueError:
@@ -120,14 +124,14 @@ REMEDIES: Mapping[int, str] = {
     EventType.APPEND_BLOCK: _STATEMENT,
     EventType.DELETE_FILE: _STATEMENT,
 }
-"""Types that carry changes we cannot take, and what to do about them. # I5"""
+"""Unsupported types that carry changes, with a remedy. # I5"""
 
 
 def unsupported(type_code: int, *, file: str, pos: int, flags: int = 0) -> DefiniteError | None:
-    """What stops the task at an event that is not one of ours: None for an event that may be passed over.
+    """Return the error for an event that the reader does not handle; None if it may be skipped.
 
-    Also None for a type that nobody knows but the server itself marks as ignorable (``flags``). Every other unknown type is an error:
-    it may hold changes. # I5
+    An unknown type that the server marks as ignorable (``flags``) may be skipped too. Any other
+    unknown type is an error, because it may hold changes. # I5
     """
     if type_code in HARMLESS_TYPES:
         return None

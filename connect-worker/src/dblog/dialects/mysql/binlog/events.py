@@ -1,8 +1,11 @@
-"""The events that the log decoder hands out to be decided on: statements here; types and table maps can be had from here.
+"""The events that the log decoder leaves to its caller: statements here, and types and table maps
+re-exported.
 
-Bodies come without the 19-byte header and without checksum (``LogEvent.body``). Types are in binlog/event_types.py, table maps in
-binlog/table_map.py. The decoder itself reads what stands around transactions: formats, rotations, GTIDs, heartbeats. Rule sources: MySQL
-libs/mysql/binlog/event/*.h (formerly libbinlogevents), sql/log_event.h of MariaDB, MySQL internals "Binary Log Event".
+Bodies come without the 19-byte header and without checksum (``LogEvent.body``). Types are defined
+in binlog/event_types.py, table maps in binlog/table_map.py. The decoder itself reads the events
+around transactions: formats, rotations, GTIDs, heartbeats. Rule sources: MySQL
+libs/mysql/binlog/event/*.h (formerly libbinlogevents), sql/log_event.h of MariaDB, MySQL internals
+"Binary Log Event".
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ __all__ = [
 
 
 def rows_kind(type_code: int) -> tuple[int, str]:
-    """Version (3: an update with differences of JSON documents) and operation of a rows event, compressed or not, as the decoders give it."""
+    """Return version and operation of a rows event, as the decoders pass them, compressed or not.
+    Version 3 is an update with differences of JSON documents.
+    """
     if type_code == EventType.PARTIAL_UPDATE_ROWS:
         return 3, "u"
     op = "c" if type_code in WRITE_TYPES else "u" if type_code in UPDATE_TYPES else "d"
@@ -64,30 +69,34 @@ class Query:
     """A statement in the log: DDL, or a transaction's BEGIN and COMMIT."""
 
     database: str
-    """The default database, "" for none."""
+    """The session's default database, "" for none."""
     text: bytes
-    """In the client's charset (``client_collation``)."""
+    """The statement in the client's charset (``client_collation``)."""
     thread_id: int
     execution_s: int
     error_code: int
     flags2: int | None = None
     sql_mode: int | None = None
     explicit_timestamps: bool | None = None
-    """The session's explicit_defaults_for_timestamp, where MySQL writes it; MariaDB has a bit of ``flags2`` for it."""
+    """The session's explicit_defaults_for_timestamp if MySQL writes it, else None. MariaDB has a
+    bit of ``flags2`` for it.
+    """
     client_collation: int | None = None
-    """Number of character_set_client's collation; None when the event does not have it."""
+    """The collation id of character_set_client; None if the event lacks it."""
     server_collation: int | None = None
     default_collation: int | None = None
-    """For CREATE DATABASE without a charset (MySQL)."""
+    """The collation of a CREATE DATABASE without a charset (MySQL)."""
     ddl_xid: int | None = None
     time_zone: str | None = None
     microseconds: int = 0
     status_complete: bool = True
-    """False: a status variable of unknown length cut the reading short; what follows it is unknown."""
+    """False if a status variable of unknown length ended the reading, so that later ones are
+    unknown.
+    """
 
     @property
     def ansi_quotes(self) -> bool:
-        """Whether ``"x"`` is an identifier in the text."""
+        """True if ``"x"`` is an identifier in the text."""
         return bool((self.sql_mode or 0) & SQL_MODE_ANSI_QUOTES)
 
 
@@ -95,7 +104,7 @@ SQL_MODE_ANSI_QUOTES = 1 << 2
 
 
 def read_query(body: bytes) -> Query:
-    """QUERY's body."""
+    """Read the body of a QUERY event."""
     thread_id, execution_s, database_bytes, error_code, status_bytes = struct.unpack_from("<IIBHH", body)
     status = body[13 : 13 + status_bytes]
     at = 13 + status_bytes
@@ -121,13 +130,17 @@ def read_query(body: bytes) -> Query:
 
 
 _FIXED_STATUS = {0: 4, 1: 8, 3: 4, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1, 128: 3, 129: 8}
-"""Status variables of fixed length: flags2, sql_mode, auto_increment, lc_time_names, charset_database, table_map_for_update,
-master_data_written, microseconds, explicit_defaults_for_timestamp, ddl_xid, default_collation, require_primary_key,
-default_table_encryption; MariaDB's hrnow and xid."""
+"""Lengths of the status variables of fixed length: flags2, sql_mode, auto_increment, lc_time_names,
+charset_database, table_map_for_update, master_data_written, microseconds,
+explicit_defaults_for_timestamp, ddl_xid, default_collation, require_primary_key,
+default_table_encryption; MariaDB's hrnow and xid.
+"""
 
 
 def read_status_variables(data: bytes) -> dict[str, int]:
-    """The variables that decide how a statement is read. Stops at one of unknown length (key ``unknown``), as the server does."""
+    """Return the variables that affect how a statement is read. Reading stops at one of unknown
+    length (key ``unknown``), as in the server.
+    """
     out: dict[str, int] = {}
     at = 0
     while at < len(data):
@@ -151,7 +164,7 @@ def read_status_variables(data: bytes) -> dict[str, int]:
         elif code == 4:  # noqa: PLR2004 - charset: client, connection, server
             out["client_collation"], _, out["server_collation"] = struct.unpack_from("<HHH", data, at)
             at += 6
-        elif code == 2:  # noqa: PLR2004 - catalog with a NUL behind (5.0.0 to 5.0.3)
+        elif code == 2:  # noqa: PLR2004 - catalog with a NUL after it (5.0.0 to 5.0.3)
             at += data[at] + 2
         elif code == 5:  # noqa: PLR2004 - time zone
             out["time_zone_at"] = at

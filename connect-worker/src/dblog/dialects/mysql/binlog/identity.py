@@ -1,8 +1,11 @@
-"""Whether the log that a server has is the one that was read so far: file names and positions mean something in one log only. Pure.
+"""A test whether a server's log is the one read so far, since file names and positions are valid in
+one log only. Pure.
 
-A host name or a proxy may lead to another server at any connection, and the same server may have begun its log again (RESET). MySQL names itself by its
-UUID. MariaDB has nothing but a server_id, which is 1 wherever nobody has set it; so there the GTIDs in front of our position are compared, too
-(mariadb/identity.py). Both have file numbers that never fall while a log goes on, a name in front of them, and an end that no reader can be beyond.
+A host name or a proxy may lead to another server at any connection, and the same server may have
+started its log again (RESET). MySQL identifies itself by its UUID. MariaDB has only a server_id,
+which is 1 unless it was set, so there the GTIDs before our position are compared too
+(mariadb/identity.py). In both, file numbers never fall while a log continues, file names keep their
+prefix, and no reader can be past the end.
 """
 
 from __future__ import annotations
@@ -12,15 +15,16 @@ from dataclasses import dataclass
 from dblog.dialects.mysql.binlog.position import file_index
 
 FILE_BEGIN = 4
-"""The position of a file's first event. A log that is entered by GTIDs alone is at the first position of its oldest file, in front of the transactions that
-the GTIDs name.
+"""The position of a file's first event. A log that is entered by GTIDs alone is at the first
+position of its oldest file, before the transactions that the GTIDs name.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLog:
-    """The log that was read so far and the position in it; ``server`` None where an offset does not name it. ``gtids`` are those in front of the
-    position, None where they are not to be compared; ``all_sources``: none of them were passed over.
+    """The log read so far, and the position in it. ``server`` is None if the offset does not name
+    it. ``gtids`` are those before the position, None if they are not to be compared.
+    ``all_sources``: no source was excluded.
     """
 
     server: str | None
@@ -40,7 +44,7 @@ class LogEnd:
 
 
 def why_other_log(known: KnownLog, now: LogEnd) -> str | None:
-    """What shows that the server's log is not the known one; None when nothing does."""
+    """Return the reason why the server's log is not the known one; None if nothing shows that."""
     if known.server is not None and known.server != now.server:
         return f"the server is {now.server}, the log read so far is that of {known.server}"
     name, name_now = (file.rpartition(".")[0] for file in (known.file, now.file))

@@ -1,9 +1,12 @@
-"""Turns a rows event into the one that takes it back: an insert into a delete, a delete into an insert, an update into the update the other way.
+"""The inversion of rows events: inserts become deletes, deletes inserts, updates the opposite
+updates.
 
-The rows come in reverse order, for a statement may move a key from one row to another. Whoever takes back several events begins with the last one.
+Rows come in reverse order, because a statement may move a key from one row to another. To undo
+several events, begin with the last one.
 
-The row before a change must be in the log as a whole. An insert needs nothing of the kind: what it takes back is its row. So MINIMAL and NOBLOB images
-of updates and deletes raise MissingColumnsError, and all images of PARTIAL_JSON, FULL and FULL_NODUP can be turned.
+The log must have the full row before a change. An insert needs none, since its row is what it
+undoes. So MINIMAL and NOBLOB images of updates and deletes raise MissingColumnsError. All images of
+PARTIAL_JSON, FULL and FULL_NODUP can be inverted.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ _INVERSE: dict[str, Literal["c", "u", "d"]] = {"c": "d", "d": "c", "u": "u"}
 
 
 def inverse_rows(plan: TablePlan, op: str, body: bytes, *, version: int) -> tuple[Literal["c", "u", "d"], bytes, int]:
-    """Return the operation, the body of a version 2 event and its number of rows. DefiniteError where the log lacks the rows of before, or is damaged."""
+    """Return the operation, the body of a version 2 event and its number of rows. Raise
+    DefiniteError if the log lacks the rows before the change or is damaged.
+    """
     layouts = [column_layout(plan, index) for index in range(len(plan.columns))]
     if op != "c":
         _, before_present, _ = opened(plan, layouts, op, body, version=version)

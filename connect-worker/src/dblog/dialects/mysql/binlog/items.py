@@ -1,6 +1,8 @@
-"""What a log decoder gives: offsets in the log, batches of finished rows, and events that need a decision.
+"""The items that a log decoder returns: offsets in the log, batches of finished rows, and events
+that need a decision.
 
-Values only, shared by the compiled decoder and its reference implementation, so that tests can compare them with ``==``.
+Values only, shared by the compiled decoder and its reference implementation, so that tests can
+compare them with ``==``.
 """
 
 from __future__ import annotations
@@ -31,27 +33,33 @@ __all__ = [
 ]
 
 EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
-"""An event of the log, plain or unpacked: a server sends none that is longer than the greatest max_allowed_packet and its own room for headers
-(MAX_LOG_EVENT_HEADER in sql/log_event.h)."""
+"""The longest event, plain or unpacked. A server sends none longer than the largest
+max_allowed_packet and its room for headers (MAX_LOG_EVENT_HEADER in sql/log_event.h).
+"""
 
 
 LOOK_AHEAD_BYTES_MAX = 1 << 24
-"""So much of a transaction waits in memory until its end is known; the end of a longer one is looked for on a connection of its own. # I6"""
+"""Bytes of a transaction that wait in memory until its end is known. The end of a longer one is
+searched on a separate connection. # I6
+"""
 
 MysqlGtids = list[tuple[str, str, int, int]]
-"""(uuid, tag or "", first, last) of finished transactions, in log order, joined where they follow each other."""
+"""(uuid, tag or "", first, last) of finished transactions, in log order, joined if consecutive."""
 MariadbGtids = list[tuple[int, int, int]]
-"""(domain, server id, sequence number): the last finished one of each domain."""
+"""(domain, server id, sequence number): the last finished transaction of each domain."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LogOffset:
-    """Where reading would go on: Debezium's offset fields, and the transactions finished since the item before.
+    """The point at which reading would continue: Debezium's offset fields, and the transactions
+    finished since the item before.
 
-    ``pos`` is where the open transaction begins (its GTID event if it has one), else the position after the last finished one. ``event`` counts
-    the open transaction's events already consumed, from and with BEGIN (MariaDB: its GTID event); 0 outside. Inside a compressed transaction
-    (TRANSACTION_PAYLOAD), which Debezium takes for one event and reads again, ``event`` is 0 and ``packed_event`` counts. ``gtids_delta`` leaves
-    the open transaction out until it commits.
+    ``pos`` is the beginning of the open transaction (its GTID event if it has one), or else the
+    position after the last finished one. ``event`` counts the open transaction's events already
+    consumed, BEGIN included (MariaDB: its GTID event); 0 outside a transaction. Debezium takes a
+    compressed transaction (TRANSACTION_PAYLOAD) for one event and reads it again; there ``event``
+    is 0 and ``packed_event`` counts. ``gtids_delta`` has the open transaction only after its
+    commit.
     """
 
     file: str
@@ -63,19 +71,23 @@ class LogOffset:
     server_id: int = 0
     in_transaction: bool = False
     transaction: TransactionCounts | None = None
-    """The records of the open transaction, where they are counted."""
+    """Records of the open transaction; None if they are not counted."""
     prepared: str | None = None
-    """Not the decoder's: the XA transactions that have not ended (dialects/mysql/task/prepared.py), where they have changed."""
+    """XA transactions that have not ended (dialects/mysql/task/prepared.py), None if they have not
+    changed. The decoder does not set it.
+    """
     gtids_delta: MysqlGtids | MariadbGtids = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
 class LogEvent:
-    """An event that the reader must decide on: DDL, pass-through rows, rotation, an incident, a type nobody knows.
+    """An event that needs a decision of the reader: DDL, pass-through rows, a rotation, an
+    incident, an unknown type.
 
-    ``type_code`` -1 is an ERR packet and -2 an EOF packet, with the packet as ``body``; -3 asks for the end of the transaction that begins at ``position``
-    (``LogDecoder.told``). ``body`` is without header and checksum. ``table``
-    is the table map's body in front of pass-through rows, ``flags`` are the header's. ``position`` is the offset after the event.
+    ``type_code`` -1 is an ERR packet and -2 an EOF packet, with the packet as ``body``. -3 asks for
+    the end of the transaction that begins at ``position`` (``LogDecoder.told``). ``body`` is
+    without header and checksum. ``table`` is the body of the table map before pass-through rows,
+    ``flags`` are the header's. ``position`` is the offset after the event.
     """
 
     type_code: int
@@ -94,9 +106,12 @@ class LogEvent:
     flags: int = 0
     thread: int | None = None
     transaction: TransactionOrder | None = None
-    """Of a rows event whose images lack columns, where transactions are counted."""
+    """The counts of a rows event whose images lack columns, if transactions are counted; else None.
+    """
     encoder: RowEncoder | None = field(default=None, compare=False)
-    """``encoder`` only of a rows event whose images lack columns, ``thread`` of this and of a statement inside a transaction (CREATE TABLE ... SELECT)."""
+    """The encoder of a rows event whose images lack columns; None for any other event. ``thread``
+    is set for such an event and for a statement inside a transaction (CREATE TABLE ... SELECT).
+    """
 
 
 ERR_PACKET = -1

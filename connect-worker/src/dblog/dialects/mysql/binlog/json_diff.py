@@ -1,8 +1,10 @@
-"""Applies the server's differences of JSON documents (binlog_row_value_options=PARTIAL_JSON) to a binary document.
+"""The application of the server's JSON differences (binlog_row_value_options=PARTIAL_JSON) to a
+binary document.
 
-A difference is an operation, a path and a value; the result is a binary document again, so that whatever reads a whole one reads this one too. Values
-that a difference does not touch stay the bytes they were. Rule sources: MySQL sql-common/json_binary.h (format), sql-common/json_diff.cc
-(``Json_diff_vector::read_binary``, ``apply_json_diffs``), sql-common/json_path.cc (paths).
+A difference is an operation, a path and a value. The result is a binary document again, which any
+reader of whole documents accepts. Values that no difference touches keep their bytes. Rule sources:
+MySQL sql-common/json_binary.h (format), sql-common/json_diff.cc (``Json_diff_vector::read_binary``,
+``apply_json_diffs``), sql-common/json_path.cc (paths).
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ class _Scalar:
 
 Node: TypeAlias = "_Scalar | list[Node] | dict[bytes, Node]"
 Leg: TypeAlias = bytes | int
-"""A member's name, or an index."""
+"""A step of a path: a member's name, or an index."""
 
 
 def applied(document: bytes, differences: bytes) -> bytes:
-    """The binary document after the differences. ValueError when they do not fit it, or either is damaged."""
+    """Return the binary document after the differences. Raise ValueError if they do not fit it, or
+    if either is damaged.
+    """
     try:
         root = _parsed(document, document[0], 1, 0) if document else _Scalar(_LITERAL, b"\0")
         at = 0
@@ -112,7 +116,9 @@ _LEG = re.compile(rb'\.("(?:[^"\\]|\\.)*"|[^.\[\]"]+)|\[(\d+)\]', re.DOTALL)
 
 
 def _legs(path: bytes) -> list[Leg]:
-    """``$.a."b c"[3]`` as the server writes paths: names that are no identifiers as JSON strings."""
+    """Split ``$.a."b c"[3]``, a path as the server writes it: names that are not identifiers are
+    JSON strings.
+    """
     if path[:1] != b"$":
         raise KeyError(path)
     out: list[Leg] = []
@@ -131,7 +137,7 @@ def _legs(path: bytes) -> list[Leg]:
     return out
 
 
-# -- the binary format ------------------------------------------------------------------------------------------------------------------
+# -- the binary format -----------------------------------------------------------------------------
 
 
 def _parsed(raw: bytes, kind: int, at: int, depth: int) -> Node:
@@ -181,7 +187,9 @@ def _container(raw: bytes, kind: int, start: int, depth: int) -> Node:
 
 
 def _written(node: Node) -> tuple[int, bytes]:
-    """Kind and bytes of a value, containers in the large form: a reader takes both, and this one has no limits to watch."""
+    """Return kind and bytes of a value. Containers are in the large form, which readers accept for
+    any size.
+    """
     if isinstance(node, _Scalar):
         return node.kind, node.raw
     is_object = isinstance(node, dict)
@@ -208,7 +216,7 @@ def _written(node: Node) -> tuple[int, bytes]:
 
 
 def string_document(text: str) -> bytes:
-    """A binary document that is one string."""
+    """Return a binary document that consists of one string."""
     raw = text.encode()
     out, rest = bytearray(), len(raw)
     while rest >= 0x80:  # noqa: PLR2004 - seven bits a byte

@@ -1,11 +1,17 @@
-"""Takes rows events with MINIMAL images apart: what they show for certain, and which rows must be read again from the table for the rest.
+"""The reading of rows events with MINIMAL images: the changes that they show, and the rows that
+must be read again from the table.
 
-Such an event has the key before a change and what was set after it. That makes deletes: the key with nulls and zeros elsewhere, as Debezium writes them
-for PostgreSQL's default replica identity. Rows that were inserted or updated are read again by their key, with no image before; a row that is gone by
-then is left out, because its delete, or the change of its key, follows in the log. An update of the message key is a delete of the old key and,
-read again, a row of the new one; all deletes of an event come before its rows, so that a key that goes from one row to another ends with a row.
+Such an event has the key before a change, and the columns set by it. This is enough for deletes:
+the key, with nulls and zeros elsewhere, as Debezium writes them for PostgreSQL's default replica
+identity. Inserted and updated rows are read again by their key, and have no image before. A row
+that no longer exists is left out, because its delete, or the change of its key, follows in the log.
 
-Which key the images have: the primary key, else the first unique index of NOT NULL columns (sql/table.cc, ``mark_columns_per_binlog_row_image``).
+An update of the message key becomes a delete of the old key and, read again, a row of the new one.
+All deletes of an event come before its rows, so that a key that moves from one row to another ends
+with a row.
+
+The key in the images is the primary key, else the first unique index of NOT NULL columns
+(sql/table.cc, ``mark_columns_per_binlog_row_image``).
 """
 
 from __future__ import annotations
@@ -34,9 +40,12 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimal:
-    """One event: ``gone`` is a whole DELETE event, ``moved`` a whole UPDATE event of those rows whose key has changed (right in its keys only); ``read``
-    are the rows to read again under the operation ``op``, ``read_moved`` those of ``moved`` under their new key. ``rows`` is how many the event has,
-    ``moved_ends`` where in ``moved`` each row ends.
+    """The contents of one event with ``rows`` rows.
+
+    ``gone`` is a complete DELETE event. ``moved`` is a complete UPDATE event of the rows whose key
+    has changed; only its keys are right. ``read`` are the keys of rows to read again under the
+    operation ``op``, ``read_moved`` the new keys of ``moved``. ``moved_ends`` are the offsets in
+    ``moved`` at which its rows end.
     """
 
     op: ReadOp
@@ -49,7 +58,7 @@ class Minimal:
 
 
 def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Minimal:
-    """Take an event apart whose images lack columns; DefiniteError when not even the key is there."""
+    """Read an event whose images lack columns. Raise DefiniteError if even the key is missing."""
     layouts = [column_layout(plan, index) for index in range(len(plan.columns))]
     reader, before_present, after_present = opened(plan, layouts, op, body, version=version)
     table_key = key_indexes(plan.table) if plan.table.key else ()
@@ -92,13 +101,15 @@ def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Mini
 
 
 def _placed(found: Fields, there: bytes, rest: Fields) -> Fields:
-    """The fields that are there in their columns, the others as in ``rest``."""
+    """Return one field per column: ``found`` for the columns that are present, ``rest`` for the
+    others.
+    """
     fields = iter(found)
     return [next(fields) if there[i >> 3] >> (i & 7) & 1 else other for i, other in enumerate(rest)]
 
 
 def _value_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes | None], Any]:
-    """From a key column's field to the parameter of a statement."""
+    """Return the function from a key column's field to the parameter of a statement."""
     where = where_of(plan, index)
     read = statement_value(plan.columns[index], plan.table.columns[index], where=where)
 
@@ -112,7 +123,9 @@ def _value_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes | 
 
 
 def _default_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes | None], Any]:
-    """The parameter for a key column that an INSERT did not name."""
+    """Return the function to the parameter of a key column that an INSERT did not name. Raise
+    PartialImageError if the default is in doubt.
+    """
     try:
         field = default_field(plan.columns[index], plan.table.columns[index], layout)
     except (ValueError, ArithmeticError):
@@ -122,7 +135,7 @@ def _default_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes 
 
 
 def _zero(plan: TablePlan, index: int, layout: Layout) -> bytes | None:
-    """What a column gets of which nothing is known: NULL, or its type's zero."""
+    """Return the field of a column of which nothing is known: NULL, or the zero of its type."""
     if plan.table.columns[index].nullable:
         return None
     match plan.columns[index].source:
@@ -131,12 +144,13 @@ def _zero(plan: TablePlan, index: int, layout: Layout) -> bytes | None:
         case Source.GEOMETRY:
             raw = b"\0\0\0\0\1\1\0\0\0" + bytes(16)  # POINT(0 0)
         case Source.DECIMAL | Source.TIME | Source.DATETIME:
-            return b"\x80" + bytes(layout.size - 1)  # these types store zero so, that negative ones sort below
+            # These types store zero with the top bit set, so that negative values sort below it.
+            return b"\x80" + bytes(layout.size - 1)
         case _:
             raw = b""
     return len(raw).to_bytes(layout.prefix, "little") + raw if layout.prefix else bytes(layout.size)
 
 
 def slices(keys: Sequence[Key], rows_max: int) -> list[tuple[Key, ...]]:
-    """The keys of one statement each."""
+    """Split the keys into groups of one statement each."""
     return [tuple(keys[at : at + rows_max]) for at in range(0, len(keys), rows_max)]

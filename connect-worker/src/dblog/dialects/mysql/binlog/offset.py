@@ -1,14 +1,18 @@
-"""A source offset of MySQL and MariaDB: Debezium's map, read, moved on by the log, and written back.
+"""The source offset of MySQL and MariaDB: Debezium's map, which is parsed, advanced by the log, and
+written back.
 
-Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``, ``ts_sec``, ``snapshot``), so a connector can be taken
-over from Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to),
-``dblog_epoch`` (how often that has changed: D7), ``dblog_xa`` (XA transactions that have not ended: task/prepared.py),
-``dblog_windows`` and ``dblog_unreported`` (the schemas of the start are not in their topic yet: both readers/offset.py).
+Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``,
+``ts_sec``, ``snapshot``), so a connector can be taken over from Debezium and handed back. dblog
+adds ``dblog_dump`` (the dump's progress), ``dblog_server`` (the server that the file names belong
+to), ``dblog_epoch`` (how often that server has changed: D7), ``dblog_xa`` (XA transactions that
+have not ended: task/prepared.py), ``dblog_windows`` and ``dblog_unreported`` (the schemas of the
+start are not in their topic yet: both readers/offset.py).
 
-Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included. A
-compressed transaction is one event to Debezium, which reads it again: there ``event`` is left out and ``dblog_event`` counts what is in it.
-Where its records are counted (provide.transaction.metadata), ``transaction_id`` names it, and a ``transaction_data_collection_order_<table>`` is how
-many of a table's were taken.
+Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the
+number of its events to skip, BEGIN included. To Debezium a compressed transaction is one event,
+which it reads again. There ``event`` is left out, and ``dblog_event`` counts the events inside. If
+records are counted (provide.transaction.metadata), ``transaction_id`` names the transaction, and
+``transaction_data_collection_order_<table>`` is the number of a table's records taken from it.
 """
 
 from __future__ import annotations
@@ -29,20 +33,24 @@ TRANSACTION_ID = "transaction_id"
 TABLE_COUNT = "transaction_data_collection_order_"
 
 PREPARED_UNKNOWN = '{"prepared":{},"open":null,"forgot":true}'
-"""Stands for the XA transactions in an offset that dblog did not write: nobody has kept a list, so any may be prepared (task/prepared.py)."""
+"""The XA transactions of an offset that dblog did not write. No list was kept, so any may be
+prepared (task/prepared.py).
+"""
 
 POSITION_BITS = 23
 """Low bits of the second sequence number that hold the row's number (D7)."""
 
 
 def sequence_of(*, epoch: int, file: str, pos: int) -> tuple[int, int]:
-    """D7's two numbers of a position in the log."""
+    """Return D7's two numbers of a position in the log."""
     return epoch << 32 | file_index(file), pos << POSITION_BITS
 
 
 def schema_position(*, epoch: int, at: LogOffset) -> tuple[int, int]:
-    """Where the schemas of the rows at an offset are looked up: at the beginning of their transaction, but behind a statement inside it, which is the
-    CREATE of a table made by a query. That statement's changes hold from here on, too.
+    """Return the position whose schemas apply to the rows at an offset.
+
+    It is the beginning of their transaction, or after a statement inside it. Such a statement is
+    the CREATE of a table made by a query, and its changes apply from here on.
     """
     high, low = sequence_of(epoch=epoch, file=at.file, pos=at.pos)
     return high, low + 1 if at.in_transaction else low
@@ -50,36 +58,38 @@ def schema_position(*, epoch: int, at: LogOffset) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMark:
-    """Where a server's log ends, as a read mark of a window: everything that a snapshot taken until then can show is in front of ``file`` and ``pos``, and
-    its transactions are among ``gtids``.
+    """The end of a server's log as a watermark. All that a snapshot taken until then can show lies
+    before ``file`` and ``pos``, and its transactions are among ``gtids``.
     """
 
     file: str
     pos: int
     gtids: Any
-    """In the form of one kind of server."""
+    """GTIDs in the form of one kind of server."""
 
 
 class Gtids(Protocol):
-    """The transactions that are behind a position, in the form of one kind of server."""
+    """The transactions before a position, in the form of one kind of server."""
 
     def add_all(self, gtids: Any) -> None:
         """Add finished transactions (``LogOffset.gtids_delta``)."""
 
     def text(self) -> str:
-        """As the offset has it."""
+        """Return the text for the offset."""
 
     def contains(self, other: Any) -> bool:
-        """Whether all of the other's are among these."""
+        """Return whether all transactions of `other` are among these."""
 
     def subtract(self, other: Any) -> Self:
-        """Those that are not among the other's."""
+        """Return the transactions that `other` lacks."""
 
     def __bool__(self) -> bool: ...
 
 
 class LogProgress:
-    """How far the log has been taken; ``advance`` folds the decoder's offsets, in order. MariaDB's differs in its GTIDs (dialects/mariadb/offset.py)."""
+    """The progress of reading the log. ``advance`` applies the decoder's offsets in order.
+    MariaDB's subclass differs in its GTIDs (dialects/mariadb/offset.py).
+    """
 
     def __init__(
         self,
@@ -112,17 +122,19 @@ class LogProgress:
 
     @staticmethod
     def parse_gtids(text: str) -> Gtids:
-        """From the server's or an offset's text; DefiniteError when it is none."""
+        """Parse the text of a server or an offset. Raise DefiniteError if it is malformed."""
         return GtidSet.parse(text)
 
     @staticmethod
     def gtids_include(text: str, others: str) -> bool:
-        """Whether all of the others are among these."""
+        """Return whether all of `others` are in `text`."""
         return GtidSet.parse(text).contains(GtidSet.parse(others))
 
     @classmethod
     def of_offset(cls, offset: OffsetMap) -> Self:
-        """From a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
+        """Parse a stored offset of dblog or Debezium. Raise DefiniteError if it names no position
+        in a log.
+        """
         file, pos = offset.get("file"), offset.get("pos")
         gtids = offset.get("gtids")
         if not isinstance(file, str) or not isinstance(pos, int):
@@ -145,7 +157,7 @@ class LogProgress:
         )
 
     def copy(self) -> Self:
-        """An independent copy: the reader's offset and the committed one move apart."""
+        """Return an independent copy, since the reader's offset and the committed one move apart."""
         return type(self)(
             file=self.file,
             pos=self.pos,
@@ -162,7 +174,7 @@ class LogProgress:
         )
 
     def advance(self, after: LogOffset) -> None:
-        """Take the offset after a decoder item."""
+        """Move to the offset after a decoder item."""
         self.file = after.file
         self.pos = after.pos
         self.event = after.event
@@ -179,56 +191,61 @@ class LogProgress:
             self.gtids.add_all(after.gtids_delta)
 
     def pass_over(self, gtids: str, wanted: Callable[[str], bool]) -> None:
-        """Count the transactions of these whose source ``wanted`` does not select (its UUID) as read."""
+        """Count transactions of ``gtids`` as read if ``wanted`` does not select their source (a
+        UUID).
+        """
         if self.gtids is not None:
             self.gtids.add_all(member for member in GtidSet.parse(gtids).members() if not wanted(member[0]))
 
     @property
     def resume_point(self) -> Hashable:
-        """Equal as long as a new connection would begin at the same event."""
+        """A value that stays equal as long as a new connection would begin at the same event."""
         return self.file, self.pos, self.skip_events
 
     @property
     def is_between(self) -> bool:
-        """Whether no transaction is taken in part."""
+        """True if no transaction is partly read."""
         return not (self.event or self.packed_event or self.row)
 
     def has_come_to(self, mark: LogMark, *, quiet: bool) -> bool:
-        """By the position; of a quiet log by its GTIDs too, for a position does not move with what the server leaves out because it was read before."""
+        """Return whether reading has reached the mark: by position, and in a quiet log also by
+        GTIDs. The position does not move over transactions that the server leaves out as already
+        read.
+        """
         if (file_index(self.file), self.pos) >= (file_index(mark.file), mark.pos):
             return True
         return quiet and self.gtids is not None and self.gtids.contains(mark.gtids)
 
     @property
     def source_ts_us(self) -> int:
-        """The time of the newest event that was taken."""
+        """The time of the newest event read, in microseconds."""
         return self.ts_sec * 1_000_000
 
     def sequence_of(self, position: LogOffset) -> tuple[int, int]:
-        """D7's numbers of an item's position."""
+        """Return D7's numbers of an item's position."""
         return sequence_of(epoch=self.epoch, file=position.file, pos=position.pos)
 
     def taken_over(self) -> None:
-        """The offset is not of this connector's own writing."""
+        """Note that this connector did not write the offset."""
         self.prepared = self.prepared or PREPARED_UNKNOWN
 
     def note(self) -> dict[str, object]:
-        """For people: the history and log lines."""
+        """Return the position for people, in the history and in log lines."""
         return {"file": self.file, "pos": self.pos}
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder."""
+        """Return the metrics for the herder."""
         return {"log_pos": float(self.pos), "log_file": float(file_index(self.file))}
 
     def row_context(self, *, now_us: int) -> BinlogContext:
-        """The source block of a record that belongs to this position."""
+        """Return the source block of a record at this position."""
         high, low = self.sequence
         return BinlogContext(
             file=self.file, pos=self.pos, server_id=0, source_ts_us=now_us, now_us=now_us, sequence_high=high, sequence_low=low
         )
 
     def watermark_position(self) -> WatermarkPosition:
-        """For markers of chunks."""
+        """Return the position for chunk markers."""
         high, low = self.sequence
         return WatermarkPosition(file=self.file, pos=self.pos, sequence_high=high, sequence_low=low)
 
@@ -237,16 +254,16 @@ class LogProgress:
 
     @property
     def skip_events(self) -> int:
-        """Events of the open transaction that were taken, compressed or not."""
+        """Events of the open transaction that were read, compressed or not."""
         return self.event + self.packed_event
 
     @property
     def sequence(self) -> tuple[int, int]:
-        """D7's numbers of this after."""
+        """D7's numbers of this position."""
         return sequence_of(epoch=self.epoch, file=self.file, pos=self.pos)
 
     def to_map(self) -> dict[str, str | int | float | bool | None]:
-        """The offset as Debezium writes it; zero counts are left out."""
+        """Return the offset as Debezium writes it; zero counts are left out."""
         out: dict[str, str | int | float | bool | None] = {}
         if self.ts_sec:
             out["ts_sec"] = self.ts_sec

@@ -1,21 +1,28 @@
-"""Makes whole rows of those that the server shortened: images without all columns, and JSON documents as differences.
+"""The completion of rows that the server shortened: images without all columns, and JSON documents
+as differences.
 
-The result is a plain rows event of version 2, so both row encoders read it as they read any other. What a shortened event cannot show:
+The result is a plain rows event of version 2, which both row encoders can read. Shortened events
+differ by setting:
 
-- An UPDATE whose image before is whole shows all columns: those that the image after lacks are as before. So it is for tables without a key, and with
-  MariaDB's FULL_NODUP.
-- NOBLOB: large objects that an update leaves alone are not in the images. Their columns get ``unavailable.value.placeholder``, which
-  Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string. Where rows may be
-  read again, an update of the key that leaves some out is a MissingColumnsError: under the new key nobody has the row.
-  MariaDB logs a REPLACE of a row that was there as such an update too: a large object that it reset to its default looks like one left alone.
-- An INSERT leaves out the columns that it did not name: they have their default (default_field.py); one that is in doubt counts as missing. An INSERT
-  that named none at all has an image of no columns and no bytes behind it, and is one row: MySQL refuses to log more of them in one event (error
-  1534), MariaDB logs whole rows of tables without a key, and one with a key has no second such row.
-- MINIMAL has only the key before an update or delete, and only what was set after it: MissingColumnsError, and binlog/minimal_images.py goes on from there
-  where the rows may be read again. MariaDB logs a REPLACE as such an update too, of a key with no column after it.
+- An UPDATE with a whole image before shows all columns: those missing in the image after are
+  unchanged. This is so for tables without a key, and with MariaDB's FULL_NODUP.
+- NOBLOB: large objects that an update does not change are in neither image. Their columns get
+  ``unavailable.value.placeholder``, as in Debezium's PostgreSQL connector (and its MySQL one since
+  3.7) for values it did not get; JSON columns get it as a JSON string. If rows may be read again,
+  an update of the key that leaves some out is a MissingColumnsError, because nobody has the row
+  under the new key. MariaDB logs a REPLACE of an existing row as such an update too: a large object
+  that it reset to its default looks like an unchanged one.
+- An INSERT leaves out the columns that it did not name. They have their default (default_field.py);
+  one in doubt counts as missing. An INSERT that named no column has an image of no columns and no
+  bytes, and is one row: MySQL refuses to log more of them in one event (error 1534), MariaDB logs
+  whole rows of tables without a key, and a table with a key has no second such row.
+- MINIMAL has only the key before an update or delete, and only the assigned columns after it. This
+  is a MissingColumnsError; if rows may be read again, binlog/minimal_images.py continues from
+  there. MariaDB logs a REPLACE as such an update too, of a key with no column after it.
 - PARTIAL_JSON: differences are applied to the image before the update.
 
-Rule sources: MySQL manual "binlog_row_image", "binlog_row_value_options"; sql/rpl_record.cc (``unpack_row``); MariaDB sql/log_event_server.cc.
+Rule sources: MySQL manual "binlog_row_image", "binlog_row_value_options"; sql/rpl_record.cc
+(``unpack_row``); MariaDB sql/log_event_server.cc.
 """
 
 from __future__ import annotations
@@ -37,17 +44,21 @@ if TYPE_CHECKING:
     from dblog.codecs.rowplan import Layout
 
 PARTIAL_UPDATE = 3
-"""The version under which the decoders give PARTIAL_UPDATE_ROWS, an update event like version 2 but for the images after."""
+"""The version by which the decoders mark PARTIAL_UPDATE_ROWS: an update event like version 2,
+except for the images after.
+"""
 
 _LARGE = ("text", "blob", "json", "longtext", "longblob", "mediumtext", "mediumblob", "tinytext", "tinyblob")
 _PARTIAL_JSON = 1
 Fields = list[bytes | None]
-"""Each column's bytes with their length in front; None for NULL."""
+"""The bytes of each column with their length prefix; None for NULL."""
 
 
 def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int, rereads: bool = False) -> bytes:
-    """The body of a version 2 event with the same rows, whole. DefiniteError when that cannot be, or the event is damaged. ``rereads``: rows may be read again
-    from the table.
+    """Return the body of a version 2 event with the same rows, complete. ``rereads``: rows may be
+    read again from the table.
+
+    Raise DefiniteError if rows cannot be completed, or if the event is damaged.
     """
     reader, before_present, after_present = opened(plan, layouts, op, body, version=version)
     fill = _fill(plan, layouts, op, before_present, after_present)
@@ -73,7 +84,9 @@ def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes,
 
 
 def leaves_values_out(plan: TablePlan, body: bytes, *, version: int) -> bool:
-    """Return whether an update event has columns of records in neither image, so that its records have the placeholder for them (NOBLOB)."""
+    """Return whether an update event has captured columns in neither image, so that its records
+    have the placeholder for them (NOBLOB).
+    """
     width = (len(plan.columns) + 7) // 8
     at = 8 if version == 1 else 8 + max(int.from_bytes(body[8:10], "little"), 2)
     at += 1 if len(plan.columns) < 0xFB else 3  # noqa: PLR2004 - as ``_packed`` writes the count
@@ -82,7 +95,9 @@ def leaves_values_out(plan: TablePlan, body: bytes, *, version: int) -> bool:
 
 
 def opened(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int) -> tuple[Reader, bytes, bytes]:
-    """A reader at the first row, and which columns the images before and after have (the same twice where there is only one)."""
+    """Return a reader at the first row, and the bitmaps of columns in the images before and after.
+    If there is only one image, both are the same.
+    """
     reader = Reader(plan, layouts, body, at=8)
     if version >= 2:  # noqa: PLR2004 - version 1 has no extra data
         reader.take(max(int.from_bytes(reader.take(2), "little") - 2, 0))
@@ -99,7 +114,7 @@ def opened(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, 
 
 
 def event_head(plan: TablePlan, body: bytes, *, images: int) -> bytes:
-    """The beginning of an event of version 2 whose images have all columns."""
+    """Return the beginning of a version 2 event whose images have all columns."""
     count = len(plan.columns)
     return body[:8] + b"\x02\x00" + _packed(count) + b"\xff" * ((count + 7) // 8 * images)
 
@@ -124,12 +139,14 @@ def _whole_document(plan: TablePlan, index: int, before: Fields | None, differen
 
 
 def absent_columns(plan: TablePlan, present: bytes) -> list[int]:
-    """The columns that an image has not."""
+    """Return the columns that an image lacks."""
     return [i for i in range(len(plan.columns)) if not present[i >> 3] >> (i & 7) & 1]
 
 
 def _fill(plan: TablePlan, layouts: Sequence[Layout], op: str, before_present: bytes, after_present: bytes) -> dict[int, bytes | None]:
-    """What stands for columns that neither image has; MissingColumnsError where nothing right can."""
+    """Return fields for the columns that neither image has. Raise MissingColumnsError if no right
+    value is known.
+    """
     if op == "c":
         return {index: _default(plan, index, layouts[index]) for index in absent_columns(plan, after_present)}
     before = absent_columns(plan, before_present)
@@ -140,13 +157,15 @@ def _fill(plan: TablePlan, layouts: Sequence[Layout], op: str, before_present: b
 
 
 def _filled(count: int, found: Fields, there: bytes, fill: dict[int, bytes | None], before: Fields | None) -> Fields:
-    """The image with all columns: those left out are as before, if there is an image before, else what is to stand for them."""
+    """Return the image with all columns. Missing ones are taken from the image before, or if there
+    is none, from ``fill``.
+    """
     fields = iter(found)
     return [next(fields) if there[i >> 3] >> (i & 7) & 1 else before[i] if before is not None else fill[i] for i in range(count)]
 
 
 def _default(plan: TablePlan, index: int, layout: Layout) -> bytes | None:
-    """The field of a column that an INSERT did not name."""
+    """Return the field of a column that an INSERT did not name."""
     try:
         return default_field(plan.columns[index], plan.table.columns[index], layout)
     except (ValueError, ArithmeticError):
@@ -166,7 +185,7 @@ def _framed(raw: bytes, prefix: int) -> bytes:
 
 
 def written(fields: Fields) -> bytes:
-    """An image of all columns."""
+    """Return an image of all columns."""
     bits = sum(1 << index for index, field in enumerate(fields) if field is None)
     return bits.to_bytes((len(fields) + 7) // 8, "little") + b"".join(field for field in fields if field is not None)
 
@@ -176,16 +195,20 @@ def _packed(count: int) -> bytes:
 
 
 class Reader:
-    """Goes through an event's body; whatever reaches beyond its end is a damaged event."""
+    """A reader of an event's body. Reading past its end raises DefiniteError, since the event is
+    damaged.
+    """
 
     def __init__(self, plan: TablePlan, layouts: Sequence[Layout], body: bytes, *, at: int) -> None:
         self._plan, self._layouts, self._body, self.at = plan, layouts, body, at
         self._json = [i for i, column in enumerate(plan.columns) if column.source is Source.JSON]
 
     def rows(self, op: str, after_present: bytes) -> Iterator[None]:
-        """Once for each row that begins where the reader stands; an insert that has no column at all is one row of no bytes.
+        """Yield once for each row at the reader's position. An insert without any column is one row
+        of no bytes.
 
-        A row that takes no byte ends it, else a damaged event would have rows for ever.
+        A row that consumes no byte ends the loop, since a damaged event would otherwise have
+        endless rows.
         """
         if op == "c" and self.at == len(self._body) and len(absent_columns(self._plan, after_present)) == len(self._layouts):
             yield
@@ -210,14 +233,14 @@ class Reader:
         return int.from_bytes(self.take({0xFC: 2, 0xFD: 3}.get(first, 8)), "little")
 
     def partial_columns(self) -> frozenset[int]:
-        """Which JSON columns of the next image hold differences."""
+        """Return the JSON columns of the next image that hold differences."""
         if not self.packed() & _PARTIAL_JSON:
             return frozenset()
         bits = self.take((len(self._json) + 7) // 8)
         return frozenset(column for bit, column in enumerate(self._json) if bits[bit >> 3] >> (bit & 7) & 1)
 
     def image(self, there: bytes) -> Fields:
-        """The fields of the columns that are there."""
+        """Return the fields of the columns that are present."""
         columns = [i for i in range(len(self._layouts)) if there[i >> 3] >> (i & 7) & 1]
         nulls = self.take((len(columns) + 7) // 8)
         out: Fields = []

@@ -1,8 +1,9 @@
-"""Where in a MySQL log something is: sets of GTIDs, and file with offset.
+"""Positions in a MySQL log: sets of GTIDs, and file with offset.
 
-A GTID set shows what a client has seen, on any server; file and offset mean something on one server only, so sets are compared as sets. Rule sources:
-MySQL manual 19.1.3.1 "GTID Format and Storage" (text form, tags from 8.3 on, canonical order), sql/rpl_gtid_set.cc (binary form of
-COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS, ``encode_nsids_format``).
+A GTID set describes what a client has seen, on any server. File and offset are valid on one server
+only. Rule sources: MySQL manual 19.1.3.1 "GTID Format and Storage" (text form, tags since 8.3,
+canonical order), sql/rpl_gtid_set.cc (binary form of COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS,
+``encode_nsids_format``).
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ GNO_MAX = (1 << 63) - 2
 
 
 class GtidSet:
-    """A set of GTIDs. ``add`` changes it in place, since it is called for each batch; every other operation gives a new set.
+    """A set of GTIDs. ``add`` and ``add_all`` change it in place, since every batch calls them;
+    every other operation returns a new set.
 
-    Held as sorted, disjoint intervals that never touch, for each (UUID, tag).
+    Stored as sorted, disjoint intervals that never touch, for each (UUID, tag).
     """
 
     __slots__ = ("_intervals", "_texts")
@@ -38,11 +40,15 @@ class GtidSet:
     def __init__(self) -> None:
         self._intervals: dict[Source, list[Interval]] = {}
         self._texts: dict[Source, str] = {}
-        """Text of a source's intervals; dropped when they change. Most sets hold many idle sources and one that grows."""
+        """The text of a source's intervals, dropped when they change. Most sets have many idle
+        sources and one that grows.
+        """
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """From the server's text, or an offset's: line breaks, blanks, upper case and overlaps are allowed. DefiniteError otherwise."""
+        """Parse the text of a server or an offset. Line breaks, blanks, upper case and overlaps are
+        allowed. Raise DefiniteError if it is malformed.
+        """
         out = cls()
         for part in "".join(text.split()).lower().split(","):
             if not part:
@@ -67,14 +73,16 @@ class GtidSet:
 
     @classmethod
     def of(cls, members: Iterable[tuple[str, str, int, int]]) -> GtidSet:
-        """From (UUID, tag, first, last) tuples."""
+        """Return the set of (UUID, tag, first, last) tuples."""
         out = cls()
         for uuid, tag, first, last in members:
             out.add(uuid, tag, first, last)
         return out
 
     def add(self, uuid: str, tag: str, first: int, last: int) -> None:
-        """Add the transactions ``first`` to ``last`` of a source. Constant time where the range continues the last interval."""
+        """Add the transactions ``first`` to ``last`` of a source. Takes constant time if the range
+        continues the last interval.
+        """
         source = (uuid, tag)
         self._texts.pop(source, None)
         intervals = self._intervals.get(source)
@@ -88,7 +96,7 @@ class GtidSet:
             else:
                 intervals.append((first, last))
             return
-        # Intervals from ``start`` to ``end`` touch the new one, so they become one with it.
+        # Intervals from ``start`` to ``end`` touch the new one and are joined with it.
         start = bisect_left(intervals, first - 1, key=lambda interval: interval[1])
         end = bisect_left(intervals, last + 2, key=lambda interval: interval[0])
         if start < end:
@@ -97,19 +105,19 @@ class GtidSet:
         intervals[start:end] = [(first, last)]
 
     def add_all(self, ranges: Iterable[tuple[str, str, int, int]]) -> None:
-        """Add a batch's finished transactions (``LogOffset.gtids_delta``)."""
+        """Add the finished transactions of a batch (``LogOffset.gtids_delta``)."""
         for uuid, tag, first, last in ranges:
             self.add(uuid, tag, first, last)
 
     def copy(self) -> GtidSet:
-        """An independent set with the same members."""
+        """Return an independent copy."""
         out = GtidSet()
         out._intervals = {source: intervals.copy() for source, intervals in self._intervals.items()}
         out._texts = self._texts.copy()
         return out
 
     def subtract(self, other: GtidSet) -> GtidSet:
-        """What is in this set and not in the other."""
+        """Return the members that the other set lacks."""
         out = GtidSet()
         for source, intervals in self._intervals.items():
             rest = _without(intervals, other._intervals.get(source, []))
@@ -118,28 +126,30 @@ class GtidSet:
         return out
 
     def contains(self, other: GtidSet) -> bool:
-        """Whether every member of the other is in this set."""
+        """Return whether every member of the other is in this set."""
         return not other.subtract(self)
 
     def only_source(self, uuid: str) -> GtidSet:
-        """The members that were made by one server, tagged or not."""
+        """Return the members that one server made, with any tag."""
         out = GtidSet()
         out._intervals = {source: intervals.copy() for source, intervals in self._intervals.items() if source[0] == uuid.lower()}
         return out
 
     @property
     def tagged(self) -> bool:
-        """Whether any member has a tag; servers before 8.3 do not know tags."""
+        """True if any member has a tag; servers before 8.3 do not know tags."""
         return any(tag for _, tag in self._intervals)
 
     def members(self) -> Iterator[tuple[str, str, int, int]]:
-        """(UUID, tag, first, last) in canonical order."""
+        """Yield (UUID, tag, first, last) in canonical order."""
         for uuid, tag in sorted(self._intervals):
             for first, last in self._intervals[uuid, tag]:
                 yield uuid, tag, first, last
 
     def text(self) -> str:
-        """The server's canonical text, in one line: UUIDs sorted, the untagged intervals first, then by tag."""
+        """Return the server's canonical text in one line: UUIDs sorted, untagged intervals first,
+        then by tag.
+        """
         parts: list[str] = []
         before = ""
         for source in sorted(self._intervals):
@@ -154,7 +164,9 @@ class GtidSet:
         return "".join(parts)[1:]
 
     def encode(self) -> bytes:
-        """The form of COM_BINLOG_DUMP_GTID. Tagged members switch the whole to the format of 8.3, which older servers refuse."""
+        """Return the form of COM_BINLOG_DUMP_GTID. With a tagged member the set is in the format of
+        8.3, which older servers refuse.
+        """
         tagged = self.tagged
         count = len(self._intervals)
         out = [struct.pack("<Q", (1 << 56) | (count << 8) | 1 if tagged else count)]
@@ -162,14 +174,15 @@ class GtidSet:
             intervals = self._intervals[uuid, tag]
             out.append(bytes.fromhex(uuid.replace("-", "")))
             if tagged:
-                out.append(bytes((len(tag) << 1,)) + tag.encode())  # the length is a one-byte varint of the server's serialization library
+                # The length is a one-byte varint of the server's serialization library.
+                out.append(bytes((len(tag) << 1,)) + tag.encode())
             out.append(struct.pack("<Q", len(intervals)))
             out += [struct.pack("<QQ", first, last + 1) for first, last in intervals]
         return b"".join(out)
 
     @classmethod
     def decode(cls, data: bytes) -> GtidSet:
-        """The reverse of ``encode``; also the body of PREVIOUS_GTIDS."""
+        """Parse the form of ``encode``, which is also the body of PREVIOUS_GTIDS."""
         out = cls()
         (head,) = struct.unpack_from("<Q", data)
         form = head >> 56
@@ -207,13 +220,13 @@ class GtidSet:
 
 
 def uuid_text(data: bytes) -> str:
-    """A UUID's 16 bytes as its text."""
+    """Return the text of a UUID's 16 bytes."""
     digits = data.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _without(intervals: list[Interval], taken: list[Interval]) -> list[Interval]:
-    """Sorted disjoint intervals less other such ones."""
+    """Return the intervals without ``taken``. Both are sorted and disjoint."""
     out: list[Interval] = []
     i = 0
     for low, last in intervals:
@@ -235,11 +248,13 @@ def _not_a_set(part: str) -> DefiniteError:
     return DefiniteError(f"'{part[:100]}' is not part of a GTID set; correct the connector's offset (field gtids), or reset it")
 
 
-# -- file and offset --------------------------------------------------------------------------------------------------------------------
+# -- file and offset -------------------------------------------------------------------------------
 
 
 def file_index(file: str) -> int:
-    """The number of a log file: the digits behind the last dot (``binlog.000042`` is 42). They grow past six digits without a gap."""
+    """Return the number of a log file: the digits after the last dot (``binlog.000042`` is 42).
+    They grow past six digits without a gap.
+    """
     digits = file.rpartition(".")[2]
     if not (digits.isascii() and digits.isdigit()):
         message = f"'{file}' is not the name of a log file; correct the connector's offset (field file), or reset it"

@@ -1,7 +1,9 @@
-"""``row_image`` of a connector that reads rows again which lack columns (dblog.row.image.missing=reread).
+"""The ``row_image`` functions of a connector that reads rows again if they lack columns
+(dblog.row.image.missing=reread).
 
-The one difference: large objects that an update of the key leaves out count as missing columns. Under another key nobody has the row, so a placeholder would
-stand for its value for ever; the event is handed out, and its rows are read again.
+The one difference: large objects that an update of the key leaves out count as missing columns.
+Nobody has the row under the new key, so a placeholder would replace its value for ever. The event
+is returned instead, and its rows are read again.
 """
 
 from __future__ import annotations
@@ -25,5 +27,5 @@ def LogRows(plan: TablePlan) -> row_image.LogRows:  # noqa: N802 - a class in ``
 
 
 def whole_rows(plan: TablePlan, op: str, body: bytes, *, version: int | None) -> bytes:
-    """See ``partial_images.whole_rows``."""
+    """Return the event's rows completed; see ``partial_images.whole_rows``."""
     return row_image.whole_rows(plan, op, body, version=version, rereads=True)

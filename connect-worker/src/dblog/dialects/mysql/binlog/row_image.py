@@ -1,8 +1,11 @@
-"""Row images of the log and rows of a binary result set, taken apart into values: the slow oracle of the extension.
+"""The decoding of row images and of binary result-set rows into values: the slow oracle of the
+extension.
 
-A row image is a null bitmap and the fields that are not NULL, without any separator: the table's schema alone shows where each one ends (MySQL
-internals, "Rows Event"; Field::pack in sql/field.cc). A binary result-set row is the same idea with other widths ("Binary Protocol Resultset Row").
-``log_layout`` and ``result_layout`` alone know those widths; the extension asks them too. MySQL and MariaDB share all of it.
+A row image is a null bitmap and the fields that are not NULL, without separators. Only the table's
+schema shows where each field ends (MySQL internals, "Rows Event"; Field::pack in sql/field.cc). A
+binary result-set row has the same structure with other widths ("Binary Protocol Resultset Row").
+Only ``log_layout`` and ``result_layout`` know these widths; the extension calls them too. MySQL and
+MariaDB share all of it.
 """
 
 from __future__ import annotations
@@ -25,13 +28,13 @@ from dblog.errors import DefiniteError
 from dblog.model import Column
 
 Row = tuple[Any, ...]
-"""A value for each column of the image, in image order; None for NULL and for what the column cannot mean."""
+"""A value for each column of the image, in image order; None for NULL and for impossible values."""
 
 LONGEST = 0xFFFFFF
-"""Bytes of a packet; one of so many goes on in the next."""
+"""The largest packet, in bytes. The next packet continues one of this length."""
 
 ONE_LENGTH_BYTE_MAX = 255
-"""A string column of at most so many bytes has one length byte in the image, a longer one two."""
+"""The most bytes of a string column with one length byte in the image; a longer one has two."""
 
 LENGTH_ENCODED = 0
 DATE_PACKED = -1
@@ -40,14 +43,18 @@ _LENENC_2, _LENENC_3, _LENENC_8 = 0xFC, 0xFD, 0xFE
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How long a field is: ``size`` bytes, or the number in the ``prefix`` length bytes in front of it (little-endian)."""
+    """The length of a field: ``size`` bytes, or the number in its ``prefix`` leading bytes
+    (little-endian).
+    """
 
     prefix: int
     size: int
 
 
 def log_layout(column: ColumnPlan, declared: Column, *, where: str) -> Layout:
-    """The layout of a field in a row image. Raises DefiniteError for a character set of unknown width."""
+    """Return the layout of a field in a row image. Raise DefiniteError for a charset of unknown
+    width.
+    """
     match column.source:
         case Source.INT8 | Source.YEAR:
             return Layout(0, 1)
@@ -94,7 +101,9 @@ def _string_prefix(column: ColumnPlan, declared: Column, where: str) -> int:
 
 
 def result_layout(column: ColumnPlan) -> int:
-    """Bytes of a field in a binary result-set row; LENGTH_ENCODED, or DATE_PACKED for one length byte."""
+    """Return the bytes of a field in a binary result-set row; LENGTH_ENCODED, or DATE_PACKED for
+    one length byte.
+    """
     match column.source:
         case Source.INT8:
             return 1
@@ -111,24 +120,26 @@ def result_layout(column: ColumnPlan) -> int:
 
 
 def where_of(plan: TablePlan, index: int) -> str:
-    """Table and column for error texts."""
+    """Return table and column for error messages."""
     return f"{plan.table.id}, column {plan.table.columns[index].name}"
 
 
 def log_reader(plan: TablePlan, index: int) -> Read:
-    """The reader of one column's field in the log."""
+    """Return the reader of one column's field in the log."""
     where = where_of(plan, index)
     return _guarded(fields.log_value(plan.columns[index], plan.table.columns[index], where=where), where)
 
 
 def result_reader(plan: TablePlan, index: int) -> Read:
-    """The reader of one column's field in a result set."""
+    """Return the reader of one column's field in a result set."""
     where = where_of(plan, index)
     return _guarded(fields.result_value(plan.columns[index], plan.table.columns[index], where=where), where)
 
 
 def _guarded(read: Read, where: str) -> Read:
-    """Bytes that mean nothing in the column's type are an error that names the column, whatever the reader stumbles over."""
+    """Return the reader with an error that names the column for bytes that are no value of its
+    type, whatever exception they cause.
+    """
 
     def guarded(raw: bytes) -> Any:
         try:
@@ -141,15 +152,15 @@ def _guarded(read: Read, where: str) -> Read:
 
 
 def column_layout(plan: TablePlan, index: int) -> Layout:
-    """``log_layout`` of one column of a plan."""
+    """Return ``log_layout`` of one column of a plan."""
     return log_layout(plan.columns[index], plan.table.columns[index], where=where_of(plan, index))
 
 
-# --- rows events -----------------------------------------------------------------------------------------------------
+# --- rows events ----------------------------------------------------------------------------------
 
 
 class LogRows:
-    """Takes the rows events of one table version apart."""
+    """A reader of the rows events of one table version."""
 
     def __init__(self, plan: TablePlan, *, rereads: bool = False) -> None:
         needed = _needed(plan)
@@ -159,7 +170,9 @@ class LogRows:
         self._readers = [log_reader(plan, i) if i in needed else None for i in range(len(plan.columns))]
 
     def __call__(self, op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
-        """(before, after) of each row. ``version`` 1 or 2 of the event; None: known by the body (see ``event_version``)."""
+        """Yield (before, after) of each row. ``version`` is 1 or 2 of the event; None finds it by
+        the body (see ``event_version``).
+        """
         try:
             if version == partial_images.PARTIAL_UPDATE:
                 raise partial_image(self._plan)
@@ -196,29 +209,33 @@ class LogRows:
 
 
 def whole_rows(plan: TablePlan, op: str, body: bytes, *, version: int | None, rereads: bool = False) -> bytes:
-    """See ``partial_images.whole_rows``."""
+    """Return the event's rows completed; see ``partial_images.whole_rows``."""
     layouts = [column_layout(plan, index) for index in range(len(plan.columns))]
     return partial_images.whole_rows(plan, layouts, op, body, version=version or event_version(body), rereads=rereads)
 
 
 def truncated(plan: TablePlan, index: int | None = None) -> DefiniteError:
-    """A row that ends before its columns do."""
+    """Return the error for a row that ends before its columns do."""
     where = str(plan.table.id) if index is None else where_of(plan, index)
     return DefiniteError(f"{where}: a row ends too early; the known schema does not fit the data")
 
 
 def leaves_values_out(plan: TablePlan, body: bytes, *, version: int | None) -> bool:
-    """See ``partial_images.leaves_values_out``."""
+    """Return whether images lack columns; see ``partial_images.leaves_values_out``."""
     return partial_images.leaves_values_out(plan, body, version=version or event_version(body))
 
 
 def event_version(body: bytes) -> int:
-    """1 or 2, known by the body: version 2 has a two-byte length of extra data, below 256, where a full image has its bitmap of ones."""
+    """Return version 1 or 2, found by the body. Version 2 has a two-byte length of extra data,
+    below 256, where version 1 has the bitmap of ones of a full image.
+    """
     return 2 if len(body) > 9 and body[9] == 0 else 1  # noqa: PLR2004 - table id 6, flags 2, then the low byte
 
 
 def rows_start(plan: TablePlan, op: str, body: bytes, *, version: int | None = None) -> int:
-    """Where the rows begin, after checking that the event has the plan's columns, all of them."""
+    """Return the offset of the rows. Raise DefiniteError unless the event has all of the plan's
+    columns.
+    """
     count = len(plan.columns)
     at = 8
     if (version or event_version(body)) == 2:  # noqa: PLR2004 - the event's version
@@ -249,11 +266,13 @@ def _lenenc(raw: bytes, at: int, plan: TablePlan) -> tuple[int, int]:
     return int.from_bytes(raw[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
-# --- binary result sets ----------------------------------------------------------------------------------------------
+# --- binary result sets ---------------------------------------------------------------------------
 
 
 class ResultRows:
-    """Takes binary result-set rows apart whose select list is all columns of the plan, in image order."""
+    """A reader of binary result-set rows whose select list is all columns of the plan, in image
+    order.
+    """
 
     def __init__(self, plan: TablePlan) -> None:
         needed = _needed(plan)
@@ -262,7 +281,9 @@ class ResultRows:
         self._readers = [result_reader(plan, i) if i in needed else None for i in range(len(plan.columns))]
 
     def __call__(self, rows: bytes) -> Iterator[Row]:
-        """The rows of these packets, with their headers; an EOF or OK packet at the end is passed over."""
+        """Yield the rows of these packets, which include headers. A final EOF or OK packet is
+        ignored.
+        """
         for payload in packet_payloads(rows):
             if payload[:1] != b"\x00":
                 return
@@ -277,7 +298,9 @@ class ResultRows:
 
 
 def end_of_rows(packets: bytes, start: int, rows_max: int, bytes_max: int) -> int:
-    """See ``rowplan.RowEncoder``. Packets that are cut off end with the rest: who reads them says so."""
+    """Return the offset after the next rows; see ``rowplan.RowEncoder``. An incomplete last packet
+    counts to the end: its reader raises the error.
+    """
     at, rows = start, 0
     while at < len(packets) and (at == start or (rows < rows_max and at - start < bytes_max)):
         length = LONGEST
@@ -289,7 +312,7 @@ def end_of_rows(packets: bytes, start: int, rows_max: int, bytes_max: int) -> in
 
 
 def packet_payloads(packets: bytes) -> Iterator[bytes]:
-    """Payloads of whole packets, put together where they take several."""
+    """Yield the payloads of whole packets, joined if one spans several."""
     at = 0
     parts: list[bytes] = []
     while at < len(packets):
@@ -330,7 +353,7 @@ def _needed(plan: TablePlan) -> frozenset[int]:
     return frozenset(i for i, column in enumerate(plan.columns) if column.included) | frozenset(plan.key)
 
 
-# --- table maps ------------------------------------------------------------------------------------------------------
+# --- table maps -----------------------------------------------------------------------------------
 
 _TYPE_CODES: dict[IntEnum, tuple[int, ...]] = {
     Source.INT8: (1,),
@@ -361,7 +384,7 @@ _TYPE_CODES: dict[IntEnum, tuple[int, ...]] = {
     Source.DATETIME_OLD: (12,),
     Source.TIMESTAMP_OLD: (7,),
 }
-"""Binlog type codes of each source (binlog_event.h: enum_field_types)."""
+"""Binlog type codes of each source form (binlog_event.h: enum_field_types)."""
 _COMPRESSED_CODES = (140, 141)
 
 _META_BYTES = {
@@ -387,9 +410,10 @@ _META_BYTES = {
 
 
 def check_table_map(plan: TablePlan, body: bytes) -> None:
-    """Refuse a table map whose columns are not stored as the plan expects: a wrong width would misread every row after it. # I4
+    """Raise DefiniteError if a table map stores its columns otherwise than the plan expects: a
+    wrong width would misread every row after it. # I4
 
-    Raises DefiniteError that names the first column at fault.
+    The error names the first wrong column.
     """
     types, metas = _table_map_columns(plan, body)
     if len(types) != len(plan.columns):
@@ -431,7 +455,7 @@ def _table_map_columns(plan: TablePlan, body: bytes) -> tuple[bytes, list[bytes]
 
 
 def _map_layout(code: int, meta: bytes) -> Layout | None:
-    """The layout that a table map's type and metadata mean; None where the type alone decides it."""
+    """Return the layout of a table map's type and metadata; None if the type alone decides it."""
     match code:
         case 246:
             return Layout(0, packed_size(meta[0], meta[1]))
@@ -454,7 +478,9 @@ def _map_layout(code: int, meta: bytes) -> Layout | None:
 
 
 def _string_layout(meta: bytes) -> Layout:
-    """STRING holds the real type in its first byte, whose bits 4 and 5 are, inverted, the length's bits 8 and 9 (log_event.cc)."""
+    """Return the layout of a STRING, whose first metadata byte is the real type. Its bits 4 and 5
+    are, inverted, bits 8 and 9 of the length (log_event.cc).
+    """
     kind, length = meta[0], meta[1]
     if kind & 0x30 != 0x30:  # noqa: PLR2004 - both bits set: no high bits of the length
         length |= ((kind & 0x30) ^ 0x30) << 4
@@ -465,7 +491,9 @@ def _string_layout(meta: bytes) -> Layout:
 
 
 def text_table(plan: TablePlan, index: int) -> tuple[str, ...] | None:
-    """The 256 characters of a text column in a one-byte character set; () when its bytes are UTF-8 already; None for all others."""
+    """Return the 256 characters of a text column in a one-byte charset; () if its bytes are UTF-8
+    already; None for all others.
+    """
     column = plan.columns[index]
     if column.source is not Source.TEXT or column.compressed:
         return None

@@ -1,7 +1,8 @@
-"""The rows that are inserted into a signal table: their first three columns as texts.
+"""The rows inserted into a signal table: their first three columns as texts.
 
-They are read here because they need no row plan: a signal table is no data, and what it is asked for are three texts. Columns behind them may be of any usual
-type. Rule sources: as in table_map.py; field sizes by Field::pack (sql/field.cc).
+They are read without a row plan, because a signal table is not captured and only three texts of it
+are needed. Further columns may have any usual type. Rule sources: as in table_map.py; field sizes
+by Field::pack (sql/field.cc).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dblog.dialects.mysql.values.decimals import packed_size
 from dblog.errors import DefiniteError
 
 TEXTS = 3
-"""id, type and data, by their places: Debezium does not look at names either."""
+"""The columns id, type and data, by position: Debezium ignores names too."""
 
 _SIZES = {
     WireType.TINY: 1,
@@ -37,7 +38,9 @@ SignalRow = tuple[str | None, str | None, str | None]
 
 
 def signal_rows(type_code: int, body: bytes, table_map: TableMap) -> list[SignalRow]:
-    """(id, type, data) of each row that an event inserts; an UPDATE or DELETE is no signal. DefiniteError for columns that no signal table has."""
+    """Return (id, type, data) of each row that an event inserts; an UPDATE or DELETE is no signal.
+    Raise DefiniteError for columns that no signal table has.
+    """
     if type_code not in WRITE_TYPES:
         return []
     columns = table_map.columns
@@ -68,7 +71,7 @@ def signal_rows(type_code: int, body: bytes, table_map: TableMap) -> list[Signal
 
 
 def _field(table_map: TableMap, column: MapColumn, body: bytes, at: int) -> tuple[int, int]:
-    """Where the field that begins there has its bytes."""
+    """Return the start and end of the bytes of the field at this offset."""
     code = column.type_code
     if code in _STRINGS:
         prefix = 1 if column.meta <= _ONE_LENGTH_BYTE_MAX else 2

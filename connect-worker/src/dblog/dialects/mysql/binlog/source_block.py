@@ -1,4 +1,6 @@
-"""Debezium's source block of MySQL and MariaDB: where in the binlog an event stands (its connectors' SourceInfo)."""
+"""Debezium's source block of MySQL and MariaDB, with an event's position in the binlog (the
+connectors' SourceInfo).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class BinlogContext(RowContext):
     thread: int | None = None
     query: str | None = None
     begin: int = 0
-    """Where the transaction begins in the file; 0 where nobody asks."""
+    """The position at which the transaction begins; 0 if it is not needed."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"
@@ -32,7 +34,7 @@ class BinlogContext(RowContext):
 
 @cache
 def source_schema(connector: str) -> Schema:
-    """The source block of ``mysql`` or ``mariadb``."""
+    """Return the schema of the source block of ``mysql`` or ``mariadb``."""
     return envelope.source_schema(
         connector,
         ("table", OPTIONAL_STRING),
@@ -47,7 +49,7 @@ def source_schema(connector: str) -> Schema:
 
 
 def source_block(plan: TablePlan, context: BinlogContext, *, row: int) -> dict[str, Any]:
-    """The envelope's ``source`` of one row."""
+    """Return the envelope's ``source`` of one row."""
     return source_head(plan, context, row=row, database=plan.table.id.database) | {
         "table": plan.table.id.name,
         "server_id": context.server_id,

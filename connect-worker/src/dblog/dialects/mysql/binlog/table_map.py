@@ -1,7 +1,9 @@
-"""TABLE_MAP events: which table and columns the rows events behind them speak of, with all optional metadata.
+"""TABLE_MAP events, which describe table and columns of the rows events after them, with all
+optional metadata.
 
-Also the rows of the watermark table, which are read here because they need no row plan. Rule sources: MySQL
-libs/mysql/binlog/event/rows_event.h (``Table_map_event::Optional_metadata_fields``), sql/log_event.cc (which columns each field counts).
+Also the rows of the watermark table, which need no row plan. Rule sources: MySQL
+libs/mysql/binlog/event/rows_event.h (``Table_map_event::Optional_metadata_fields``),
+sql/log_event.cc (the columns that each field counts).
 """
 
 from __future__ import annotations
@@ -71,33 +73,39 @@ _CHARACTER = frozenset(
         WireType.MARIADB_BLOB_COMPRESSED, WireType.MARIADB_VARCHAR_COMPRESSED, WireType.VECTOR,
     }
 )  # fmt: skip
-"""Whom the charset fields speak of. MySQL 9 counts VECTOR among them (``is_character_type``)."""
+"""Types that the charset fields cover. MySQL 9 includes VECTOR (``is_character_type``)."""
 _MARIADB_CHARACTER = _CHARACTER | {WireType.GEOMETRY}
-"""MariaDB counts every column that is stored as a string, with the binary charset for a geometry (``Field_geom`` is a ``Field_blob``)."""
+"""Types that MariaDB's charset fields cover: every column stored as a string. A geometry has the
+binary charset there (``Field_geom`` is a ``Field_blob``).
+"""
 _ENUM_SET = frozenset({WireType.ENUM, WireType.SET})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapColumn:
-    """A column of a table map. What the optional metadata does not have is None (or empty)."""
+    """A column of a table map. Fields that the optional metadata lacks are None (or empty)."""
 
     type_code: int
-    """The real type: ENUM and SET come inside STRING, and are taken out of it."""
+    """The real type: ENUM and SET are logged as STRING and unwrapped here."""
     meta: int
-    """The type's metadata as the image reader needs it: bytes for strings, precision and scale, fraction digits, length bytes."""
+    """The type's metadata for the image reader: bytes for strings, precision and scale, fraction
+    digits, or length bytes.
+    """
     nullable: bool
     unsigned: bool | None = None
     name: str | None = None
     collation: int | None = None
     members: tuple[bytes, ...] | None = None
-    """ENUM's and SET's texts, in the column's charset."""
+    """Members of an ENUM or SET, in the column's charset."""
     geometry: int | None = None
     visible: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMap:
-    """One TABLE_MAP event. ``key`` holds column indexes with prefix lengths (0: the whole column); None when the log does not name it."""
+    """A TABLE_MAP event. ``key`` has column indexes with prefix lengths (0: the whole column); None
+    if the log does not name the key.
+    """
 
     table_id: int
     flags: int
@@ -107,7 +115,7 @@ class TableMap:
 
     @property
     def named(self) -> bool:
-        """Whether the log names columns (binlog_row_metadata=FULL)."""
+        """True if the log names columns (binlog_row_metadata=FULL)."""
         return bool(self.columns) and self.columns[0].name is not None
 
 
@@ -116,7 +124,7 @@ _ENUM_SET_DEFAULT_CHARSET, _ENUM_SET_CHARSET, _VISIBILITY, _VECTOR_DIMENSION = r
 
 
 def read_table_name(body: bytes) -> tuple[int, TableId]:
-    """Table number and name only: enough to pass over a table that is not captured."""
+    """Return only table number and name, which is enough to skip a table that is not captured."""
     at = 8
     n = body[at]
     database = body[at + 1 : at + 1 + n]
@@ -127,9 +135,10 @@ def read_table_name(body: bytes) -> tuple[int, TableId]:
 
 
 def read_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
-    """TABLE_MAP's body (post-header of 8 bytes, as every server since 5.1.4 writes it). DefiniteError when it contradicts itself.
+    """Read the body of a TABLE_MAP (post-header of 8 bytes, as in every server since 5.1.4). Raise
+    DefiniteError if it contradicts itself.
 
-    ``mariadb``: who wrote it; the servers count character columns differently.
+    ``mariadb`` is the kind of server that wrote it; they count character columns differently.
     """
     try:
         return _table_map(body, _MARIADB_CHARACTER if mariadb else _CHARACTER)
@@ -179,7 +188,9 @@ _META_ONE = frozenset(
 
 
 def _read_metas(types: bytes, metas: bytes) -> list[tuple[int, int]]:
-    """(real type, metadata) of every column; for ENUM, SET and CHAR as Field::unpack does, with CHAR's byte length beyond 255 restored."""
+    """Return (real type, metadata) of every column. ENUM, SET and CHAR are unwrapped like in
+    Field::unpack, with a CHAR's byte length over 255 restored.
+    """
     out = []
     at = 0
     for code in types:
@@ -221,10 +232,12 @@ class _Optional:
 
     @classmethod
     def read(cls, data: bytes, types: Sequence[int], *, characters: AbstractSet[int]) -> _Optional:
-        """Fields of (type, length, value) up to the end; unknown fields are passed over, as the format intends.
+        """Read fields of (type, length, value) up to the end; unknown fields are skipped, as the
+        format intends.
 
-        A field that speaks of more or fewer columns than there are of its kind was counted by a rule that we do not know: what it shows of one column
-        may be meant of another, so nothing of the metadata is believed then. Types and widths, which stand before it, are checked all the same.
+        If a field covers more or fewer columns than there are of its kind, it was counted by an
+        unknown rule, and its entries may belong to other columns. Then all of the metadata is
+        ignored. Types and widths, which come before it, are checked nevertheless.
         """
         try:
             return cls._read(data, types, characters)
@@ -234,7 +247,8 @@ class _Optional:
     @classmethod
     def _read(cls, data: bytes, types: Sequence[int], characters: AbstractSet[int]) -> _Optional:
         out = cls({}, {}, [], {}, {}, {})
-        # Signedness speaks of numeric columns, the charset fields of character (or ENUM and SET) columns: by their order among those.
+        # Signedness covers numeric columns, the charset fields cover character (or ENUM and SET)
+        # columns, in the order among those.
         numeric = [i for i, code in enumerate(types) if code in _NUMERIC]
         character = [i for i, code in enumerate(types) if code in characters]
         enum_set = [i for i, code in enumerate(types) if code in _ENUM_SET]
@@ -273,7 +287,7 @@ class _Optional:
 
 
 class _OtherCountError(Exception):
-    """A metadata field has another number of entries than there are columns of its kind."""
+    """An error for a metadata field whose number of entries is not that of the columns of its kind."""
 
 
 _T = TypeVar("_T")
@@ -287,7 +301,7 @@ def _each(columns: Sequence[int], entries: Iterable[_T]) -> dict[int, _T]:
 
 
 def _bits(data: bytes, count: int) -> Iterable[bool]:
-    """Flags, the highest bit first."""
+    """Return flags, the highest bit first."""
     return (bool(data[i >> 3] << (i & 7) & 0x80) for i in range(min(count, len(data) * 8)))
 
 
@@ -319,7 +333,7 @@ def _member_lists(data: bytes) -> Iterable[tuple[bytes, ...]]:
 
 
 def _default_collations(data: bytes, columns: Sequence[int]) -> dict[int, int]:
-    """A default, then pairs of (index among these columns, collation) for those that differ."""
+    """Read a default, then pairs of (index among these columns, collation) for those that differ."""
     numbers = list(_numbers(data))
     out = dict.fromkeys(columns, numbers[0])
     for index, collation in zip(numbers[1::2], numbers[2::2], strict=False):
@@ -327,13 +341,15 @@ def _default_collations(data: bytes, columns: Sequence[int]) -> dict[int, int]:
     return out
 
 
-# -- rows of the watermark table --------------------------------------------------------------------------------------------------------
+# -- rows of the watermark table -------------------------------------------------------------------
 
 
 def watermark_rows(type_code: int, body: bytes, table_map: TableMap) -> list[tuple[str, str]]:
-    """(name, token) of each row that a rows event leaves in the watermark table; a DELETE leaves none.
+    """Return (name, token) of each row that a rows event leaves in the watermark table; a DELETE
+    leaves none.
 
-    The table's two columns are VARCHAR NOT NULL (sql.create_watermark_table); anything else is a DefiniteError.
+    The table's two columns must be VARCHAR NOT NULL (sql.create_watermark_table), or DefiniteError
+    is raised.
     """
     if [column.type_code for column in table_map.columns] != [WireType.VARCHAR, WireType.VARCHAR]:
         message = (
@@ -354,9 +370,12 @@ def watermark_rows(type_code: int, body: bytes, table_map: TableMap) -> list[tup
     at += bitmap_bytes * images
     out = []
     while at < len(body):
-        row = [b"", b""]  # with binlog_row_image=MINIMAL the name stands in the image before, the token in the one after
+        # With binlog_row_image=MINIMAL the image before has the name, the image after the token.
+        row = [b"", b""]
         for image, bits in enumerate(there):
-            if partial and image:  # the image after has options in front, and a bit for each JSON column, of which there is none
+            # The image after begins with options, and has no bits for JSON columns because there
+            # are none.
+            if partial and image:
                 _, at = packed(body, at)
             nulls = body[at]
             at += bitmap_bytes
@@ -378,7 +397,7 @@ def watermark_rows(type_code: int, body: bytes, table_map: TableMap) -> list[tup
 
 
 def packed(data: bytes, at: int) -> tuple[int, int]:
-    """The server's packed integer (net_field_length) and the offset behind it."""
+    """Return the server's packed integer (net_field_length) and the offset after it."""
     first = data[at]
     if first < 251:  # noqa: PLR2004 - the format's own bounds
         return first, at + 1

@@ -1,11 +1,12 @@
-"""What a table map shows of a table's columns, and whether the schema we hold agrees with it (D8).
+"""The columns that a table map shows, and a check that the known schema agrees with them (D8).
 
-Every table map gives types, lengths and nullability; MINIMAL metadata adds signedness and charsets, FULL adds names, members and the key. Where the two
-disagree on something that decides how bytes are read or what the record shows, one of them is wrong, and the server is asked again (readers/schemas.py).
-Only where nobody can know better does the log stand alone; what it cannot express (defaults, comments, a UUID that is stored as 16 bytes) is then taken
-from the schema that comes nearest.
+Every table map has types, lengths and nullability. MINIMAL metadata adds signedness and charsets,
+FULL adds names, members and the key. If schema and table map disagree on how bytes are read or what
+the record shows, one of them is wrong, and the server is asked again (readers/schemas.py). The log
+is used alone only if the server cannot help. What it cannot express (defaults, comments, a UUID
+that is stored as 16 bytes) is then taken from the nearest known schema.
 
-Collations come as numbers: which they are is asked of the server once (``Charsets``).
+Collations are numbers; their names are read from the server once (``Charsets``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from dblog.model import Column, Table
 
 COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND CHARACTER_SET_NAME IS NOT NULL"
 MARIADB_COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, FULL_COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
-"""MariaDB 10.10.1 made some collations serve several charsets; only this table has all their numbers since. Before, it has none."""
+"""The query for MariaDB since 10.10.1, where some collations serve several charsets. Only this
+table has all their numbers; before that version it has none.
+"""
 WIDTHS_SQL = "SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS"
 
 BINARY = "binary"
@@ -31,14 +34,18 @@ BINARY = "binary"
 
 @dataclass(frozen=True, slots=True)
 class Charsets:
-    """The server's character sets. ``collations``: number -> (charset, collation); ``widths``: charset -> most bytes of a character."""
+    """The server's charsets. ``collations``: number -> (charset, collation); ``widths``: charset ->
+    most bytes of a character.
+    """
 
     collations: Mapping[int, tuple[str, str]]
     widths: Mapping[str, int]
 
     @classmethod
     def of(cls, collations: Iterable[Sequence[object]], widths: Iterable[Sequence[object]]) -> Charsets:
-        """From rows of ``collations_sql`` and ``WIDTHS_SQL``, under the names that schemas have: MySQL 5.7 and MariaDB before 10.6 have utf8."""
+        """Return the charsets of rows of ``collations_sql`` and ``WIDTHS_SQL``, under canonical
+        names: MySQL 5.7 and MariaDB before 10.6 call utf8mb3 utf8.
+        """
         return cls(
             collations={
                 int(str(number)): (canonical_charset(str(charset)), canonical_collation(str(name))) for number, charset, name in collations
@@ -47,12 +54,12 @@ class Charsets:
         )
 
     def charset(self, collation: int | None) -> str | None:
-        """The charset of a collation's number; None when the log or the server does not name it."""
+        """Return the charset of a collation number; None if the log or the server does not name it."""
         return None if collation is None else self.collations.get(collation, (None, None))[0]
 
 
 def collations_sql(flavor: str, version: tuple[int, int, int]) -> str:
-    """The query for the numbers of all collations of that server."""
+    """Return the query for the numbers of all collations of that server."""
     return MARIADB_COLLATIONS_SQL if flavor == "mariadb" and version >= (10, 10, 1) else COLLATIONS_SQL
 
 
@@ -86,7 +93,7 @@ _STRINGS = {
 _LOBS = frozenset({WireType.BLOB, WireType.MARIADB_BLOB_COMPRESSED})
 _COMPRESSED = frozenset({WireType.MARIADB_BLOB_COMPRESSED, WireType.MARIADB_VARCHAR_COMPRESSED})
 COMPRESSED = " /*M!100301 COMPRESSED*/"
-"""As MariaDB writes it behind a type."""
+"""The attribute that MariaDB writes after a compressed type."""
 _MEMBERS = frozenset({WireType.ENUM, WireType.SET})
 _WITH_CHARSET = _STRINGS.keys() | _LOBS
 _WITHOUT_CHARSET = _PLAIN.keys() | _TEMPORAL.keys() | {WireType.NEWDECIMAL, WireType.BIT}
@@ -95,9 +102,11 @@ GEOMETRIES = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
 )
 STORED_AS_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}
-"""MariaDB types that the log shows as BINARY(n)."""
+"""MariaDB types that the log shows as BINARY(n), with n."""
 HASH_COLUMN = re.compile(r"DB_ROW_HASH_\d+")
-"""What MariaDB adds behind a table's columns for each UNIQUE index on a text or blob (MDEV-371)."""
+"""The hidden column that MariaDB adds after a table's columns for each UNIQUE index on a text or
+blob (MDEV-371).
+"""
 SEQUENCE_COLUMNS = (
     "next_not_cached_value",
     "minimum_value",
@@ -108,7 +117,7 @@ SEQUENCE_COLUMNS = (
     "cycle_option",
     "cycle_count",
 )
-"""How MariaDB logs a sequence: one row of these."""
+"""The columns of the one row by which MariaDB logs a sequence."""
 SIGNED = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
 SAME_WIRE = {
     "integer": "int",
@@ -122,7 +131,7 @@ SAME_WIRE = {
 
 
 def seen_of(table_map: TableMap, charsets: Charsets) -> Seen:
-    """The table map's columns, each as far as the log shows it."""
+    """Return the table map's columns, as far as the log shows them."""
     columns = tuple(_column(column, charsets) for column in table_map.columns)
     key = None
     if table_map.named and table_map.key is not None:
@@ -139,7 +148,7 @@ def seen_of(table_map: TableMap, charsets: Charsets) -> Seen:
 
 
 def _is_complete(in_map: MapColumn, column: Column, charsets: Charsets) -> bool:
-    """Whether the log alone shows how the column's bytes are read."""
+    """Return whether the log alone shows how the column's bytes are read."""
     code = in_map.type_code
     if code in _MEMBERS:
         return bool(column.members)
@@ -149,7 +158,9 @@ def _is_complete(in_map: MapColumn, column: Column, charsets: Charsets) -> bool:
 
 
 def hash_columns(table: Table) -> int:
-    """How many hash columns MariaDB keeps behind a table's own: one for each UNIQUE index over a whole text or blob. MySQL refuses such an index."""
+    """Return the number of hash columns that MariaDB keeps after a table's own: one for each UNIQUE
+    index over a whole text or blob. MySQL refuses such an index.
+    """
     lobs = {column.name.lower() for column in table.columns if column.type in LOBS}
     return sum(index.unique and not index.partial and any(name.lower() in lobs for name in index.columns) for index in table.indexes)
 
@@ -173,7 +184,8 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
         type_ = text = _BLOBS[meta][charset is not None and charset != BINARY]
     elif code in _STRINGS:
         type_ = _STRINGS[WireType(code)][charset is not None and charset != BINARY]
-        # A compressed column has one byte more, for the method of compression (Field_varstring_compressed).
+        # A compressed column has one byte more, for the compression method
+        # (Field_varstring_compressed).
         stored = meta - 1 if code == WireType.MARIADB_VARCHAR_COMPRESSED else meta
         length = stored // charsets.widths.get(charset or BINARY, 1)
         text = f"{type_}({length})"
@@ -203,7 +215,9 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
 
 
 def _members(column: MapColumn, charset: str | None) -> tuple[str, ...]:
-    """ENUM's and SET's texts, which the log has in the column's own character set; none where that is not known."""
+    """Return an ENUM's or SET's members, which the log has in the column's charset; none if that is
+    unknown.
+    """
     if not column.members or charset is None:
         return ()
     try:
@@ -218,15 +232,17 @@ def _quoted(text: str) -> str:
 
 
 def merger(charsets: Charsets, *, signs_known: bool, nulls_known: bool = True) -> Callable[[Column, Column], Column]:
-    """``merge`` for ``cross_check``. ``signs_known``: the table map shows which numbers are unsigned (without metadata it does not). ``nulls_known``: it
-    shows which columns may be NULL (for a table on the inner side of an outer join MariaDB logs all of them as such: ``Field::maybe_null`` asks the table
-    too).
+    """Return ``merge`` for ``cross_check``.
+
+    ``signs_known``: the table map shows which numbers are unsigned (without metadata it does not).
+    ``nulls_known``: it shows which columns may be NULL. MariaDB logs all columns as nullable for a
+    table on the inner side of an outer join (``Field::maybe_null`` also asks the table).
     """
     return lambda known, seen: _merged(known, seen, charsets, signs_known=signs_known, nulls_known=nulls_known)
 
 
 def _merged(known: Column, seen: Column, charsets: Charsets, *, signs_known: bool, nulls_known: bool) -> Column:
-    """``known`` itself when it agrees, else the column to decode with."""
+    """Return ``known`` itself if it agrees, else the column to decode with."""
     signs_agree = not signs_known or known.unsigned == seen.unsigned or _family(known.type) not in SIGNED
     if not signs_agree or not _same_storage(known, seen, charsets):
         nullable = seen.nullable if nulls_known else known.nullable
@@ -248,7 +264,7 @@ def _is_compressed(column: Column) -> bool:
 
 
 def _same_storage(known: Column, seen: Column, charsets: Charsets) -> bool:
-    """Whether the bytes of both are read alike, signs apart."""
+    """Return whether the bytes of both are read alike, apart from the sign."""
     if _is_compressed(known) != _is_compressed(seen):
         return False
     known_type = SAME_WIRE.get(known.type, known.type)
@@ -288,5 +304,7 @@ _FAMILIES = {
 
 
 def _family(type_: str) -> str:
-    """Types that differ only in their charset being binary: without metadata the log does not distinguish them."""
+    """Return the type's family. Its types differ only in a binary charset, which the log does not
+    show without metadata.
+    """
     return _FAMILIES.get(type_, type_)

@@ -1,16 +1,16 @@
-"""Which rows of a transaction its own log takes back, found before one of them is given out.
+"""The rows of a transaction that its own log undoes, found before the first of them is returned.
 
-A server may log rows that do not stay: MariaDB writes a transaction that ends in ROLLBACK, or that
-goes back to a savepoint, as it was where it cannot cut its cache (a temporary table was made or
-dropped in it, or a table without transactions was written). Nothing at the transaction's begin
-shows it. So the decoders look for the end before they handle the first row. Rules:
+A server may log rows that do not stay. MariaDB logs a transaction that ends in ROLLBACK or returns
+to a savepoint unchanged if it cannot cut its cache: a temporary table was created or dropped in it,
+or a non-transactional table was written. Nothing at the beginning of the transaction shows it, so
+the decoders look for the end before they handle the first row. Rules:
 
-- ROLLBACK takes back every row of the transaction, ROLLBACK TO those since the savepoint was set.
-- Rows of tables without transactions are not among them: the server logs these before it, as a
+- ROLLBACK undoes every row of the transaction, ROLLBACK TO those since the savepoint was set.
+- Rows of non-transactional tables are not among them: the server logs these before it, as a
   transaction of their own.
 - Statements stay: DROP TABLE in a transaction that ends in ROLLBACK has dropped the table.
 - A transaction without an end, cut by another file, took place nowhere: the server crashed while
-  it wrote it.
+  writing it.
 
 Rule sources: MariaDB sql/log.cc (``binlog_rollback``, ``binlog_savepoint_rollback``), sql/slave.cc
 ("Rolling back unfinished transaction").
@@ -22,27 +22,28 @@ import unicodedata
 from collections.abc import Sequence
 
 UNDONE_MAX = 100_000
-"""Savepoints that a transaction may have open, and parts that it may take back. # I6"""
+"""The most open savepoints of a transaction, and the most parts that it may undo. # I6"""
 _END = 1 << 62
-"""A position behind every other."""
+"""A position after every other."""
 _SHARP_S = "\u00df\u1e9e"
-"""general_ci has one weight for each letter, and gives this one that of S."""
+"""The letters sharp s. general_ci has one weight per letter, and gives these that of S."""
 
 
 class Undone:
-    """The parts of one transaction that are taken back; ``begin`` is where it begins in its file."""
+    """The undone parts of one transaction, which begins in its file at ``begin``."""
 
     def __init__(self, begin: int, parts: Sequence[tuple[int, int]] = ()) -> None:
         self._begin = begin
         self._savepoints: dict[str, int] = {}
         self.parts = list(parts)
-        """(from, to) of positions where events begin, disjoint and rising."""
+        """(from, to) of positions at which events begin, disjoint and ascending."""
         self._at = 0
 
     def statement(self, text: bytes, start: int) -> bool:
-        """Take the transaction's next statement, which begins at ``start``; return whether it ends the transaction.
+        """Apply the transaction's next statement, which begins at ``start``; return whether it ends
+        the transaction.
 
-        ValueError for a savepoint that was not set, and for too many of them.
+        Raise ValueError for a savepoint that was not set, and for too many of them.
         """
         word = text[:40].upper().strip()
         if word == b"COMMIT" or word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
@@ -60,11 +61,13 @@ class Undone:
         return False
 
     def cut(self) -> None:
-        """The transaction has no end."""
+        """Undo the whole transaction, since it has no end."""
         self.parts = [(self._begin, _END)]
 
     def covers(self, start: int) -> bool:
-        """Return whether the rows event that begins at ``start`` is taken back. Asked with positions that do not fall."""
+        """Return whether the rows event that begins at ``start`` is undone. Successive calls must
+        have ascending positions.
+        """
         parts, at = self.parts, self._at
         while at < len(parts) and parts[at][1] <= start:
             at += 1
@@ -72,7 +75,7 @@ class Undone:
         return at < len(parts) and parts[at][0] <= start
 
     def _set(self, name: str, start: int) -> None:
-        self._savepoints.pop(name, None)  # one of the same name is replaced
+        self._savepoints.pop(name, None)  # a savepoint of the same name is replaced
         if len(self._savepoints) >= UNDONE_MAX:
             message = f"more than {UNDONE_MAX} savepoints in one transaction"
             raise ValueError(message)
@@ -83,7 +86,9 @@ class Undone:
             if len(self._savepoints) != 1:
                 message = "a ROLLBACK TO a savepoint that its transaction has not set"
                 raise ValueError(message)
-            (name,) = self._savepoints  # the server takes both for one name by a rule that ``_name`` does not know: no other is open
+            # The server compares names by a rule that ``_name`` does not know; only this savepoint
+            # is open.
+            (name,) = self._savepoints
         begin = self._savepoints[name]
         while next(reversed(self._savepoints)) != name:
             self._savepoints.popitem()
@@ -100,8 +105,8 @@ class Undone:
 
 
 def _name(text: bytes) -> str:
-    """Return a savepoint's name as the server compares it: by utf8 general_ci, which sees neither case nor accents. It stands in the quotes that the
-    session's sql_mode had just then, or in none.
+    """Return a savepoint's name as the server compares it: by utf8 general_ci, which ignores case
+    and accents. The text may be in the quotes of the session's sql_mode.
     """
     text = text.strip()
     quote = text[:1]

@@ -1,13 +1,17 @@
-"""Takes the compressed parts of a log apart, a bounded piece at a time: MySQL's TRANSACTION_PAYLOAD and MariaDB's compressed events.
+"""The decompression of MySQL's TRANSACTION_PAYLOAD and MariaDB's compressed events, in pieces of
+bounded size.
 
-Both log decoders use it, so that a transaction of gigabytes never stands whole in memory (I6): what is in a payload comes in pieces of 256 KiB. Its packed
-bytes, which the server limits to 1 GiB, lie in a temporary file where they are more than one packet: nothing of an event may be given out before its
-checksum is known to be right, and that stands at its end. Unpacking as the packets come, and taking rows back when the sum is wrong, was rejected: records that
-are sent cannot be taken back. A checksum of the compressor's own is no help, the server writes none.
+Both log decoders use it, so that a transaction of gigabytes is never in memory as a whole (I6): a
+payload is read in pieces of 256 KiB. Its packed bytes, at most 1 GiB by the server's limit, are in
+a temporary file if they fill more than one packet. No part of an event may be returned before its
+checksum is verified, and that is at its end. Unpacking packets as they arrive and undoing rows
+after a wrong checksum was rejected, because records that were sent cannot be undone. The
+compressor's own checksum is no help, since the server writes none.
 
-Errors are ValueErrors that state what is wrong; the decoders add file and position.
-Rule sources: MySQL libs/mysql/binlog/event/codecs/binary.cpp (fields of the payload's header) and compression/base.h (kinds), MariaDB
-sql/log_event.cc (``binlog_buf_compress``, ``query_event_uncompress``, ``row_log_event_uncompress``).
+Errors are ValueErrors that state what is wrong; the decoders add file and position. Rule sources:
+MySQL libs/mysql/binlog/event/codecs/binary.cpp (fields of the payload's header) and
+compression/base.h (kinds), MariaDB sql/log_event.cc (``binlog_buf_compress``,
+``query_event_uncompress``, ``row_log_event_uncompress``).
 """
 
 from __future__ import annotations
@@ -23,14 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NEVER_PACKED: Final = frozenset({4, 15, 26, 27, 33, 34, 35, 40, 41, 42, 162})
-"""ROTATE, FORMAT_DESCRIPTION, INCIDENT, heartbeats, GTIDs and payloads: what stands around transactions, or shows where in the log it is."""
+"""Types that are never inside a payload: ROTATE, FORMAT_DESCRIPTION, INCIDENT, heartbeats, GTIDs
+and payloads. They surround transactions or show a position in the log.
+"""
 
 PIECE_BYTES: Final = 256 * 1024
-"""So much of a payload is unpacked at a time."""
+"""The most bytes of a payload that are unpacked at a time."""
 
 _INPUT_BYTES = 64 * 1024
 _WINDOW_LOG_MAX = 27
-"""128 MiB: what the greatest level of compression that a server is known to use needs."""
+"""The largest window, as a power of two: 128 MiB, for the highest compression level that a server
+is known to use.
+"""
 _ZSTD, _NONE = 0, 255
 _END, _SIZE, _KIND, _UNPACKED_SIZE = 0, 1, 2, 3
 _INFLATED_MAX = 1 << 30
@@ -45,7 +53,7 @@ class _Fields:
 
 
 class Payload:
-    """The events inside one TRANSACTION_PAYLOAD event's body, as bytes in pieces."""
+    """The events inside the body of a TRANSACTION_PAYLOAD event, as bytes in pieces."""
 
     def __init__(self, body: bytes | FilePart) -> None:
         fields, at = _fields(body[:_HEAD_BYTES_MAX])
@@ -64,7 +72,9 @@ class Payload:
             raise ValueError(message)
 
     def read(self) -> bytes:
-        """The next bytes, at most PIECE_BYTES; b"" at the end. ValueError when it cannot be unpacked, or is not as long as its header claims."""
+        """Return the next bytes, at most PIECE_BYTES; b"" at the end. Raise ValueError if they
+        cannot be unpacked, or if the total length is not that of the header.
+        """
         piece = self._read()
         if self._left is not None:
             self._left -= len(piece)
@@ -75,7 +85,7 @@ class Payload:
 
 
 class Spool:
-    """A temporary file, closed with the last thing that reads it."""
+    """A temporary file that is closed with its last reader."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.write, self.seek, self.read = file.write, file.seek, file.read
@@ -83,7 +93,7 @@ class Spool:
 
 
 class FilePart:
-    """A stretch of a file, to be sliced as if it were bytes."""
+    """A range of a file that can be sliced like bytes."""
 
     def __init__(self, file: Spool, start: int, end: int) -> None:
         self._file, self._start, self._end = file, start, end
@@ -97,11 +107,11 @@ class FilePart:
         return self._file.read(max(stop - start, 0))
 
     def behind(self, at: int) -> FilePart:
-        """What follows."""
+        """Return the part from offset ``at`` on."""
         return FilePart(self._file, self._start + at, self._end)
 
     def crc32(self) -> int:
-        """Zlib's, of all of it."""
+        """Return zlib's CRC32 of the whole part."""
         out = 0
         for at in range(0, len(self), PIECE_BYTES):
             out = zlib.crc32(self[at : at + PIECE_BYTES], out)
@@ -119,7 +129,7 @@ class _Plain:
 
 
 class _Zstd:
-    """One or several frames, one behind the other."""
+    """A reader of one or several consecutive Zstandard frames."""
 
     def __init__(self, view: memoryview | FilePart) -> None:
         self._view, self._at = view, 0
@@ -153,7 +163,9 @@ def _decompressor() -> zstd.ZstdDecompressor:
 
 
 def _fields(body: bytes) -> tuple[_Fields, int]:
-    """The header: fields of type, length and value (packed integers), up to the end mark; and where the packed bytes begin."""
+    """Read the header: fields of type, length and value (packed integers), up to the end mark.
+    Return the offset of the packed bytes too.
+    """
     out, at = _Fields(), 0
     while True:
         field, at = _packed(body, at)
@@ -187,7 +199,9 @@ def _too_short() -> ValueError:
 
 
 def inflated(packed: bytes) -> bytes:
-    """What a compressed event of MariaDB has packed: one byte (0x80, kind in bits 4 to 6, bytes of the length), the length, zlib's stream."""
+    """Unpack a compressed event of MariaDB: one byte (0x80, kind in bits 4 to 6, bytes of the
+    length), the length, zlib's stream.
+    """
     first = packed[0] if packed else 0
     width = first & 7
     if not first & 0x80 or not 1 <= width <= 4 or 1 + width > len(packed):  # noqa: PLR2004 - as written by the server
