@@ -14,8 +14,6 @@ UNREVISED = (
     "connect-worker/src/dblog/dialects/postgres/",
     "connect-worker/src/dblog/config/",
     "connect-worker/src/dblog/cluster/",
-    "connect-worker/src/dblog/kafka/",
-    "connect-worker/src/dblog/rest/",
     "spark-sink/src/dblog_sink/snapshots/",
     "spark-sink/src/dblog_sink/delta/",
     "spark-sink/src/dblog_sink/batches/",

@@ -1,1 +1,1 @@
-"""Everything that talks to Kafka and its registry: producers, compacted topics, admin, registry."""
+"""Clients of Kafka and of the schema registry: producers, compacted topics, admin, registry."""

@@ -1,10 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, embedsignature=True
-"""A producer for whole batches: librdkafka called once a record from C, and heard once a request.
+"""A producer for whole batches: C code calls librdkafka once for each record, and reads reports once
+for each request.
 
-confluent-kafka's ``produce`` makes Python objects for every record, its headers and its acknowledgement, which costs several times what the rest of a
-record's way does. This calls the same library (the one that confluent-kafka brings, found through its module) by its C interface: lists of keys and
-values are handed over with the interpreter's lock released, and acknowledgements come back as counts per batch. Everything else (consumers, admin, the
-offset producer) stays with confluent-kafka. Source of the interface: librdkafka's rdkafka.h (rd_kafka_produceva, rd_kafka_event_*).
+confluent-kafka's ``produce`` creates Python objects for every record, its headers and its
+acknowledgement, which costs several times as much as the rest of a record's path. This producer
+calls the same library (confluent-kafka's own, found through its module) by its C interface: lists
+of keys and values are handed over with the interpreter's lock released, and acknowledgements come
+back as counts per batch. Everything else (consumers, admin, the offset producer) stays with
+confluent-kafka. Source of the interface: librdkafka's rdkafka.h (rd_kafka_produceva,
+rd_kafka_event_*).
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -17,8 +21,9 @@ from confluent_kafka import KafkaError, KafkaException, cimpl
 from dblog.kafka.retriable import RETRIABLE
 
 UNPROVED = "acknowledged without an offset, so it may be in no log"
-# A broker takes the second request of a new producer though it has refused the first one, as where a partition's leader is only coming. When the first one comes
-# again its number is below what the broker has seen, which it calls a duplicate, and librdkafka a success.
+# A broker may accept a new producer's second request after it refused the first one, for example
+# while a partition gets its leader. When the first one is sent again, its sequence number is below
+# what the broker has seen: the broker calls it a duplicate, and librdkafka a success.
 
 cdef extern from "librdkafka.h" nogil:
     int RK_PRODUCER, RK_PURGE_QUEUE_AND_FLIGHT, RK_EVENT_DELIVERY, RK_EVENT_ERROR, RK_FATAL, RK_QUEUE_FULL
@@ -73,7 +78,7 @@ cdef enum:
 
 
 cdef class RecordHeaders:
-    """Headers of a record as librdkafka keeps them."""
+    """A record's headers in librdkafka's form."""
 
     cdef void* handle
 
@@ -94,15 +99,19 @@ cdef class RecordHeaders:
 
 
 cdef class BatchProducer:
-    """A librdkafka producer. Not for several threads at once; ``close`` it, or what it still holds is dropped when it is collected.
+    """A librdkafka producer. Not safe for several threads at once.
 
-    ``settings`` are librdkafka's, already as text. Raises KafkaException naming a setting that it does not take.
+    ``settings`` are librdkafka's, already as text. Raises KafkaException naming a setting that
+    librdkafka does not accept. Without ``close``, undelivered records are dropped when the producer
+    is garbage-collected.
 
-    ``headers`` are what most records carry. librdkafka wants headers of its own for each record, and making and freeing them takes longer than all
-    else it does for a small record. These are made once and lent: librdkafka only reads a record's headers until it reports the record, every accepted
-    record is reported exactly once, and there they are taken back (rd_kafka_message_detach_headers) before it frees the record. So no record may
-    go another way: ``close`` purges and waits for the reports before it ends the library's handle. ``lend`` gives the records of one tag others instead,
-    in the same way.
+    ``headers`` are those that most records carry. librdkafka wants separate headers for each record,
+    and creating and freeing them takes longer than everything else it does for a small record. So
+    they are created once and lent. librdkafka only reads a record's headers until it reports the
+    record, and reports every accepted record exactly once; there the headers are taken back
+    (rd_kafka_message_detach_headers) before it frees the record. No record may leave in another way:
+    ``close`` purges and waits for the reports before it destroys the library's handle. ``lend``
+    gives the records of one tag other headers in the same way.
     """
 
     cdef void* rk
@@ -111,7 +120,7 @@ cdef class BatchProducer:
     cdef dict lent
     cdef RecordHeaders headers
     cdef public bint expects_offsets
-    """Whether an acknowledgement has an offset, as it has from a broker that has the record in its log."""
+    """True if acknowledgements have an offset, which proves that the record is in a broker's log."""
 
     def __cinit__(self, dict settings not None, headers=()):
         cdef char error[ERROR_SIZE]
@@ -134,11 +143,12 @@ cdef class BatchProducer:
         self.queue = api.queue_get_main(self.rk)
 
     def __del__(self):
-        # Not __dealloc__: where a cycle is collected, the lent headers would be freed ahead of it, while records under way still hold them.
+        # In __dealloc__ the lent headers of a collected cycle would already be freed, while records
+        # under way still hold them.
         self.close()
 
     def close(self):
-        """Drop what has not been delivered and end; safe to call again."""
+        """Drop undelivered records and end the producer. Safe to call again."""
         cdef void* rk = self.rk
         cdef int tries = 0
         if rk == NULL:
@@ -149,7 +159,9 @@ cdef class BatchProducer:
             tries += 1
             self.serve(CLOSE_WAIT_MS)
         self.rk = NULL
-        if api.outq_len(rk):  # a record that was never reported holds lent headers: better a handle that stays than memory that is freed twice
+        if api.outq_len(rk):
+            # Unreported records still hold lent headers. Leaking the handle is better than freeing
+            # memory twice.
             Py_INCREF(self.headers)
             Py_INCREF(self.lent)
             return
@@ -161,15 +173,19 @@ cdef class BatchProducer:
             api.destroy(rk)
 
     def __len__(self):
-        """Records and requests that are still out, events that have not been served included."""
+        """Return the number of records and requests that are still out, with unserved events."""
         return api.outq_len(self.rk) if self.rk != NULL else 0
 
     def produce(self, str topic not None, int32_t partition, list keys not None, list values not None, Py_ssize_t start, Py_ssize_t stop,
                 bint with_headers, intptr_t tag):
-        """Hand over the records from ``start`` to ``stop``; ``partition`` -1 leaves it to the partitioner. ``tag`` comes back with their acknowledgements.
+        """Hand over the records from ``start`` to ``stop``.
 
-        Gives (index after the last one taken, error code): the code is 0 when all are, ``QUEUE_FULL`` when the rest must wait for ``serve``, else why
-        the record at that index was refused. Keys and values are bytes or None.
+        Keys and values are bytes or None. ``partition`` -1 leaves the choice to the partitioner.
+        ``tag`` comes back with the acknowledgements.
+
+        Return (index after the last accepted record, error code). The code is 0 if all records were
+        accepted and ``QUEUE_FULL`` if the rest must wait for ``serve``; otherwise it is the reason
+        why the record at that index was refused.
         """
         cdef const char* key_starts[SLICE]
         cdef const char* value_starts[SLICE]
@@ -205,15 +221,18 @@ cdef class BatchProducer:
         return at, code
 
     def lend(self, intptr_t tag, RecordHeaders of_most not None, RecordHeaders of_others not None):
-        """From now on records of this tag carry these: ``of_most`` those with headers, ``of_others`` those without; until ``take_back``."""
+        """Set the headers of this tag's records until ``take_back``.
+
+        ``of_most`` replaces the common headers, ``of_others`` goes to records without them.
+        """
         self.lent[tag] = (of_most, of_others)
 
     def take_back(self, intptr_t tag):
-        """Every record of this tag has been reported: its headers may go."""
+        """Release the headers lent to a tag, all of whose records have been reported."""
         self.lent.pop(tag, None)
 
     def produce_one(self, str topic not None, int32_t partition, object key, object value, list headers not None, intptr_t tag):
-        """Hand over one record with headers of its own; gives the error code."""
+        """Hand over one record with its own headers. Return the error code, 0 if accepted."""
         cdef const char* key_start
         cdef const char* value_start
         cdef Py_ssize_t key_size, value_size
@@ -230,10 +249,11 @@ cdef class BatchProducer:
         return code
 
     def serve(self, int timeout_ms):
-        """Wait up to that long for news, then take all there is.
+        """Wait up to ``timeout_ms`` for events, then process all there are.
 
-        Gives (acknowledged, failures, errors): the count of records delivered by tag; (tag, topic, KafkaError) of each record that failed; KafkaError of
-        each trouble with the brokers. A record is in the first or in the second, never in both. # I1
+        Return (acknowledged, failures, errors): counts of delivered records by tag; (tag, topic,
+        KafkaError) of each failed record; a KafkaError for each problem with the brokers. A record
+        is either acknowledged or failed, never both. # I1
         """
         cdef dict acknowledged = {}
         cdef list failures = [], errors = []
@@ -288,7 +308,7 @@ cdef class BatchProducer:
         return acknowledged, failures, errors
 
     def flush(self, int timeout_ms):
-        """Send everything now and wait up to that long until it is delivered; what came of it is reported by ``serve``."""
+        """Send everything now and wait up to ``timeout_ms`` for delivery. ``serve`` reports it."""
         if self.rk != NULL:
             with nogil:
                 api.flush(self.rk, timeout_ms)
@@ -314,7 +334,7 @@ cdef class BatchProducer:
 
     cdef object _error(self, int code, const char* text):
         cdef char reason[ERROR_SIZE]
-        if code == RK_FATAL:  # the producer's own: the true reason stands beside
+        if code == RK_FATAL:  # stands for the producer's fatal error, which has the true reason
             code = api.fatal_error(self.rk, reason, ERROR_SIZE)
             return KafkaError(code, reason.decode("utf-8", "replace"), True)
         return KafkaError(code, text.decode("utf-8", "replace"), False, code in RETRIABLE)

@@ -1,7 +1,9 @@
-"""The worker's internal topics: made when missing, refused when their settings would lose state.
+"""The worker's internal topics: created if missing, refused if their settings would lose state.
 
-Kafka Connect's rules (Kafka's documentation, Running Kafka Connect): the config topic has exactly one partition, since its order is the order of decisions; all
-three have ``cleanup.policy=compact`` and nothing else, since a topic that deletes forgets connectors and offsets.
+Kafka Connect's rules (Kafka's documentation, Running Kafka Connect): the config topic has exactly
+one partition, because its order is the order of decisions. All three topics have
+``cleanup.policy=compact`` and nothing else, because a topic that deletes forgets connectors and
+offsets.
 """
 
 from __future__ import annotations
@@ -38,17 +40,19 @@ _FINAL = (
     KafkaError.INVALID_PARTITIONS,
     KafkaError.TOPIC_EXCEPTION,
 )
-"""Errors of a creation that another try does not change; the client's own flag names too many as such."""
+"""Errors of a topic's creation that another try cannot change. The client's own retriable flag
+calls too many errors final.
+"""
 _BACKOFF = Backoff(first_s=0.5, max_s=15.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWanted:
-    """A topic that must exist, compacted."""
+    """An internal topic that must exist with cleanup.policy=compact."""
 
     name: str
     setting: str
-    """The worker key that names it, for messages."""
+    """The worker's option that names the topic, for messages."""
     partitions: int
     replication_factor: int
     partitions_exactly: int | None = None
@@ -56,7 +60,7 @@ class TopicWanted:
 
 
 def admin_client(settings: Mapping[str, str], heard: FailuresHeard) -> AdminClient:
-    """A client that keeps trying to reach the brokers; ``heard`` gets what it meets."""
+    """Return a client that keeps trying to reach the brokers and reports failures to ``heard``."""
     return AdminClient({"reconnect.backoff.max.ms": "2000", **settings, "log_level": FailuresHeard.LEVEL}, logger=heard)
 
 
@@ -68,9 +72,10 @@ def wait_for_brokers(
     stopped: threading.Event,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Return the cluster's id, as soon as a broker answers; until then one clear line at every other try. Empty when ``stopped`` was set.
+    """Return the cluster's id once a broker answers, or an empty string once ``stopped`` is set.
 
-    A client that gets no answer for long is replaced: another one may reach the brokers.
+    Logs one line for each failed try. Replaces a client that gets no answer for long, because a new
+    one may reach the brokers.
     """
     failures = 0
     started_s = made_s = clock()
@@ -84,7 +89,7 @@ def wait_for_brokers(
         except KafkaException as e:
             if stopped.is_set():
                 break
-            client.poll(0)  # hands the lines to heard
+            client.poll(0)  # passes the client's log lines to ``heard``
             failures += 1
             wait_s = _BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311  jitter
             _log.warning(
@@ -101,7 +106,11 @@ def wait_for_brokers(
 
 
 def ensure_topics(client: AdminClient, wanted: Sequence[TopicWanted], *, create: bool) -> None:
-    """Make what is missing, then check all; ``DefiniteError`` for settings that must not be, ``TransientError`` when a broker is away."""
+    """Create missing topics, then check all of them.
+
+    Raise DefiniteError for settings that would lose state, TransientError if a broker does not
+    answer.
+    """
     try:
         existing = client.list_topics(timeout=_CALL_S).topics
     except KafkaException as e:
@@ -183,7 +192,8 @@ def _check_cleanup(client: AdminClient, wanted: Sequence[TopicWanted]) -> None:
         except KafkaException as e:
             error = e.args[0]
             if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
-                # As Connect: whoever may not look is trusted to have made the topic well.
+                # Like Connect: a principal without the right to look is trusted to have created the
+                # topic well.
                 _log.warning("the cleanup policy cannot be checked", topic=topic.name, reason=error.str())
                 continue
             raise TransientError(f"the settings of the topic {topic.name} cannot be read: {e}") from e

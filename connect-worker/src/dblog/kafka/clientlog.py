@@ -1,4 +1,6 @@
-"""librdkafka's own log lines as ours: JSON like every other line, and each trouble once a minute, not at every try."""
+"""Writes librdkafka's log lines as this program's own: JSON like all others, and each problem once
+a minute instead of once a try.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,23 @@ _log = structlog.get_logger("dblog.kafka")
 
 _LOGGED_AGAIN_S = 60.0
 _RAW = re.compile(r"^%\d\|[\d.]+\|[A-Z_]+\|[^|]*\|\s*(?:\[thrd:[^]]*\]: )?")
-"""As librdkafka writes to standard error by itself: level, time, facility, client, thread."""
+"""Prefix of librdkafka's own lines on standard error: level, time, facility, client, thread."""
 _PREFIX = re.compile(r"^[A-Z_]+ \[[^]]*\] (?:\[thrd:[^]]*\]: )?")
-"""As confluent-kafka hands it to a logger."""
+"""The prefix of lines that confluent-kafka passes to a logger."""
 _CHANGING = re.compile(r"\d+(?:\.\d+)?(?= ?ms\b)|after \d+|\d+ identical|, \d+ ")
 
 
 def is_client_line(line: str) -> bool:
-    """Whether librdkafka wrote it to standard error by itself."""
+    """Return True if librdkafka wrote the line to standard error itself."""
     return _RAW.match(line) is not None
 
 
 class ClientLog:
-    """The logger of one client, by the protocol that confluent-kafka calls. ``what`` names it: a topic, a task's producer. ``fields`` are in each line."""
+    """The logger of one client, called by confluent-kafka.
+
+    ``what`` names the client, such as a topic or a task's producer. ``fields`` are added to each
+    line.
+    """
 
     def __init__(self, what: str, **fields: str | int) -> None:
         self._what = what
@@ -35,11 +41,11 @@ class ClientLog:
         self._logged: dict[str, tuple[float, int]] = {}
 
     def log(self, _level: int, text: str, *args: object) -> None:
-        """One line of librdkafka."""
+        """Write one log line of librdkafka, given as a format and its arguments."""
         self.line(text % args if args else text)
 
     def line(self, line: str) -> None:
-        """The same, in one piece."""
+        """Write one log line of librdkafka, given as text."""
         reason = _PREFIX.sub("", _RAW.sub("", line, count=1), count=1)
         kind = _CHANGING.sub("#", reason)
         now_s = time.monotonic()

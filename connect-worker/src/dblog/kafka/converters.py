@@ -1,7 +1,10 @@
-"""Converters: which bytes a key or a value becomes, chosen by the worker's and the connector's properties as Kafka Connect does.
+"""Converters turn a key or a value into bytes. The worker's and the connector's properties choose
+them, as in Kafka Connect.
 
-A connector that names no converter takes the worker's class and its settings; one that names a class gets only its own settings below
-``key.converter.`` or ``value.converter.``. Avro rows go the compiled way: there a converter only gives the frame (``prefix``) of a schema.
+A connector without a converter of its own takes the worker's class with the worker's settings. A
+connector that names a class gets only its own settings below ``key.converter.`` or
+``value.converter.``. Avro rows are written by compiled code, which asks the converter only for a
+schema's frame (``prefix``).
 """
 
 from __future__ import annotations
@@ -28,20 +31,23 @@ class Converter(Protocol):
     """A key or value converter."""
 
     is_avro: bool
-    """Records are frame and Avro binary, so that compiled row plans apply."""
+    """True if records are a frame and Avro binary, so that compiled row plans apply."""
 
     def prefix(self, topic: str, schema: Schema) -> bytes:
-        """What stands before every record of this schema; may ask the registry, so once for each schema."""
+        """Return the bytes that precede every record of this schema.
+
+        May ask the registry, so call it once for each schema.
+        """
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """One record's bytes; None for a null without schema (a tombstone)."""
+        """Return one record's bytes, or None for a null without a schema (a tombstone)."""
 
     def partial_fault(self) -> str | None:
-        """Why values of some columns only cannot be written so that whoever reads one takes it for what it is."""
+        """Return why records of only some columns would be misread, or None if they are safe."""
 
 
 class AvroConverter:
-    """Confluent's AvroConverter: zero byte, schema id, Avro binary."""
+    """Confluent's AvroConverter: a zero byte, the schema id, Avro binary."""
 
     is_avro = True
 
@@ -54,15 +60,16 @@ class AvroConverter:
         self._meta_data = _flag(settings, "connect.meta.data", default=True)
         strategy = settings.get(f"{self._part}.subject.name.strategy", "TopicNameStrategy")
         self._strategy = strategy.rpartition(".")[2]
-        self._subject(topic="t", schema=Schema(kind=Kind.STRING, name="n"))  # an unknown strategy is refused at start
+        # refuses an unknown strategy at start
+        self._subject(topic="t", schema=Schema(kind=Kind.STRING, name="n"))
         self._known = _Once[tuple[bytes, avro.Write]]()
 
     def prefix(self, topic: str, schema: Schema) -> bytes:
-        """The frame with the schema's id."""
+        """Return the frame with the schema's id."""
         return self.frame(*self.described(topic, schema))
 
     def frame(self, subject: str, text: str) -> bytes:
-        """The same, of a schema that has been described."""
+        """Return the frame for a subject and schema text that ``described`` returned."""
         if self._auto_register:
             return avro.frame(self._registry.register(subject, text, normalize=self._normalize))
         if self._use_latest:
@@ -70,26 +77,26 @@ class AvroConverter:
         return avro.frame(self._registry.lookup(subject, text, normalize=self._normalize))
 
     def described(self, topic: str, schema: Schema) -> tuple[str, str]:
-        """The subject and the text that the schema is registered with; no request is made."""
+        """Return the subject and the text to register the schema with. Makes no request."""
         return self._subject(topic=topic, schema=schema), avro.avro_text(schema, subject=topic, connect_meta_data=self._meta_data)
 
     @property
     def registers(self) -> bool:
-        """Whether a schema that is new is registered, and not only looked up."""
+        """True if new schemas are registered, False if they are only looked up."""
         return self._auto_register
 
     @property
     def normalize(self) -> bool:
-        """Whether a schema is registered in its normal form."""
+        """True if schemas are registered in normalized form."""
         return self._normalize
 
     @property
     def registry(self) -> RegistryClient:
-        """Where its schemas are."""
+        """The client of the registry that holds the schemas."""
         return self._registry
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Frame and Avro binary; null is null bytes."""
+        """Return the frame and Avro binary, or None for a null value."""
         if schema is None or value is None:
             return None
         prefix, write = self._known.of(topic, schema, lambda: (self.prefix(topic, schema), avro.writer(schema)))
@@ -98,7 +105,10 @@ class AvroConverter:
         return bytes(out)
 
     def partial_fault(self) -> str | None:
-        """A schema tells it by a parameter, and has a subject of its own."""
+        """Return why such records would be misread, or None.
+
+        They are marked by a parameter of their schema, and need a subject of their own.
+        """
         if not self._meta_data:
             return "connect.meta.data=false leaves out of the schema that the other columns are as they were; set it to true"
         if self._strategy == "RecordNameStrategy":
@@ -109,12 +119,16 @@ class AvroConverter:
         return None
 
     def _latest(self, subject: str, text: str) -> int:
-        """The newest version's id; our bytes must be what that schema describes."""
+        """Return the id of the newest version.
+
+        Raise DefiniteError if its fields are not those of ``text``.
+        """
         schema_id, latest = self._registry.latest(subject)
         try:
             layout = _layout(latest)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchemaParseException):
-            # Without any of its text: it may come from any address that a configuration names.
+            # The message quotes nothing of the schema: any address that a configuration names may
+            # have sent it.
             raise DefiniteError(
                 f"subject {subject}: the newest registered schema (id {schema_id}) is no Avro schema; check schema.registry.url, "
                 "register a fitting version, or set use.latest.version=false"
@@ -158,12 +172,12 @@ class JsonConverter:
         self._known = _Once[Callable[[Any], bytes]]()
 
     def prefix(self, topic: str, schema: Schema) -> bytes:
-        """Nothing: the schema travels inside."""
+        """Return no bytes: each record carries its schema."""
         del topic, schema
         return b""
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """JSON, with or without its schema."""
+        """Return the value as JSON, with its schema if schemas.enable is set."""
         if schema is None:
             if value is not None:
                 raise AssertionError("every value of ours has a schema")
@@ -171,7 +185,7 @@ class JsonConverter:
         return self._known.of(topic, schema, lambda: value_writer(schema, self._form))(value)
 
     def partial_fault(self) -> str | None:
-        """The schema in each record tells it."""
+        """Return None if records carry their schema, which marks such records."""
         if self._form.schemas_enable:
             return None
         return "without schemas (schemas.enable=false) nothing shows that the other columns are as they were; set it to true"
@@ -186,32 +200,32 @@ class StringConverter:
         self._encoding = settings.get("converter.encoding", "UTF-8")
 
     def prefix(self, topic: str, schema: Schema) -> bytes:
-        """Nothing."""
+        """Return no bytes."""
         del topic, schema
         return b""
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """The text of ``String.valueOf``; null stays null."""
+        """Return the text of Java's ``String.valueOf``, or None for null."""
         del topic
         return None if schema is None or value is None else string_text(schema, value).encode(self._encoding)
 
     def partial_fault(self) -> str | None:
-        """There is no schema."""
+        """Return the reason that records have no schema to mark them."""
         return _NO_SCHEMAS
 
 
 class ByteArrayConverter:
-    """Kafka's ByteArrayConverter: bytes only."""
+    """Kafka's ByteArrayConverter, for values that are bytes."""
 
     is_avro = False
 
     def prefix(self, topic: str, schema: Schema) -> bytes:
-        """Nothing."""
+        """Return no bytes."""
         del topic, schema
         return b""
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """The bytes themselves."""
+        """Return the value's bytes. Raise DefiniteError for a value of another type."""
         if schema is None or value is None:
             return None
         if schema.kind is not Kind.BYTES:
@@ -219,14 +233,15 @@ class ByteArrayConverter:
         return bytes(value)
 
     def partial_fault(self) -> str | None:
-        """There is no schema."""
+        """Return the reason that records have no schema to mark them."""
         return _NO_SCHEMAS
 
 
 def converters_of(worker: Mapping[str, str], config: Mapping[str, str], *, own_registry: OwnRegistry | None) -> tuple[Converter, Converter]:
-    """The key and the value converter of a connector; ``worker`` and ``config`` are raw properties. Raises ConfigError.
+    """Return the key and the value converter of a connector.
 
-    They share a client where they have one registry and one login: its connections serve both, and one request may be for schemas of both.
+    ``worker`` and ``config`` are raw properties. Raise ConfigError. Both converters share one
+    client if they use the same registry and login, so one request may register schemas of both.
     """
     clients: list[RegistryClient] = []
 
@@ -250,7 +265,10 @@ def converter_of(
     own_registry: OwnRegistry | None,
     client: Callable[[RegistryAccess], RegistryClient] = RegistryClient,
 ) -> Converter:
-    """One of the two; no request is made yet. ``client`` makes the one of a registry."""
+    """Return the key or the value converter of a connector. Makes no request yet.
+
+    ``client`` creates the registry's client. Raise ConfigError.
+    """
     option = "key.converter" if is_key else "value.converter"
     source = config if config.get(option) else worker
     name = source.get(option)
@@ -275,7 +293,10 @@ Made = TypeVar("Made")
 
 
 class _Once(Generic[Made]):
-    """What was made for a schema object, by identity: hashing a deep schema for every record would cost more than writing it."""
+    """A cache by the identity of a schema object.
+
+    Hashing a deep schema for every record would cost more than writing the record.
+    """
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, int], tuple[Schema, Made]] = {}
@@ -292,7 +313,7 @@ class _Once(Generic[Made]):
 
 
 def _layout(text: str) -> str:
-    """What of a schema decides bytes: Avro's parsing canonical form."""
+    """Return Avro's parsing canonical form: the parts of a schema that decide its bytes."""
     return str(to_parsing_canonical_form(json.loads(text)))
 
 

@@ -1,8 +1,11 @@
-"""Explains what librdkafka saw where no broker answered: a listener that speaks another protocol, a certificate, or a refused login.
+"""Explains why no broker answered: a listener that speaks another protocol, a certificate, or a
+refused login.
 
-All of these end a connection, so a client that retries reports them as "Broker transport failure", as it does a broker that is down. Only its log lines
-distinguish them: by the address with the client's protocol, the reason, and the state that the connection was in. A broker's own text is not repeated.
-Source: librdkafka 2.16, rdkafka_transport.c, rdkafka_ssl.c and rdkafka_sasl.c; seen with Kafka's listeners of all four protocols.
+Each of these ends the connection, so a retrying client reports "Broker transport failure", as for a
+broker that is down. Only librdkafka's log lines distinguish them, by the address with the client's
+protocol, the reason, and the connection's state. A broker's own text is not repeated. Source:
+librdkafka 2.16, rdkafka_transport.c, rdkafka_ssl.c and rdkafka_sasl.c; observed with Kafka's
+listeners of all four protocols.
 """
 
 from __future__ import annotations
@@ -18,14 +21,15 @@ _ALERT = re.compile(r"alert (?:bad )?certificate(?: required)?|alert handshake f
 
 
 _LINE_CHARS_MAX = 1024
-"""A line has an address, a reason and a state; a longer one quotes something, and would take long to search."""
+"""Characters of a line to search. Longer lines quote something and would take long."""
 
 
 def explained(line: str, *, answered: bool = True) -> str | None:
-    """One line, or an error's text, in one sentence with the remedy; None where librdkafka's text is as good.
+    """Explain a log line or an error's text in one sentence with the remedy.
 
-    ``answered``: whether a broker may have answered this client before. A connection that was UP ends at each restart of a broker and when it is idle, too;
-    only where nothing was ever answered does that mean that a login is missing.
+    Return None where librdkafka's text is as good. ``answered`` is True if a broker may have
+    answered this client before: a connection in state UP also ends when it is idle or a broker
+    restarts, so it means a missing login only if no broker has ever answered.
     """
     found = _LINE.search(line[:_LINE_CHARS_MAX])
     if found is None:
@@ -65,13 +69,15 @@ def explained(line: str, *, answered: bool = True) -> str | None:
 
 
 class FailuresHeard:
-    """The logger of a client that asks whether a broker answers, by the protocol that confluent-kafka calls; its ``log_level`` has to be 6.
+    """The logger of a client that waits for a broker's answer, called by confluent-kafka. The
+    client's ``log_level`` must be ``LEVEL``.
 
-    An explained failure counts for more than others, since one listed server may be down and another one refuse.
+    An explained failure takes precedence: one of the listed servers may be down while another
+    refuses.
     """
 
     LEVEL = "6"
-    """librdkafka's level of the line that a connection was closed, which a login or TLS that is missing looks like."""
+    """librdkafka's level for closed connections, the only sign of a missing login or TLS."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,7 +85,7 @@ class FailuresHeard:
         self._other: str | None = None
 
     def log(self, _level: int, text: str, *args: object) -> None:
-        """One line of librdkafka."""
+        """Note one log line of librdkafka if it reports a failure."""
         line = text % args if args else text
         if not line.startswith("FAIL "):
             return
@@ -90,15 +96,15 @@ class FailuresHeard:
                 self._other = _PREFIX.sub("", line)
 
     def reason(self) -> str | None:
-        """Why nothing has answered so far; None when no connection has failed."""
+        """Return why no broker has answered so far, or None if no connection has failed."""
         with self._lock:
             return self._explained or self._other
 
     def forget(self) -> None:
-        """Begin again: what was wrong may be mended."""
+        """Forget earlier failures, which may be fixed by now."""
         with self._lock:
             self._explained = self._other = None
 
 
 _PREFIX = re.compile(r"^[A-Z_]+ \[[^]]*\] (?:\[thrd:[^]]*\]: )?")
-"""As confluent-kafka hands a line to a logger: facility, client, thread."""
+"""The prefix of a line that confluent-kafka passes to a logger: facility, client, thread."""

@@ -1,7 +1,8 @@
-"""One writer at a time for a topic that several processes write, held by Kafka itself.
+"""One writer at a time for a topic that several processes write, enforced by Kafka.
 
-All writers of a topic share one transactional id (KIP-98): who takes it has every other one fenced, and what those had begun is committed or
-aborted by then. So what is read after ``take`` is all that was ever written, and a ``write`` arrives only if nobody else has taken the id
+All writers of a topic share one transactional id (KIP-98). Taking the id fences every other writer,
+and their open transactions are committed or aborted by then. So a read after ``take`` sees
+everything that was ever written, and a ``write`` succeeds only if no other writer has taken the id
 since, however late the network delivers it.
 """
 
@@ -25,7 +26,8 @@ _FENCED = {
     KafkaError.INVALID_TXN_STATE,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
     KafkaError.CONCURRENT_TRANSACTIONS,
-    # A broker's answer to a commit that meets another's taking; whether it was committed is known by reading.
+    # A broker's answer to a commit that meets another writer's ``take``. Only reading shows whether
+    # it was committed.
     KafkaError.UNKNOWN,
 }
 _EXPECTED = re.compile(r"old epoch|fenced by a newer instance|another concurrent operation")
@@ -33,20 +35,23 @@ _FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUST
 
 
 class Overtaken(DblogError):  # noqa: N818  not a failure: the caller decides again
-    """Another writer has taken the topic, in the midst of a write perhaps: take it, read it and decide again."""
+    """Raised if another writer has taken the topic, perhaps during a write.
+
+    Take it, read it and decide again.
+    """
 
 
 class _Quiet(ClientLog):
-    """Leaves out the lines that only show that the fence did its work."""
+    """Drops the log lines that only show that the fence worked."""
 
     def line(self, line: str) -> None:
-        """One line of librdkafka."""
+        """Write one log line of librdkafka, unless the fence explains it."""
         if _EXPECTED.search(line) is None:
             super().line(line)
 
 
 class FencedWriter:
-    """Writes to one topic. Its caller holds a lock: one thread at a time."""
+    """Writes to one topic. The caller holds a lock, so that one thread uses it at a time."""
 
     def __init__(self, topic: str, settings: Mapping[str, str]) -> None:
         self._topic = topic
@@ -56,7 +61,12 @@ class FencedWriter:
         self._producer: Producer | None = None
 
     def take(self, *, limit_s: float) -> bool:
-        """Fence all others; gives whether that was necessary. A writer whose writes went well so far goes on, and finds out when it writes."""
+        """Fence all other writers. Return True if that was necessary.
+
+        A writer whose writes have succeeded so far does not fence again; it learns at the next
+        write whether it was fenced. Raise Overtaken, TransientError, or DefiniteError if not
+        authorized.
+        """
         if self._producer is not None:
             return False
         producer = Producer(
@@ -89,7 +99,10 @@ class FencedWriter:
         return True
 
     def write(self, writes: Sequence[Write], *, limit_s: float) -> list[tuple[int, int]]:
-        """Write all or none; partition and offset of each. After an error the next ``take`` and reading show which."""
+        """Write all records or none. Return the partition and offset of each.
+
+        After an error the next ``take`` and a read show which of the two happened.
+        """
         producer = self._producer
         if producer is None:
             raise Overtaken(f"another worker writes the topic {self._topic}")
@@ -104,7 +117,8 @@ class FencedWriter:
             else:
                 written.append((partition, offset))
 
-        # Until the commit is known this writer is not used again: the next one fences whatever of it is still on its way.
+        # This writer is not used again until the commit is known; the next one fences whatever of
+        # it is still on its way.
         self._producer = None
         try:
             producer.begin_transaction()
@@ -122,11 +136,12 @@ class FencedWriter:
         return written
 
     def close(self) -> None:
-        """Let go of the client; the id stays as it is, nothing is open."""
+        """Drop the client. The transactional id stays as it is; no transaction is open."""
         self._producer = None
 
     def _failure(self, reasons: Sequence[object]) -> DblogError:
-        # What was produced beside the fence ends as purged: the reason is in one of them.
+        # Records that were produced in spite of the fence fail as purged; one of the errors has the
+        # reason.
         if any(isinstance(error, KafkaError) and error.code() in _FENCED for error in reasons):
             return Overtaken(f"another worker writes the topic {self._topic}")
         return TransientError(f"writing to the topic {self._topic} failed: {reasons[-1]}")

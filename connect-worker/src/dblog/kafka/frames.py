@@ -1,4 +1,7 @@
-"""The frames of many schemas at once, with as few requests to the registry as it takes: a dump of a thousand small tables has two thousand schemas."""
+"""Frames of many schemas with as few requests to the registry as possible.
+
+A dump of a thousand small tables has two thousand schemas.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ from dblog.kafka.converters import AvroConverter, Converter
 from dblog.kafka.registry import RegistryClient
 
 Asked = tuple[Converter, str, Schema]
-"""Whose frame, for which topic, of which schema."""
+"""A converter, a topic and a schema whose frame is requested."""
 
 
 def frames(asked: Sequence[Asked]) -> list[bytes | None]:
-    """What stands before the records of each schema (``Converter.prefix``); None where that is an error, which whoever asks for it alone is told.
+    """Return the frame of each schema (``Converter.prefix``), or None where it cannot be had.
 
-    TransientError where a request for several has failed.
+    Call ``Converter.prefix`` for a None to get its error. Raise TransientError if a request for
+    several schemas failed.
     """
     made: list[bytes | None] = [None] * len(asked)
     together: dict[tuple[RegistryClient, bool], list[tuple[int, str, str]]] = {}
@@ -38,5 +42,5 @@ def frames(asked: Sequence[Asked]) -> list[bytes | None]:
 
 
 def registers_together(converter: Converter) -> TypeGuard[AvroConverter]:
-    """Whether it registers its schemas with a registry that takes several at a time."""
+    """Return True if the converter can register several schemas with one request."""
     return isinstance(converter, AvroConverter) and converter.registers and converter.registry.registers_together

@@ -1,11 +1,16 @@
-"""A worker's membership of its Kafka consumer group, and the lease that follows from it (``core/lease.py`` has the rules).
+"""A worker's membership of its Kafka consumer group, and the lease that follows from it
+(``core/lease.py`` has the rules).
 
-One thread polls the consumer, commits claims and reads those of others. It never waits for the herder's thread, nor that for it: a slow request must
-not cost the lease, and a broker that hangs must not stop requests. The group's protocol is ``cooperative-sticky``, so a worker that joins or leaves
-takes the partition from nobody. But brokers answer no claim while the group waits for a member, so one that stops leaves it for good.
+One thread polls the consumer, commits claims and reads the claims of others. It never waits for the
+herder's thread, nor that thread for it: a slow request must not cost the lease, and a broker that
+hangs must not stop requests. The group's protocol is ``cooperative-sticky``, so a worker that joins
+or leaves takes the partition from nobody. But brokers accept no claim while the group waits for a
+member, so a worker that stops leaves the group at once.
 
-Claims are read by a second consumer that is no member: ``committed()`` of the member waits for a rebalance to end, which waits for the member to be
-polled. (The admin client's ``list_consumer_group_offsets`` ends the process when a group's coordinator has just moved, confluent-kafka 2.16.)
+A second consumer, which is not a member, reads the claims. ``committed()`` of the member would wait
+for a rebalance to end, and the rebalance waits for the member to be polled. (The admin client's
+``list_consumer_group_offsets`` crashes the process if a group's coordinator has just moved,
+confluent-kafka 2.16.)
 """
 
 from __future__ import annotations
@@ -29,19 +34,27 @@ _log = structlog.get_logger("dblog.kafka.group")
 
 _POLL_S = 0.1
 _JOINING_POLL_S = 0.01
-"""A poll goes on to its end after a callback, and joining is several of them."""
+"""Poll timeout while joining. A poll lasts its full timeout even after a callback, and joining
+takes several callbacks.
+"""
 _LOOK_S = 0.5
 _JOIN_SOON_S = 2.0
-"""Until then nobody is looked for: a group without other members is joined sooner than a coordinator that is just being found answers."""
+"""Seconds after the start without reading the group's claim. A worker that is alone joins faster
+than a coordinator that is just being found answers.
+"""
 _LOOK_LIMIT_S = 1.0
 REOPEN_S = 2.0
 _LEAVE_S = 2.0
-"""To leave in, behind a heartbeat: with it all members hear that the group is shared out anew, and nothing is answered before they have joined."""
+"""Time to leave the group, added to one heartbeat: with it all members learn of the rebalance, and
+the coordinator answers nothing until they have joined again.
+"""
 _CLOSE_S = 10.0
 _ANSWER_SHARE = 0.25
-"""Of the silence: a claim that has no answer by then is waited for no longer. Its answer counts all the same if it comes."""
+"""Share of the silence after which a claim without an answer no longer blocks the next one. A late
+answer still counts.
+"""
 _STALLED_S = 30.0
-"""So long a client may go without an answer that others get, before another one takes its place."""
+"""Seconds that a client may go without an answer that others get, before a new one replaces it."""
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  librdkafka's local codes are spelled so
@@ -53,39 +66,46 @@ _PASSING = frozenset(
         KafkaError.NOT_COORDINATOR,
     }
 )
-"""Troubles that pass by themselves, or that other lines of the log show."""
+"""Errors that pass by themselves, or that other log lines show."""
 
 _ENDS_CONSUMER = frozenset({KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID})  # noqa: SLF001
-"""Nothing more comes of a consumer behind these: another has its place, or a claim of its own that waited for lost brokers was sent without its member id."""
+"""Errors after which a consumer is of no further use. Another member has its place, or a claim that
+waited for lost brokers was sent without its member id.
+"""
 
 _NO_INSTANCES = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})  # noqa: SLF001
-"""Brokers from before 2.3, and those that only speak their protocol."""
+"""Errors of brokers before 2.3, and of lookalikes, that know no static members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where this worker is in its group, as one value."""
+    """This worker's role in its group, as one value."""
 
     leads: bool = False
     term: int = 0
     again: bool = False
-    """Whether this worker led the term before too, and knows of nobody who has led in between, in its group or in another."""
+    """True if this worker led the previous term too and knows of no leader in between."""
     leader: str = ""
-    """URL of the worker that leads; empty when nobody does, or when it is not known."""
+    """URL of the leading worker. Empty if no worker leads or the leader is unknown."""
     silence_s: float = 0.0
     problem: str = ""
-    """Why this worker is not in the group, when the brokers refuse it or another group runs its connectors."""
+    """Reason why this worker is not in the group: the brokers refuse it, or another group runs its
+    connectors. Empty if it is.
+    """
     remedy: str = ""
-    """What helps, where that is known here."""
+    """Remedy for the problem, if known."""
 
     @property
     def known(self) -> bool:
-        """Whether it is decided who leads."""
+        """True if it is decided who leads, or why this worker cannot."""
         return self.leads or bool(self.leader or self.problem)
 
 
 class Membership:
-    """A member of one group. ``start`` and ``close`` belong to one thread; the callbacks come from the membership's own."""
+    """A member of one group.
+
+    ``start`` and ``close`` belong to one thread; the callbacks run in the membership's own.
+    """
 
     def __init__(
         self,
@@ -100,8 +120,11 @@ class Membership:
         others: OtherGroups | None = None,
         instance: Instance | None = None,
     ) -> None:
-        """``others`` are looked at for a group that runs the same connectors: this worker neither joins its own nor leads while there is one. ``instance``:
-        the member that it is over its runs.
+        """Describe the membership; ``start`` joins the group.
+
+        ``others`` is checked for another group that runs the same connectors: while there is one,
+        this worker neither joins its group nor leads. ``instance`` is the static member that this
+        worker continues over restarts.
         """
         self.group = group
         self.silence_s = silence_s
@@ -128,53 +151,60 @@ class Membership:
         self._problem = ""
         self._remedy = ""
         self._sent: dict[int, tuple[Claim, float]] = {}
-        """Claims without an answer yet and when they were sent, by their numbers."""
+        """Unanswered claims by their number, each with the time it was sent."""
         self._sent_at_s = 0.0
         self._number = -1
-        """Of the last claim that was sent: each has its own, so that an answer is taken for no other's."""
+        """Number of the last claim sent. Each has its own, so answers cannot be confused."""
         self._released = False
         self._look_from_s = 0.0
         self._unclaimed_since_s: float | None = None
-        """Since when no claim has had an answer; None where the last one has."""
+        """Time since which no claim was answered. None if the last one was."""
         self._unjoined_since_s: float | None = None
-        """Since when the group has told this member nothing; None where it is in the group."""
+        """Time since which the coordinator has been silent. None while in the group."""
         self._read_s = 0.0
-        """When another client last read the group's claim."""
+        """Time when the second consumer last read the group's claim."""
         self._unread_since_s: float | None = None
-        """Since when that fails."""
+        """Time since which that fails, or None."""
         self.rebalances = 0
-        """How often the group's coordinator has assigned or taken something, or nothing, here."""
+        """Number of assignments by the group's coordinator, including empty ones."""
 
     def start(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
-        """Join. ``on_lease`` gets each new end of the lease, ``on_revoked`` returns when nothing runs any more, ``on_change`` follows a new standing."""
+        """Join the group.
+
+        ``on_lease`` gets each new end of the lease. ``on_revoked`` must return only when nothing
+        runs any more. ``on_change`` is called after each change of ``standing``.
+        """
         self.report_to(on_change=on_change, on_lease=on_lease, on_revoked=on_revoked)
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
         self._thread.start()
 
     def report_to(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
-        """Who hears of changes; before the thread starts."""
+        """Set the callbacks. Call before the thread starts."""
         self._on_change, self._on_lease, self._on_revoked = on_change, on_lease, on_revoked
 
     def close(self) -> None:
-        """Leave the group. Nothing may run under the lease any more: the next leader is asked not to wait."""
+        """Leave the group. Nothing may still run under the lease: the next leader does not wait."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(self._heartbeat_s + _LEAVE_S + _CLOSE_S)
 
     @property
     def claims(self) -> bool:
-        """Whether this worker has got the partition, and sends claims as soon as the last one of another has stood long enough."""
+        """True if this worker owns the partition.
+
+        It claims once another worker's last claim has stood still long enough.
+        """
         return self._leadership.assigned
 
     @property
     def standing(self) -> Standing:
-        """As of now: a lease that has ended leads no longer, even while the thread sleeps."""
+        """The standing now. A lease that has ended no longer leads, even if the thread sleeps."""
         standing = self._standing
         if standing.leads and not self._leadership.leads(lease_clock_s()):
             return Standing(term=standing.term)
         return standing
 
-    # The membership's thread.
+    # The methods below run in the membership's thread.
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -187,18 +217,20 @@ class Membership:
                 self._join_again(repr(e), _log.exception)
 
     def _waits_for_other_group(self) -> bool:
-        """Whether another group runs the connectors of our config topic; returns after a pause then. # I7"""
+        """Return True, after a pause, if another group runs our config topic's connectors. # I7"""
         other = None if self._others is None else self._others.before_joining()
         if other is None:
             return False
         self._log_other_leader(other)
-        # Two groups that have made way for each other do not come back together.
+        # The jitter keeps two groups that have both made way from coming back together.
         self._stopping.wait(REOPEN_S * random.uniform(0.7, 1.3))  # noqa: S311  jitter
         return True
 
     def makes_way(self) -> bool:
-        """Whether another group has got a leader while nobody led in ours. Asked before the first claim of each term: whoever was silent for a session
-        has lost what it knew of them. # I7
+        """Return True if another group got a leader while nobody led in ours. # I7
+
+        Asked before the first claim of each term, because a worker that was silent for a session no
+        longer knows about other groups.
         """
         if self._others is None or self._leadership.leads(lease_clock_s()) or not self._claims_now():
             return False
@@ -208,7 +240,7 @@ class Membership:
         return other is not None
 
     def _log_other_leader(self, other: OtherLeader) -> None:
-        # One line for each leader: the moment between two is none.
+        # Log one line for each leader; the moment between two leaders is not reported.
         if other.problem != self._problem and (other.url or not self._problem):
             _log.error("another group of workers uses this worker's topics", group=self.group, reason=other.problem, remedy=other.remedy)
         self._problem, self._remedy = other.problem, other.remedy
@@ -221,7 +253,7 @@ class Membership:
         try:
             self._lost()
         except Exception:  # noqa: BLE001  whatever it was
-            # The lease ends by itself, at its time.
+            # The lease ends by itself at its time.
             _log.exception("the end of the lease could not be reported", group=self.group)
         self.publish()
         self._stopping.wait(REOPEN_S)
@@ -266,8 +298,8 @@ class Membership:
                 if not makes_way:
                     self.renew(consumer)
                     self.publish()
-            # Where it makes way nobody of our group leads. A released claim shows it: else the group's next worker would take this one for its leader's
-            # standby.
+            # Nobody in our group leads when it makes way. A released claim shows that. Without it
+            # the group's next worker would take this one for a standby of its leader.
             self._leave(consumer, release=makes_way or self._leadership.leads(lease_clock_s()))
         finally:
             self._sent.clear()
@@ -284,12 +316,15 @@ class Membership:
         return Consumer({**settings, "log_level": "2"})
 
     def require_answers(self) -> None:
-        """Raise KafkaException where the member gets no answers and another client gets them: a new one joins. Else it might keep the partition of the group's
-        claims, and nobody would lead.
+        """Raise KafkaException if this member gets no answers while another client does, so that a
+        new member joins.
+
+        The stuck member might otherwise keep the partition of the group's claims, and nobody would
+        lead.
         """
         now_s = lease_clock_s()
         if now_s - self._read_s >= _STALLED_S / 2:
-            return  # whether the brokers answer is not known
+            return  # unknown whether the brokers answer
         claimless_s = 0.0 if self._unclaimed_since_s is None else now_s - self._unclaimed_since_s
         jobless_s = 0.0 if self._unjoined_since_s is None else now_s - self._unjoined_since_s
         if claimless_s >= max(_STALLED_S, 2 * self.silence_s) or jobless_s >= self._rebalance_s + _STALLED_S:
@@ -302,7 +337,7 @@ class Membership:
         self._unjoined_since_s = None
         consumer.incremental_assign([TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions])
         if partitions:
-            # Their records are read elsewhere: this consumer is here to be a member.
+            # Another consumer reads the records; this one only has to be a member.
             consumer.pause(partitions)
         if self._holds_claim(partitions):
             self._leadership.assign()
@@ -354,7 +389,7 @@ class Membership:
         self._sent_at_s = lease_clock_s()
         self._number = max(self._number + 1, claim.number)
         claim = replace(claim, number=self._number)
-        # An answer that comes later than that would give a lease that has ended.
+        # A later answer would grant a lease that has already ended.
         self._sent = {number: sent for number, sent in self._sent.items() if self._sent_at_s - sent[1] < self.silence_s}
         self._sent[claim.number] = claim, self._sent_at_s
         self._unclaimed_since_s = self._unclaimed_since_s or self._sent_at_s
@@ -367,7 +402,7 @@ class Membership:
     def on_commit(self, error: KafkaError | None, committed: list[TopicPartition]) -> None:
         sent = next((self._sent.pop(each.offset) for each in committed if each.offset in self._sent), None)
         failed = error or next((each.error for each in committed if each.error is not None), None)
-        if failed is None or failed.code() > 0:  # a broker's: librdkafka's own are negative
+        if failed is None or failed.code() > 0:  # a broker's error; librdkafka's own are negative
             self._unclaimed_since_s = None
         if sent is None:
             return
@@ -381,10 +416,10 @@ class Membership:
             self._on_lease(self._leadership.until_s)
 
     def observe(self, reader: Consumer) -> None:
-        """Read the group's claim now and then, while this worker does not lead."""
+        """Read the group's claim from time to time while this worker does not lead."""
         now_s = lease_clock_s()
         if self._leadership.leads(now_s):
-            self._unread_since_s = None  # nobody looks now, so a look that failed before says nothing
+            self._unread_since_s = None  # a leader does not look, so an earlier failed look says nothing
             return
         if self._awaits_answer(now_s) or now_s < self._look_from_s:
             return
@@ -397,7 +432,8 @@ class Membership:
             self._read_s, self._unread_since_s = lease_clock_s(), None
             if committed.error is None:
                 claim = read_claim(committed.offset, committed.metadata)
-                # Nothing of this thread has come between: what is ours now was ours when it was asked.
+                # No other step of this thread has run in between: a partition that is ours now was
+                # ours when asked.
                 self._leadership.observe(claim, asked_while_assigned=self._leadership.assigned, at_s=lease_clock_s())
         self._look_from_s = lease_clock_s() + _LOOK_S
 
@@ -407,7 +443,8 @@ class Membership:
             standing = Standing(leads=True, term=leadership.term, again=leadership.again, leader=self._url)
         else:
             other = leadership.other
-            # An earlier run of this worker is waited for as a start is: there is nobody else to send a request to. One that renews its claim is another.
+            # An earlier run of this worker is waited for like a start, because there is no other
+            # worker to send a request to. A claim that is still renewed comes from another worker.
             leader = other.leader if other is not None and (other.leader != self._url or leadership.other_is_alive) else ""
             silence_s = other.silence_s if other is not None else 0.0
             standing = Standing(term=leadership.term, leader=leader, silence_s=silence_s, problem=self._problem, remedy=self._remedy)
@@ -416,10 +453,12 @@ class Membership:
             self._on_change()
 
     def _leave(self, consumer: Consumer, *, release: bool) -> None:
-        """Take the claim back, and leave the group: the others are asked not to wait.
+        """Release the claim and leave the group, so that the other members need not wait.
 
-        Closing the consumer does not leave it: librdkafka keeps a static member's place for a session (KIP-345), and says nothing for a member without a
-        partition. Each rebalance would wait for such a place. Unsubscribed, both leave at once, and have no member id then.
+        Closing the consumer does not leave the group. librdkafka keeps a static member's place for
+        a session (KIP-345), and sends nothing for a member without a partition; each rebalance
+        would wait for such a place. Both leave at once when unsubscribed, and then have no member
+        id.
         """
         limit_s = lease_clock_s() + self._heartbeat_s + _LEAVE_S
         self._released = False

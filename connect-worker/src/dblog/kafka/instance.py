@@ -1,13 +1,17 @@
-"""Which member of its group a worker is over its runs on one machine, and which of these runs have ended.
+"""Identifies a worker as the same group member over its runs on one machine, and proves which of
+these runs have ended.
 
-Brokers keep the place of a member that was killed for a session (session.timeout.ms), and whoever leads next waits as long for the lease of the last
-claim. A worker that is started again needs neither: it joins as the same member (group.instance.id, KIP-345 "static membership"), and passes over the
-claims of runs that have ended for certain. # I7
+Brokers keep the place of a killed member for a session (session.timeout.ms), and the next leader
+waits as long for the lease of the last claim. A restarted worker needs neither: it joins as the
+same member (group.instance.id, KIP-345 "static membership"), and ignores claims of runs that have
+ended for certain. # I7
 
-That is shown by a lock on a file in the directory for temporary files. The kernel gives it up when the process has ended, whatever ended it, and kills its
-tasks in the same moment (``__main__``). The file names the runs that have held the lock, and so have ended when another one gets it. A copy of the file, an
-image of the machine or a file from before a boot shows nothing: so the file names itself and the boot, and one that names others is begun anew. Where no
-lock can be had the worker is a member like any other, and waits for a session.
+The proof is a lock on a file in the directory for temporary files. The kernel releases it when the
+process ends for any reason, and kills its tasks at the same moment (``__main__``). The file lists
+the runs that have held the lock; they have ended when another run gets it. A copy of the file, an
+image of the machine, or a file from before a boot proves nothing. So the file records its own
+identity and the boot, and a file that records others is written anew. A worker without a lock is an
+ordinary member and waits for a session.
 """
 
 from __future__ import annotations
@@ -29,24 +33,27 @@ _log = structlog.get_logger("dblog.kafka.group")
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _RUNS_MAX = 32
-"""As many runs are remembered: a claim of an older one has long been replaced by theirs, or is waited for."""
+"""Number of runs to remember. A claim of an older run has long been replaced, or is waited for."""
 _BYTES_MAX = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """Of one run. The lock is its process's as long as that runs."""
+    """The identity of one run. The process holds the lock as long as it runs."""
 
     id: str
-    """The same for every run: group.instance.id."""
+    """The group.instance.id, the same for every run."""
     run: str
-    """This run's own."""
+    """Identity of this run alone."""
     ended: frozenset[str]
-    """Runs that have ended, and all their tasks."""
+    """Runs that have ended together with all their tasks."""
 
 
 def take_instance(*names: str, directory: Path | None = None) -> Instance | None:
-    """The instance of the worker that these names distinguish on this machine; None where it is another process's, or nothing can be shown here."""
+    """Return the instance of the worker that ``names`` identify on this machine.
+
+    Return None if another process holds it, or if the end of a run cannot be proved here.
+    """
     key = hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
     path: Path | None = None
     try:
@@ -70,7 +77,7 @@ def take_instance(*names: str, directory: Path | None = None) -> Instance | None
         if known is not None and all(known.get(name) == value for name, value in self.items()):
             identity, runs = known["id"], known["runs"]
         run = uuid.uuid4().hex
-        # Written ahead of the run's first claim: a claim of a run that is not here is waited for.
+        # Written before the run's first claim: a claim of a run that is not listed is waited for.
         _write(file, {**self, "id": identity, "runs": [*runs, run][-_RUNS_MAX:]})
     except OSError as e:
         os.close(file)
@@ -84,7 +91,7 @@ def _report(reason: str, path: Path | None) -> None:
 
 
 def _is_ours(held: os.stat_result, path: Path) -> bool:
-    """Whether it is a file of this user's alone, and still the one of that name."""
+    """Return True if only this user has the file, and it still has that name."""
     named = path.stat(follow_symlinks=False)
     return (
         stat.S_ISREG(held.st_mode)
@@ -95,7 +102,7 @@ def _is_ours(held: os.stat_result, path: Path) -> bool:
 
 
 def _read(file: int) -> dict[str, Any] | None:
-    """What the last run wrote; None where it did not come to its end, or somebody else wrote it."""
+    """Return what the last run wrote. None if it did not finish, or another program wrote it."""
     try:
         known = json.loads(os.pread(file, _BYTES_MAX, 0))
     except ValueError:

@@ -1,7 +1,9 @@
-"""Asks over HTTP on connections that are kept for a moment: by an event loop in a thread of its own, which ends when nobody has asked for a while.
+"""Sends HTTP requests over connections that are kept for a moment. An event loop in its own thread
+serves them, and ends after a while without requests.
 
-A connection and a loop for each request cost three times as much as the request, and a dump of a thousand tables makes two thousand of them. Not by httpx's
-blocking client: that waits for each byte again, and a byte now and then holds it for ever.
+A new connection and loop for each request cost three times as much as the request, and a dump of a
+thousand tables makes two thousand. httpx's blocking client is no alternative: its timeout starts
+again with each byte, so a server that sends a byte now and then holds it forever.
 """
 
 from __future__ import annotations
@@ -17,13 +19,19 @@ from typing import Any, TypeVar
 import httpx
 
 KEPT_S = 2.0
-"""Without a request. Servers keep an idle connection longer (uvicorn 5 s, Jetty 30 s): one that they close just now would fail the next request."""
+"""Seconds without a request after which connections are closed. Servers keep idle connections
+longer (uvicorn 5 s, Jetty 30 s); a request on one that the server is just closing would fail.
+"""
 
 Answer = TypeVar("Answer")
 
 
 class KeptConnections:
-    """One client's. ``make`` makes the client that keeps them; it is closed when nobody has asked for ``KEPT_S``. Safe for several threads."""
+    """The kept connections of one client. Safe for several threads.
+
+    ``make`` creates the HTTP client that holds them. It is closed after ``KEPT_S`` without a
+    request.
+    """
 
     def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
         self._make = make
@@ -31,15 +39,15 @@ class KeptConnections:
         self._serving: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
         self._under_way = 0
         self._asked_s = 0.0
-        """When the last request ended."""
+        """Time when the last request ended."""
 
     def ask(self, request: Callable[[httpx.AsyncClient], Coroutine[Any, Any, Answer]]) -> Future[Answer]:
-        """Have the request made. Whoever cancels the answer has the request end."""
+        """Start a request and return its future. Cancelling the future ends the request."""
         with self._lock:
             loop, client = self._serving = self._serving or self._begun()
             self._under_way += 1
             answer = asyncio.run_coroutine_threadsafe(request(client), loop)
-        answer.add_done_callback(self._ended)  # not with the lock: one that has ended already calls at once
+        answer.add_done_callback(self._ended)  # without the lock: a finished future calls back at once
         return answer
 
     def _ended(self, _answer: Future[Any]) -> None:
@@ -49,14 +57,15 @@ class KeptConnections:
 
     def _begun(self) -> tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]:
         ready: Future[tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]] = Future()
-        # The connector's name in log lines is a context variable, and a new thread begins with none.
+        # The connector's name in log lines is a context variable, and a new thread starts without
+        # any.
         threading.Thread(target=contextvars.copy_context().run, args=(self._run, ready), name="http", daemon=True).start()
         return ready.result()
 
     def _run(self, ready: Future[tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]]) -> None:
         try:
             asyncio.run(self._serve(ready))
-        except BaseException as e:  # whoever has begun it waits for it
+        except BaseException as e:  # the thread that started this one waits for the result
             if ready.done():
                 raise
             ready.set_exception(e)

@@ -1,4 +1,7 @@
-"""Whether the brokers would take a record: who waits for them asks that before it calls its own client the culprit."""
+"""Asks whether the brokers would accept a record.
+
+A caller that waits for them asks this before it blames its own client.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ _ANSWER_S = 5.0
 
 
 def are_led(settings: Mapping[str, Any], topics: Collection[str]) -> bool:
-    """Whether the brokers answer, and each partition of these topics has its leader and all of its replicas. ``settings`` are librdkafka's, for the admin
-    client, files as ``NamedFile``.
+    """Return True if the brokers answer and each partition of ``topics`` has a leader and all its
+    replicas in sync.
+
+    ``settings`` are librdkafka's for the admin client, with files as ``NamedFile``.
     """
     with files_in_memory(settings) as given:
         client = AdminClient({"log_level": 2, **given})

@@ -1,5 +1,6 @@
-/* The part of librdkafka's C interface that _librdkafka.pyx calls, by pointer: the library is the one that confluent-kafka brings, and wheels bring no
- * header. Layouts and numbers are librdkafka's documented ABI (rdkafka.h), which only ever grows; the newest function here came with 1.6. */
+/* The part of librdkafka's C interface that _librdkafka.pyx calls, by pointer: the library is
+ * confluent-kafka's, whose wheels contain no header. Layouts and numbers are librdkafka's
+ * documented ABI (rdkafka.h), which only ever grows; the newest function here came with 1.6. */
 #ifndef DBLOG_LIBRDKAFKA_H
 #define DBLOG_LIBRDKAFKA_H
 
@@ -71,7 +72,8 @@ typedef struct {
     void (*event_destroy)(void *event);
 } rk_api;
 
-/* Fill the table from the library that ``path`` links to; returns NULL, or the name that is missing. */
+/* Fill the table from the library that ``path`` links to. Return NULL, or the name of a missing
+ * function. */
 static const char *rk_load(rk_api *api, const char *path) {
     void *handle = dlopen(path, RTLD_NOW);
     if (!handle)
@@ -117,8 +119,9 @@ static const char *rk_load(rk_api *api, const char *path) {
     return NULL;
 }
 
-/* One record into the producer's queue, its key and value copied. The record owns ``headers`` once it is taken; they may be NULL, as may ``key`` and
- * ``value``. Returns 0 or librdkafka's error code. */
+/* Put one record into the producer's queue, copying its key and value. The record owns ``headers``
+ * once it is accepted. ``headers``, ``key`` and ``value`` may be NULL. Return 0 or librdkafka's
+ * error code. */
 static int rk_produce(const rk_api *api, void *rk, void *topic, int32_t partition, const void *key, size_t key_size, const void *value, size_t value_size,
                       void *opaque, void *headers) {
     rk_argument arguments[7];

@@ -1,8 +1,10 @@
-"""A compacted topic as a dictionary: read to its end, then followed by a thread; a write returns once it has been read back.
+"""A compacted topic as a dictionary. It is read to its end and then followed by a thread; a write
+returns once it has been read back.
 
-This is how Kafka Connect keeps its state (its ``KafkaBasedLog``): the topic is the truth, every view is a fold of it, and a writer learns
-the result of its own write in the same order as everybody else. End of a partition is taken from the broker's end offsets and
-from end-of-partition events, not from the last record seen: compaction and transaction markers leave gaps at the end.
+Kafka Connect keeps its state in the same way (its ``KafkaBasedLog``): the topic is the truth, every
+view is a fold of it, and a writer learns the result of its own write in the same order as everybody
+else. The end of a partition comes from the broker's end offsets and from end-of-partition events,
+not from the last record seen, because compaction and transaction markers leave gaps at the end.
 """
 
 from __future__ import annotations
@@ -31,47 +33,54 @@ _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
 _LEADERLESS_S = 0.1
 _ASKED_S = 5.0
-"""So often the thread asks the brokers about its topic."""
+"""Interval at which the thread asks the brokers about its topic."""
 _STANDSTILL_S = 30.0
 _DELIVERY_TIMEOUT_MS = 30_000
 _ENDED_AGAIN_S = 1.0
-"""A producer that has ended is replaced at once, but so often at most."""
+"""Shortest time between two replacements of a producer for fatal errors."""
 _UNREPORTED_S = 5.0
-"""That long behind its timeout the client should have reported a record."""
+"""Seconds after the delivery timeout within which the client should have reported a record."""
 _MISSING_MAX = 3
-"""So often in a row a topic must be missing before it counts as deleted: brokers that start may not know it yet."""
+"""Number of consecutive answers without the topic before it counts as deleted. Brokers that are
+starting may not know it yet.
+"""
 _ASKED_LIMIT_S = 10.0
 _UNANSWERED_S = 3 * _ASKED_LIMIT_S
 _KEY_SHOWN_BYTES = 120
 
 
 class TopicReplacedError(DefiniteError):
-    """The topic was deleted, or deleted and made again: what is known of it is not in it any more, and writing to it would mix two histories."""
+    """The topic was deleted, or deleted and created again.
+
+    The known state is no longer in it, and writing to it would mix two histories.
+    """
 
 
 class UnreadableRecordError(DblogError):
-    """A record that its reader has no use for; the text has the reason."""
+    """A record that its reader cannot use. The text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record of the topic; ``value`` None is a tombstone."""
+    """One record of the topic. A ``value`` of None is a tombstone."""
 
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
     live: bool = True
-    """Whether the backlog had been read when it came."""
+    """True if the record arrived after the backlog had been read."""
 
 
 OnRecord = Callable[[LogRecord], None]
-"""Called in the log's own thread for each record, in order. If it raises, that record is skipped, whoever wrote it: it would end every start again."""
+"""Called in the log's own thread for each record, in order. A record for which it raises is
+skipped, whatever its origin, because the error would come back at every start.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """A record that is written without waiting, and what takes its place where it is too large."""
+    """A record that is written without waiting, with the values to try if it is too large."""
 
     key: bytes
     value: bytes | None
@@ -81,7 +90,7 @@ class _Later:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the brokers were asked about the topic: futures."""
+    """Futures of the questions that the brokers were asked about the topic."""
 
     admin: AdminClient
     topic: Any
@@ -93,9 +102,10 @@ class _Asked:
 
 
 class CompactedLog:
-    """One topic, followed for the life of the process.
+    """One topic, followed as long as the process runs.
 
-    ``start`` and ``stop`` belong to one thread; ``put``, ``read_to_end`` and ``items`` may be called from any but the log's own.
+    ``start`` and ``stop`` belong to one thread. ``put``, ``read_to_end`` and ``items`` may be
+    called from any thread except the log's own.
     """
 
     def __init__(
@@ -109,7 +119,7 @@ class CompactedLog:
     ) -> None:
         self.topic = topic
         self.skipped = 0
-        """Records that could not be read since this process began."""
+        """Number of unreadable records since this process started."""
         self._consumer_settings = consumer_settings
         self._producer_settings = producer_settings
         self._admin_settings = admin_settings
@@ -129,24 +139,27 @@ class CompactedLog:
         self._failure: BaseException | None = None
         self._topic_id: str | None = None
         self._under_way: dict[int, tuple[_Later, float]] = {}
-        """What was given to the producer and is not acknowledged, by its number, in order, and when that was."""
+        """Unacknowledged records by number, oldest first, with the time the producer got each."""
         self._timed_out_s = 0.0
-        """When a record was last not taken within the delivery timeout."""
+        """Time when a record last exceeded the delivery timeout."""
         self._given_up: list[tuple[Handed, float]] = []
-        """Records that somebody waited for in vain, and since when the producer has them."""
+        """Records whose writer gave up waiting, with the time the producer got them."""
         self._ended: str | None = None
-        """The error after which the producer takes nothing more; None while it does."""
+        """The fatal error after which the producer takes no more records. None while it does."""
         self._ended_at_s = 0.0
-        """When the producer was last replaced for such an error."""
+        """Time when the producer was last replaced after a fatal error."""
         self._answered_since_s: float | None = None
-        """Since when the brokers have known the topic's ends each time they were asked."""
+        """Time since which the brokers have always answered about the topic's ends, or None."""
 
     def start(self, *, limit_s: float) -> None:
-        """Read the whole topic, then keep following it; ``TransientError`` if that takes longer than ``limit_s``."""
+        """Read the whole topic, then keep following it.
+
+        Raise TransientError if that takes longer than ``limit_s``.
+        """
         try:
             self._open(time.monotonic() + limit_s)
         except BaseException:
-            # Whoever tries again starts afresh.
+            # Another try starts from nothing.
             self.stop()
             raise
 
@@ -173,7 +186,7 @@ class CompactedLog:
             self._backlog_read = True
 
     def stop(self) -> None:
-        """End the thread and close both clients; nothing may be put afterwards."""
+        """End the thread and close both clients. Nothing may be put afterwards."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_STOP_LIMIT_S)
@@ -190,11 +203,11 @@ class CompactedLog:
 
     @property
     def is_open(self) -> bool:
-        """Whether the backlog has been read and the topic is followed."""
+        """True once the backlog has been read and the topic is followed."""
         return self._backlog_read
 
     def read_to_end(self, *, limit_s: float) -> None:
-        """Return when every record that is in the topic now has been seen."""
+        """Wait until every record that the topic holds now has been read."""
         deadline = time.monotonic() + limit_s
         for partition, end in self._end_offsets(deadline).items():
             self._wait_for(partition, end, deadline)
@@ -204,9 +217,10 @@ class CompactedLog:
         self.put_all([Write(key, value)], limit_s=limit_s)
 
     def put_all(self, writes: Sequence[Write], *, limit_s: float) -> None:
-        """Write in order and wait until the last has been read back; ``TransientError`` when that is not known after ``limit_s``.
+        """Write records in order and wait until the last has been read back.
 
-        ``DefiniteError``: a record is larger than the topic takes, now and ever. Records before it may have been written.
+        Raise TransientError if that is not known after ``limit_s``, and DefiniteError if a record
+        is larger than the topic accepts. Records before the failed one may have been written.
         """
         writer = self._writer
         if writer is None:
@@ -240,18 +254,24 @@ class CompactedLog:
         return TransientError(f"writing to the topic {self.topic} failed: {error.reason}")
 
     def fenced_writer(self) -> FencedWriter:
-        """A writer that no other of this topic can cross; who uses it waits for its offsets with ``read_back``."""
+        """Return a writer that excludes all other writers of this topic.
+
+        The caller waits for the offsets it wrote with ``read_back``.
+        """
         return FencedWriter(self.topic, self._producer_settings)
 
     def read_back(self, written: Sequence[tuple[int, int]], *, limit_s: float) -> None:
-        """Return when the records at these partitions and offsets have been seen."""
+        """Wait until the records at these partitions and offsets have been read."""
         deadline = time.monotonic() + limit_s
         for partition, offset in written:
             self._wait_for(partition, offset + 1, deadline)
 
     def put_later(self, key: bytes, value: bytes | None, *, smaller: Sequence[bytes | None] = ()) -> None:
-        """Write without waiting. A record that the brokers did not take is sent again unless a newer one of its key has been put. ``smaller``: what is written
-        instead, one after the other, of a record that is larger than the topic takes.
+        """Write a record without waiting.
+
+        A record that the brokers did not accept is sent again unless a newer one of its key has
+        been put. ``smaller`` are values to try in turn if the record is larger than the topic
+        accepts.
         """
         with self._moved:
             self._put_count += 1
@@ -263,14 +283,14 @@ class CompactedLog:
             error = failure_of(failure, message)
             with self._moved:
                 if self._under_way.get(later.number, (None, 0.0))[0] is not later:
-                    return  # it has been sent again, by another producer
+                    return  # another producer has sent it again
                 del self._under_way[later.number]
             again = self._write_again(later, error)
             self._note(error)
             if error is not None:
                 _log.warning("record not written", topic=self.topic, reason=str(error), again=again)
 
-        with self._moved:  # else it may get to a producer that is given up at this moment
+        with self._moved:  # otherwise it may reach a producer that is just being replaced
             writer = self._writer
             if writer is None or self._stopping.is_set():
                 return
@@ -284,14 +304,21 @@ class CompactedLog:
         writer.poll()
 
     def _note(self, error: KafkaError | str | None, at_s: float | None = None) -> None:
-        """Note what an answer says of the producer. ``at_s``: when it came, if not now."""
+        """Note the state of the producer that an error shows.
+
+        ``at_s`` is when it came, if not now.
+        """
         if is_timeout(error):
             self._timed_out_s = time.monotonic() if at_s is None else at_s
         elif is_fatal(error):
             self._ended = str(error)
 
     def _write_again(self, later: _Later, error: KafkaError | str | None) -> bool:
-        """Whether the record is to be sent again: not when it was taken, when a newer one of its key has been put, or when it never fits."""
+        """Return True if the record will be sent again.
+
+        It will not if it was written, if a newer record of its key has been put, or if it can never
+        fit.
+        """
         with self._moved:
             newest = self._newest_put.get(later.key) == later.number
             fits = error is None or not is_too_large(error)
@@ -310,15 +337,19 @@ class CompactedLog:
                 self._send_later(later)
 
     def abandon(self) -> None:
-        """Drop what was put without waiting and is not acknowledged: it may have become untrue. A request that is under way may still succeed."""
+        """Drop unacknowledged records of ``put_later``, which may no longer be true.
+
+        A request that is under way may still succeed.
+        """
         with self._moved:
             self._newest_put.clear()
             self._again.clear()
         self._write_on(stalled=None)
 
     def _write_on(self, *, stalled: str | None) -> None:
-        """With a new producer: one that has been purged, or has lost its leader, may write nothing more (librdkafka 2.16). What it has not written, and is
-        still to be, is sent again.
+        """Replace the producer and send pending records again.
+
+        A producer that was purged or has lost its leader may write nothing more (librdkafka 2.16).
         """
         with self._moved:
             self._again += [later for later, _ in self._under_way.values() if self._newest_put.get(later.key) == later.number]
@@ -328,23 +359,23 @@ class CompactedLog:
                 self._writer.replace(stalled)
 
     def flush(self, *, limit_s: float) -> None:
-        """Wait until what was put has been acknowledged."""
+        """Wait until the records that were put have been acknowledged."""
         if self._writer is not None:
             self._writer.flush(limit_s)
 
     def items(self) -> dict[bytes, bytes]:
-        """A copy of the dictionary."""
+        """Return a copy of the dictionary."""
         with self._moved:
             return dict(self._items)
 
     def get(self, key: bytes) -> bytes | None:
-        """The newest value of a key."""
+        """Return the newest value of a key, or None."""
         with self._moved:
             return self._items.get(key)
 
     @property
     def ended(self) -> BaseException | None:
-        """Why the thread ended by itself, if it did."""
+        """The error that ended the thread, or None while it runs."""
         return self._failure
 
     def _partitions(self, consumer: Consumer, deadline: float) -> list[int]:
@@ -368,7 +399,8 @@ class CompactedLog:
             self._stopping.wait(0.1)
 
     def _end_offsets(self, deadline: float) -> dict[int, int]:
-        # Not asked through the consumer: its calls wait for a poll that runs in another thread (confluent-kafka 2.16).
+        # Asked through an admin client: the consumer's calls would wait for a poll that runs in
+        # another thread (confluent-kafka 2.16).
         asked = self._newest()
         while True:
             admin = self._admin
@@ -379,13 +411,15 @@ class CompactedLog:
             try:
                 return {target.partition: int(future.result(timeout=limit_s + 1.0).offset) for target, future in futures.items()}
             except (KafkaException, TimeoutError) as e:
-                # A topic that was just made, or whose broker was just lost, has no leader for a moment.
-                # (The client calls these errors not retriable, so what cannot pass is named here.)
+                # A topic that was just created, or whose broker was just lost, has no leader for a
+                # moment. The client calls these errors not retriable, so the ones that cannot pass
+                # are named here.
                 refused = isinstance(e, KafkaException) and e.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
                 if refused or self._stopping.is_set() or time.monotonic() >= deadline:
                     raise TransientError(f"the end of the topic {self.topic} cannot be read: {e}") from e
             self._stopping.wait(_LEADERLESS_S)
-            # After a broker's restart this call goes on with the old leader epoch for ever; a new client asks again.
+            # After a broker's restart this client would ask with the old leader epoch forever; a
+            # new client does not.
             self._admin = self._new_admin()
 
     def _newest(self) -> dict[TopicPartition, OffsetSpec]:
@@ -415,7 +449,8 @@ class CompactedLog:
             {
                 "linger.ms": "0",
                 "delivery.timeout.ms": str(_DELIVERY_TIMEOUT_MS),
-                "batch.num.messages": "1",  # a broker that refuses a record for its size refuses all of its batch
+                # a broker that refuses a record for its size refuses the whole batch
+                "batch.num.messages": "1",
                 "partitioner": "murmur2_random",
                 "reconnect.backoff.max.ms": "2000",
                 **self._producer_settings,
@@ -451,7 +486,7 @@ class CompactedLog:
                 if asked is None and now_s - asked_s >= _ASKED_S:
                     asked, asked_s = self._ask(), now_s
                 elif asked is not None and now_s - asked_s >= _UNANSWERED_S:
-                    # Its client was exchanged meanwhile.
+                    # Its client was replaced in the meantime.
                     asked, asked_s = None, now_s
                 elif asked is not None and asked.answered:
                     missing = self._compare(asked.topic, missing)
@@ -459,17 +494,18 @@ class CompactedLog:
                     if stuck := standstill.seen(self._reached, ends, now_s):
                         consumer = self._consumer = self._instead_of(consumer, stuck)
                         standstill.forget()
-                        first = None  # the new one brings it again
+                        first = None  # the new consumer reads it again
                     self._look_at_writer(now_s if ends else None)
                     asked, asked_s = None, now_s
                 if self._writer is not None:
-                    # Delivery reports of put_later, which nobody else waits for.
+                    # Serves the delivery reports of put_later, which no caller waits for.
                     self._writer.poll()
                     self._replace_ended()
                     self._send_again()
                 if first is None or stopping.is_set():
                     continue
-                # consume() waits for a full batch or its timeout; after a poll, what lies in the local queue comes at once.
+                # consume() alone waits for a full batch or its timeout. After a poll it returns at
+                # once what the local queue holds.
                 self._take([first, *consumer.consume(_RECORDS_AT_ONCE, timeout=0)])
         except BaseException as e:
             self._end(e)
@@ -485,7 +521,8 @@ class CompactedLog:
             _log.error("following a topic ended", topic=self.topic, reason=str(error) or repr(error))
         return error
 
-    # Whether the topic is still the one that was opened, and this reader still reads it.
+    # Checks whether the topic is still the one that was opened, and whether this reader still reads
+    # it.
 
     def _ask(self) -> _Asked | None:
         admin = self._admin
@@ -498,13 +535,14 @@ class CompactedLog:
         )
 
     def _ends(self, asked: _Asked, standstill: Standstill) -> dict[int, int]:
-        """The ends of the partitions; of none while they are not known."""
+        """Return the ends of the partitions, or an empty dictionary if they are unknown."""
         try:
             return {target.partition: int(future.result(timeout=0).offset) for target, future in asked.ends.items()}
         except (KafkaException, TimeoutError):
             standstill.forget()
             if asked.topic.exception() is None and self._admin is asked.admin:
-                # The brokers answer; this client asks with a leader epoch of before, for ever (as in _end_offsets).
+                # The brokers answer, but this client asks with an old leader epoch forever (as in
+                # _end_offsets).
                 self._admin = self._new_admin()
             return {}
 
@@ -513,14 +551,17 @@ class CompactedLog:
         return int(self._producer_settings.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS)) / 1000
 
     def _replace_ended(self) -> None:
-        """Write on with another producer after a fatal error, which no wait mends."""
+        """Replace the producer after a fatal error, which no waiting can fix."""
         now_s = time.monotonic()
         if self._ended is not None and now_s - self._ended_at_s >= _ENDED_AGAIN_S:
             self._ended_at_s = now_s
             self._write_on(stalled=f"it takes nothing more ({self._ended})")
 
     def _oldest_given_up_s(self, now_s: float) -> float:
-        """Since when the producer has had the oldest record that was waited for in vain and has no answer yet; `now_s` where there is none."""
+        """Return when the producer got the oldest unanswered record whose writer gave up waiting.
+
+        Return ``now_s`` if there is none.
+        """
         with self._moved:
             given_up = self._given_up
             self._given_up = [(handed, since_s) for handed, since_s in given_up if handed.waits]
@@ -530,8 +571,10 @@ class CompactedLog:
         return min((since_s for _, since_s in self._given_up), default=now_s)
 
     def _look_at_writer(self, now_s: float | None) -> None:
-        """A record that is not taken for all of its delivery timeout though the brokers answer (``now_s``, else None): the next one would fare no better. Of
-        one whose partition had no leader when the producer began, librdkafka does not even report that.
+        """Replace the producer if a record exceeds its delivery timeout though the brokers answer.
+
+        ``now_s`` is None if the brokers do not answer. The next record would fare no better, and
+        librdkafka never reports a record whose partition had no leader when the producer started.
         """
         self._answered_since_s = None if now_s is None else self._answered_since_s or now_s
         if now_s is None or self._answered_since_s is None:
@@ -555,11 +598,15 @@ class CompactedLog:
         return consumer
 
     def _ask_for_topic(self, admin: AdminClient) -> Any:
-        """A future of the topic's description."""
+        """Return a future of the topic's description."""
         return admin.describe_topics(TopicCollection([self.topic]), request_timeout=_ASKED_LIMIT_S)[self.topic]
 
     def _described(self, asked: Any) -> str | None:
-        """The topic's id; None where the brokers do not report it (older ones, or no answer in time). ``LookupError``: there is no such topic."""
+        """Return the topic's id.
+
+        Return None if the brokers do not report one (older versions, or no answer in time). Raises
+        LookupError if there is no such topic.
+        """
         try:
             found = str(asked.result(timeout=_ASKED_LIMIT_S).topic_id)
         except KafkaException as e:
@@ -571,7 +618,10 @@ class CompactedLog:
         return found
 
     def _compare(self, asked: Any, missing: int) -> int:
-        """How often in a row the topic was missing; ``TopicReplacedError`` when it is not the one that was opened."""
+        """Return how many consecutive times the topic was missing.
+
+        Raise TopicReplacedError if the topic is not the one that was opened.
+        """
         try:
             found = self._described(asked)
         except LookupError:
@@ -607,7 +657,8 @@ class CompactedLog:
                 raise self._replaced("its records begin again")
             record = LogRecord(partition, offset, key, value, self._backlog_read)
             if self._on_record is not None:
-                # Before the offset is advanced: whoever waits for its own write finds the fold done.
+                # Called before the offset is advanced: a caller that waits for its own write finds
+                # the fold done.
                 try:
                     self._on_record(record)
                 except Exception as e:  # noqa: BLE001  whatever a record makes of the fold
@@ -635,7 +686,7 @@ class CompactedLog:
 
 
 def _shown(key: bytes | None) -> str:
-    """A key's beginning, printable."""
+    """Return the beginning of a key, printable."""
     text = "none" if key is None else key[:_KEY_SHOWN_BYTES].decode(errors="replace")
     return text if text.isprintable() else repr(text)[1:-1]
 

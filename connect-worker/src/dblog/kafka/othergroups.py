@@ -1,16 +1,19 @@
-"""Whether another group of workers runs the connectors of the same config topic.
+"""Detects another group of workers that runs the connectors of the same config topic.
 
-A group's coordinator keeps its own members apart and knows nothing of other groups: a second worker with another ``group.id`` on the same storage topics
-would run every connector a second time. Kafka Connect has nothing on it. What workers leave at the brokers shows it, though: they are members that
-subscribe to the config topic, and whoever led has committed a claim (``kafka/group.py``). A worker that was killed is no member any more once its
-session has ended.
+A group's coordinator keeps its own members apart and knows nothing of other groups. A second worker
+with another ``group.id`` on the same storage topics would run every connector a second time; Kafka
+Connect does not prevent that. But the brokers know each worker as a member that subscribes to the
+config topic, and each leader by its committed claim (``kafka/group.py``). A killed worker stops
+being a member when its session ends.
 
-A claim that was taken back does not end a group that still has members: in a rolling restart a standby leads next, as soon as it hears of it. So a worker
-that wants to join waits for such a group. One that is about to lead waits for a claim that stands alone: two groups that wait to lead would otherwise
-wait for each other. A worker that waits is no member of its own group, and holds nobody up.
+A released claim does not end a group that still has members: in a rolling restart a standby leads
+next, as soon as it learns of the release. So a worker that wants to join waits for such a group. A
+worker that is about to lead waits only for a claim that has a leader; two groups that wait to lead
+would otherwise wait for each other. A waiting worker is not a member of its own group, and holds
+nobody up.
 
-Groups that the worker's principal may not describe stay unseen, and so do two groups that start in the same moment; the herder notices those by the
-status topic.
+Groups that the worker's principal may not describe stay unseen, and so do two groups that start at
+the same moment. The herder notices those by the status topic.
 """
 
 from __future__ import annotations
@@ -28,9 +31,9 @@ _log = structlog.get_logger("dblog.kafka.group")
 
 _LOOK_LIMIT_S = 3.0
 _MOMENT_S = 1.0
-"""Of a look before leading: tasks that run nowhere wait for it."""
+"""Time limit of a look before leading. Tasks that run nowhere wait for it."""
 _LISTINGS = 2
-"""Before a worker joins: one slow broker must not be why two groups run."""
+"""Tries to list the groups before joining: one slow broker must not let two groups run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +42,19 @@ class OtherLeader:
 
     group: str
     url: str
-    """Empty between two leaders."""
+    """URL of the leader. Empty between two leaders."""
     topic: str
 
     @property
     def problem(self) -> str:
-        """What keeps this worker from running connectors."""
+        """The reason why this worker may not run connectors."""
         if not self.url:
             return f"the workers of the group {self.group} run the connectors of the same config topic {self.topic}, one of them takes over now"
         return f"the worker {self.url} of the group {self.group} runs the connectors of the same config topic {self.topic}"
 
     @property
     def remedy(self) -> str:
-        """What an operator does about it."""
+        """The steps that an operator can take."""
         return (
             f"Two groups on the same topics would run every connector twice. Set group.id={self.group} to make this worker a standby of that one, or "
             "give it a config.storage.topic, offset.storage.topic and status.storage.topic of its own; if that group is to end, stop its workers: "
@@ -61,7 +64,10 @@ class OtherLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherGroups:
-    """The groups beside ``group`` that use ``topic``. A group that the brokers do not show keeps no worker from its work."""
+    """The groups other than ``group`` that use ``topic``.
+
+    A group that the brokers do not show stops no worker.
+    """
 
     group: str
     topic: str
@@ -69,14 +75,18 @@ class OtherGroups:
     consumer_settings: Mapping[str, str]
 
     def before_joining(self) -> OtherLeader | None:
-        """Who runs the connectors in another group; None where nobody does, and where our own group has a leader: then this worker is one more standby."""
+        """Return the leader of another group, to ask before this worker joins its own.
+
+        Return None if there is none, or if our own group has a leader: then this worker is one more
+        standby.
+        """
         groups = self._groups(listings=_LISTINGS, limit_s=_LOOK_LIMIT_S)
         other = next(self._leaders(groups), None)
-        # Asked last: where nobody is found, a start costs no more than the listing.
+        # Asked last: if no other group is found, a start costs only the listing.
         return None if other is None or self._has_leader(groups) else other
 
     def before_leading(self) -> OtherLeader | None:
-        """Who leads in another group, asked when this worker has the config topic in its own."""
+        """Return another group's leader, to ask when this worker owns its own group's partition."""
         return next((other for other in self._leaders(self._groups(listings=1, limit_s=_MOMENT_S)) if other.url), None)
 
     def _leaders(self, groups: list[GroupMetadata]) -> Iterator[OtherLeader]:
@@ -94,7 +104,8 @@ class OtherGroups:
         for _ in range(listings):
             try:
                 admin = AdminClient({**self.admin_settings, "log_level": "2"})
-                # Not describe_consumer_groups, which asks each group's coordinator: see kafka/group.py for what becomes of that when one has just moved.
+                # describe_consumer_groups would ask each group's coordinator; kafka/group.py says
+                # what happens if a coordinator has just moved.
                 return admin.list_groups(timeout=limit_s)
             except KafkaException as e:
                 reason = str(e)
@@ -102,7 +113,10 @@ class OtherGroups:
         return []
 
     def _claim(self, found: GroupMetadata) -> Claim | None:
-        """The last claim of a group of workers that has members on the topic; None for programs that are no workers."""
+        """Return the last claim of a group of workers with members on the topic.
+
+        None for other programs.
+        """
         if not self._may_be_on_topic(found):
             return None
         try:
@@ -115,10 +129,14 @@ class OtherGroups:
         return claim if claim is not None and claim.incarnation else None
 
     def _may_be_on_topic(self, found: GroupMetadata) -> bool:
-        """While a group balances itself, the topics that its members subscribe to are not reported, and a standby's assignment has none."""
+        """Return True if members of the group subscribe to the topic, or may do so.
+
+        The brokers report no subscriptions while a group rebalances, and a standby's assignment is
+        empty.
+        """
         subscribed = [bytes(member.metadata or b"") for member in found.members]
         name = self.topic.encode()
-        # A classic consumer's subscription has a topic as its length and its name.
+        # A classic consumer's subscription encodes a topic as its length and its name.
         return any(not topics or len(name).to_bytes(2, "big") + name in topics for topics in subscribed)
 
     def _committed(self, group: str) -> Claim | None:

@@ -1,6 +1,8 @@
-"""The producers of a task: one for records, one for offsets, with settings that neither lose nor reorder.
+"""The producers of a task, one for records and one for offsets, with settings that neither lose nor
+reorder records.
 
-Users write Java client properties (``producer.*`` in the worker, ``producer.override.*`` in the connector); config/worker.py spells them for librdkafka.
+Users write Java client properties (``producer.*`` in the worker, ``producer.override.*`` in the
+connector); config/worker.py translates them for librdkafka.
 """
 
 from __future__ import annotations
@@ -24,25 +26,32 @@ DEFAULTS: dict[str, Any] = {
     "partitioner": "murmur2_random",
     "log_level": 2,
 }
-"""``delivery.timeout.ms`` 0 is for ever: a broker that is away delays records, it never drops them. murmur2 is the Java client's partitioner,
-so a key keeps its partition when a connector moves over. Kafka Connect's producer keeps order with one request in flight; idempotence keeps it
-with five. What is handed over is pushed out, or waits for the one before it (runtime/sender.py). Where a new topic's partitions are is asked after the fast
-interval: a dump of many tables meets new topics all the time, and would wait 100 ms for each batch of them."""
+"""librdkafka settings of a task's producers.
+
+``delivery.timeout.ms`` 0 means forever: a broker that is away delays records and never drops them.
+murmur2 is the Java client's partitioner, so a key keeps its partition when a connector moves from
+Kafka Connect. Connect's producer keeps order with one request in flight; idempotence keeps it with
+five. Batches that are handed over are sent at once or wait for the previous one
+(runtime/sender.py). The fast metadata refresh is for dumps of many tables, which meet new topics
+all the time and would wait 100 ms for each batch of them.
+"""
 
 
 def record_producer(client_id: str, settings: Mapping[str, Any], headers: Sequence[tuple[str, bytes | None]] = ()) -> BatchProducer:
-    """The producer of rows, with librdkafka settings over the defaults, and the headers that most records carry.
+    """Return the producer of rows.
 
-    Raises KafkaException naming a setting that is wrong.
+    ``settings`` are librdkafka's and override the defaults. ``headers`` are those that most records
+    carry. Raise KafkaException naming a setting that is wrong.
     """
     merged = {**DEFAULTS, "client.id": client_id, **settings}
     return BatchProducer({name: _text(value) for name, value in merged.items()}, headers)
 
 
 def offset_writer(topic: str, client_id: str, settings: Mapping[str, Any], **callbacks: Any) -> TopicWriter:
-    """Return the writer of a task's offsets, a record at a time; ``callbacks`` have names with underscores.
+    """Return the writer of a task's offsets, one record at a time.
 
-    Whatever ``acks`` the rows have, an offset counts once it has one of its own, which a broker gives with acks=1 and all alone. # I1
+    ``callbacks`` have names with underscores. Whatever ``acks`` the rows have, an offset counts
+    only once it has an offset of its own, which a broker gives with acks=1 and all alone. # I1
     """
     given = {name: value for name, value in settings.items() if name not in ("acks", "request.required.acks")}
     return TopicWriter(topic, {**DEFAULTS, "client.id": client_id, **given, "linger.ms": 0}, **callbacks)

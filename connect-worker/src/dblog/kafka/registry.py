@@ -1,7 +1,8 @@
 """A client of a Confluent-compatible schema registry: ids for schema texts, over HTTP.
 
-Several URLs are tried in turn. A registry that is away, overloaded or broken gives TransientError (trying again may help); a refusal gives
-DefiniteError with the subject and the registry's own reason. Ids never change, so answers are kept for good.
+Several URLs are tried in turn. A registry that is away, overloaded or broken raises TransientError
+(trying again may help); a refusal raises DefiniteError with the subject and the registry's reason.
+Ids never change, so answers are cached forever.
 """
 
 from __future__ import annotations
@@ -49,25 +50,25 @@ _URLS_MAX = 10
 _VERSIONS_MAX = 1000
 _VERSIONS_CHARS_MAX = 32 * 1024 * 1024
 VERSIONS_S = 30.0
-"""How long reading all versions of a subject may take."""
+"""Time limit for reading all versions of a subject."""
 
 _TOGETHER_CHARS_MAX = 500_000
-"""Of the schemas of one request: their registry bounds a body, and the time that one may take."""
+"""Characters of the schemas in one request. The registry limits a request's size and duration."""
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Made = TypeVar("Made")
 
 
 class LoginRefusedError(DefiniteError):
-    """The registry answers, and not to this login, or not without one."""
+    """The registry answers, but refuses this login, or requires one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryAccess:
-    """Where a registry is and how to log in. Secrets stay out of ``repr``."""
+    """A registry's URLs and login. Secrets stay out of ``repr``."""
 
     urls: tuple[str, ...]
-    """Without user information."""
+    """URLs without user information."""
     login: tuple[str, str] | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -76,13 +77,16 @@ class RegistryAccess:
     key_password: str = field(default="", repr=False)
     proxy: str | None = None
     trusted: bool = False
-    """Whether its words may be shown: those of the worker's own. What a foreign address answers is not for whoever named it."""
+    """True for the worker's own registry, whose error messages may be shown. The answer of a
+    foreign address must not be shown to the user who named it.
+    """
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], *, option_prefix: str, own: OwnRegistry | None) -> Self:
-        """From a converter's settings (prefix already cut); ``own`` is the worker's own registry, used when none is named.
+        """Return the access that a converter's settings (without their prefix) describe.
 
-        Raises ConfigError naming the full option.
+        ``own`` is the worker's own registry, used if the settings name none. Raise ConfigError
+        naming the full option.
         """
         given = settings.get("schema.registry.url") or (own.url if own is not None else None)
         if not given:
@@ -108,7 +112,7 @@ class RegistryAccess:
             case _:
                 raise ConfigError({f"{option_prefix}basic.auth.credentials.source": [f"{source} is not supported; use URL or USER_INFO"]})
         proxy = f"http://{settings['proxy.host']}:{settings.get('proxy.port', '80')}" if settings.get("proxy.host") else None
-        # Through a proxy of the connector's choice anybody answers, and anybody reads the token.
+        # Behind a proxy of the connector's choice, any server may answer and read the token.
         trusted = own is not None and urls == (own.url,) and proxy is None
         token = settings.get("bearer.auth.token")
         return cls(
@@ -134,7 +138,8 @@ def _without_logins(urls: Sequence[str], option_prefix: str) -> tuple[tuple[str,
         try:
             parts = urlsplit(url)
             known = parts.scheme in ("http", "https") and is_host(parts.hostname or "") and parts.port != 0
-            # Two parsers, one host: the one that is looked at must be the one that is asked.
+            # Two parsers must agree on the host, so that the host that is checked is the one that
+            # is asked.
             known = known and httpx.URL(url).raw_host.decode("ascii").strip("[]").lower() == parts.hostname
         except (ValueError, httpx.InvalidURL):
             known = False
@@ -158,12 +163,15 @@ def _pem(settings: Mapping[str, str], store: str, option_prefix: str) -> NamedFi
 
 
 def _tls(access: RegistryAccess) -> ssl.SSLContext:
-    """With the files of the configuration. ConfigError names the one that cannot be used."""
+    """Return a TLS context with the configured files.
+
+    Raise ConfigError naming an unusable file.
+    """
     if access.ca_file is None:
         context = ssl.create_default_context()
     else:
         certificates = access.ca_file.read().decode("ascii", "replace")
-        if not certificates.strip():  # an empty text would stand for the machine's own authorities
+        if not certificates.strip():  # an empty text would mean the machine's own authorities
             raise access.ca_file.unusable("it is empty")
         try:
             context = ssl.create_default_context(cadata=certificates)
@@ -182,10 +190,10 @@ def _tls(access: RegistryAccess) -> ssl.SSLContext:
 
 
 class RegistryClient:
-    """One registry. Safe for several threads."""
+    """The client of one registry. Safe for several threads."""
 
     def __init__(self, access: RegistryAccess, *, transport: httpx.AsyncBaseTransport | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        # Packed answers grow without limit when they are unpacked.
+        # Compressed answers can grow without limit when decompressed.
         headers = {
             "Content-Type": CONTENT_TYPE,
             "Accept": f"{CONTENT_TYPE}, application/json",
@@ -194,7 +202,8 @@ class RegistryClient:
         }
         if access.token:
             headers["Authorization"] = f"Bearer {access.token}"
-        # Reading the machine's certificates takes longer than a request; without TLS they are not asked.
+        # Loading the machine's certificates takes longer than a request, so it is skipped without
+        # TLS.
         secured = access.ca_file or access.certificate_file or any(url.startswith("https:") for url in access.urls)
         verify: ssl.SSLContext | bool = _tls(access) if secured else False
         self.access = access
@@ -207,7 +216,9 @@ class RegistryClient:
                 transport=transport,
                 verify=verify,
                 proxy=access.proxy,
-                trust_env=False,  # a proxy of the environment is not for a registry on this machine; proxy.host overrides that
+                # the environment's proxy is not meant for a registry on this machine; proxy.host
+                # overrides that
+                trust_env=False,
             )
         )
         self._timeout_s = timeout_s
@@ -217,19 +228,20 @@ class RegistryClient:
         self._texts: dict[int, str] = {}
 
     def cut_by(self, abort: Abort, *, limit_s: float) -> None:
-        """Wait for no answer longer than ``limit_s``, and for none any more once ``abort`` is called."""
+        """Limit each wait for an answer to ``limit_s``. ``abort`` ends all waits."""
         self._timeout_s = min(self._timeout_s, limit_s)
         self._cut = abort
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where it is, without logins."""
+        """The registry's URLs, without logins."""
         return tuple(self._urls)
 
     def ask_whether_there(self, *, limit_s: float) -> None:
-        """One small question to each URL until one answers; TransientError when none does, DefiniteError when the login is refused.
+        """Send a small request to each URL until one answers.
 
-        ``limit_s`` is for all of them: each may take its share of what the ones before have left.
+        ``limit_s`` is for all of them; each gets its share of the time that is left. Raises
+        TransientError if none answers, LoginRefusedError if the login is refused.
         """
         reasons = []
         until_s = time.monotonic() + limit_s
@@ -248,18 +260,23 @@ class RegistryClient:
         raise TransientError(f"no schema registry answers ({'; '.join(reasons)})")
 
     def register(self, subject: str, text: str, *, normalize: bool = False) -> int:
-        """The id of the schema under ``subject``, registered if it is new. 409 (not compatible) and 422 (not valid) are DefiniteErrors."""
+        """Return the id of the schema under ``subject``. Register the schema if it is new.
+
+        Raise DefiniteError for HTTP 409 (not compatible) and 422 (not valid).
+        """
         return self._id("POST", _versions_path(subject), subject, text, normalize=normalize)
 
     @property
     def registers_together(self) -> bool:
-        """Whether several schemas can be registered with one request: by the worker's own registry alone."""
+        """True if one request can register several schemas. Only the worker's own registry can."""
         return self._trusted
 
     def register_together(self, schemas: Sequence[tuple[str, str]], *, normalize: bool = False) -> list[int | None]:
-        """The ids of several schemas, each with its subject, registered where they are new: None for one that is refused, ``register`` says why.
+        """Return the ids of schemas, given as pairs of subject and text. Register those that are
+        new.
 
-        An error of the request is one of them all; what was registered before it stays, and ``register`` finds it.
+        The id of a refused schema is None; ``register`` gives the reason. If the request fails,
+        schemas that were registered before the failure stay, and ``register`` finds them.
         """
         ids = [self._ids.get((_versions_path(subject), text, normalize)) for subject, text in schemas]
         wanted = [number for number, known in enumerate(ids) if known is None]
@@ -274,17 +291,19 @@ class RegistryClient:
         return ids
 
     def lookup(self, subject: str, text: str, *, normalize: bool = False) -> int:
-        """The id of a schema that must be registered under ``subject`` already."""
+        """Return the id of a schema that is already registered under ``subject``."""
         return self._id("POST", f"/subjects/{_segment(subject)}", subject, text, normalize=normalize)
 
     def latest(self, subject: str) -> tuple[int, str]:
-        """Id and text of the subject's newest version."""
+        """Return id and text of the subject's newest version."""
         return self._call("GET", f"/subjects/{_segment(subject)}/versions/latest", subject, lambda answer: (id_of(answer), text_of(answer)))
 
     def versions(self, subject: str) -> list[str]:
-        """The texts of all versions of a subject, oldest first; none of a subject that is not known yet.
+        """Return the texts of all versions of a subject, oldest first. Empty for an unknown
+        subject.
 
-        DefiniteError for more or larger ones than a subject has, TransientError when they take too long.
+        Raise DefiniteError for too many or too large versions, TransientError if they take too
+        long.
         """
         until_s = time.monotonic() + VERSIONS_S
         path = _versions_path(subject)
@@ -307,12 +326,12 @@ class RegistryClient:
         return texts
 
     def level(self, subject: str) -> Level:
-        """The compatibility that a new version of the subject must keep."""
+        """Return the compatibility level that a new version of the subject must keep."""
         own = self._call_or_none("GET", f"/config/{_segment(subject)}", subject, level_of)
         return own if own is not None else self._call("GET", "/config", subject, level_of)
 
     def schema(self, schema_id: int) -> str:
-        """The text of a schema."""
+        """Return the text of a schema."""
         text = self._texts.get(schema_id)
         if text is None:
             text = self._call("GET", f"/schemas/ids/{schema_id}", f"schema id {schema_id}", text_of)
@@ -328,7 +347,7 @@ class RegistryClient:
         return cached
 
     def _call(self, method: str, path: str, subject: str, read: Callable[[Any], Made], *, body: Body | None = None) -> Made:
-        """What one request is answered, as ``read`` gives it. A 404 is an error."""
+        """Send one request and return the answer as ``read`` gives it. A 404 is an error."""
         made = self._call_or_none(method, path, subject, read, body=body, missing=False)
         if made is None:
             raise AssertionError("an answer that is there is read as something")
@@ -344,7 +363,10 @@ class RegistryClient:
         body: Body | None = None,
         missing: bool = True,
     ) -> Made | None:
-        """One request; the next URL when one is away. The URL that answered stays first. ``missing``: a 404 is None and no error."""
+        """Send one request, to the next URL if one is away. The URL that answered stays first.
+
+        With ``missing``, a 404 returns None instead of raising.
+        """
         failure: Exception | None = None
         reason = ""
         for url in list(self._urls):
@@ -373,9 +395,10 @@ class RegistryClient:
         raise TransientError(f"schema registry not available for {subject} ({reason})") from failure
 
     def _request(self, method: str, url: str, body: Body | None = None, *, limit_s: float, with_body: bool = True) -> httpx.Response:
-        """An answer of bounded size, in bounded time. Redirects are not followed.
+        """Return an answer of bounded size in bounded time. Redirects are not followed.
 
-        A server may close a connection that was kept just as the request comes: it is asked once more then, for the same question may be asked twice.
+        A server may close a kept connection just as a request arrives. The request is then sent a
+        second time, which is safe because all of them may be repeated.
         """
         for last in (False, True):
             answer = self._connections.ask(lambda client: self._answered(client, method, url, body, limit_s=limit_s, with_body=with_body))
@@ -411,7 +434,7 @@ class RegistryClient:
         return httpx.Response(response.status_code, content=bytes(data))
 
     def _words(self, response: httpx.Response) -> str:
-        """The number that Confluent's registry gives its errors, and the words of the worker's own."""
+        """Return the registry's error code, and the message if it is the worker's own registry."""
         code = error_code_of(response.content)
         message = message_of(response.content) if self._trusted else None
         return ("" if code is None else f", error {code}") + ("" if message is None else f": {message}")
@@ -430,7 +453,10 @@ def _versions_path(subject: str) -> str:
 
 
 def _portions(numbers: Iterable[int], chars: Sequence[int]) -> Iterator[list[int]]:
-    """Cut into what one request may hold; a schema that is larger has one of its own."""
+    """Split into portions that fit one request.
+
+    A schema above the limit gets a request of its own.
+    """
     some: list[int] = []
     size = 0
     for number in numbers:

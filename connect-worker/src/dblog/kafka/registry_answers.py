@@ -1,7 +1,8 @@
-"""Reads what the address of a schema registry answers, as what a registry answers or not at all.
+"""Parses the answers of a schema registry.
 
-The address may be anybody's, for a connector's configuration names it. What another program answers there must end in our own sentence: its text in an
-error would be shown to whoever named the address. So each reader gives a value of its type, or ``NotARegistryError`` without any text of the answer.
+A connector's configuration names the address, so any program may answer there. Its text must not
+reach an error message, because the user who named the address would see it. So each reader returns
+a value of its type, or raises ``NotARegistryError`` without any text of the answer.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from typing import Any
 from dblog.codecs.compatibility import Level
 
 TOGETHER_PATH = "/schemas/together"
-"""Where the worker's own registry registers several schemas with one request; no other has it."""
+"""Path that registers several schemas at once. Only the worker's own registry has it."""
 TOGETHER_MAX = 200
 """Schemas of one such request."""
 
 _VALUES_MAX = 500_000
-"""Commas of an answer, which bound its values: a schema of a megabyte has some 50 000."""
+"""Commas in an answer, which bound its values. A schema of a megabyte has about 50 000."""
 _ID_MAX = 2**31 - 1
 _ERROR_CODE_MAX = 99_999
 
 
 class NotARegistryError(ValueError):
-    """No registry answers so."""
+    """Raised for an answer that no registry gives."""
 
 
 def parse_answer(data: bytes) -> Any:
-    """The JSON value of an answer of bounded size; its levels are bounded by the parser."""
+    """Return the JSON value of an answer. The parser bounds its nesting."""
     if data.count(b",") > _VALUES_MAX:
         raise NotARegistryError
     try:
@@ -37,19 +38,19 @@ def parse_answer(data: bytes) -> Any:
 
 
 def id_of(answer: Any) -> int:
-    """The id of a schema, as it fits into a record's frame."""
+    """Return the id of a schema, checked to fit into a record's frame."""
     return _number(_member(answer, "id"), _ID_MAX)
 
 
 def ids_of(answer: Any, count: int) -> list[int | None]:
-    """The ids of several schemas, in the order of the question; None for each that is refused."""
+    """Return the ids of several schemas in the request's order, None for a refused one."""
     if not isinstance(answer, list) or len(answer) != count:
         raise NotARegistryError
     return [None if isinstance(one, dict) and "error_code" in one else id_of(one) for one in answer]
 
 
 def text_of(answer: Any) -> str:
-    """The text of a schema."""
+    """Return the text of a schema."""
     text = _member(answer, "schema")
     if not isinstance(text, str) or not _is_unicode(text):
         raise NotARegistryError
@@ -57,14 +58,14 @@ def text_of(answer: Any) -> str:
 
 
 def versions_of(answer: Any) -> list[int]:
-    """The numbers of a subject's versions."""
+    """Return the numbers of a subject's versions."""
     if not isinstance(answer, list):
         raise NotARegistryError
     return [_number(number, _ID_MAX) for number in answer]
 
 
 def level_of(answer: Any) -> Level:
-    """The compatibility that is asked of a subject."""
+    """Return the compatibility level of a subject."""
     level = _member(answer, "compatibilityLevel")
     if not isinstance(level, str) or level not in Level.__members__:
         raise NotARegistryError
@@ -72,7 +73,7 @@ def level_of(answer: Any) -> Level:
 
 
 def error_code_of(data: bytes) -> int | None:
-    """The number that a registry gives its errors; None of any other answer."""
+    """Return the error code of a registry's error, or None for any other answer."""
     try:
         return _number(_member(parse_answer(data), "error_code"), _ERROR_CODE_MAX)
     except NotARegistryError:
@@ -80,7 +81,10 @@ def error_code_of(data: bytes) -> int | None:
 
 
 def message_of(data: bytes) -> str | None:
-    """The words that a registry gives its errors; only for those of the worker's own."""
+    """Return the message of a registry's error, or None.
+
+    Show it only for the worker's own registry.
+    """
     try:
         message = _member(parse_answer(data), "message")
     except NotARegistryError:
@@ -101,7 +105,7 @@ def _number(value: Any, greatest: int) -> int:
 
 
 def _is_unicode(text: str) -> bool:
-    """Half of a surrogate pair can be written in JSON, and could go into no record and no answer."""
+    """Return False for half a surrogate pair, which JSON can express but no record can hold."""
     try:
         text.encode()
     except UnicodeEncodeError:

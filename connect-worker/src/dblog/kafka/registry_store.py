@@ -1,10 +1,17 @@
-"""The worker's own schema registry: Confluent's rules over a compacted topic in Confluent's record format (D10).
+"""The worker's own schema registry: Confluent's rules over a compacted topic in Confluent's record
+format (D10).
 
-The topic is the registry: any Confluent-compatible registry pointed at it goes on with the same ids, and the other way round. One
-writer at a time: a lock here, and Kafka's fence between workers, of several groups too (``kafka/fenced.py``). It reads to the end, decides, writes, and
-reads back; whoever was overtaken decides again. So ids rise, a schema gets one id however many clients register it at once, and no write that comes late
-takes an id. A writer that knows no fence may still claim an id that is taken: the first record of the topic that has an id owns it, a version that has
-another schema with it is as if it were not there, and its next registration puts the topic right.
+The topic is the registry. Any Confluent-compatible registry on the same topic continues with the
+same ids, and vice versa.
+
+There is one writer at a time: a lock within the process, and Kafka's fence between workers, also of
+several groups (``kafka/fenced.py``). A writer reads to the end, decides, writes, and reads back; a
+writer that was overtaken decides again. So ids rise, a schema gets one id however many clients
+register it at once, and no late write takes an id.
+
+A program that ignores the fence may still claim an id that is taken. The first record in the topic
+with an id owns it. A version with that id and another schema is treated as missing, and its next
+registration repairs the topic.
 """
 
 from __future__ import annotations
@@ -37,25 +44,27 @@ _OVERTAKEN_PAUSE_MS = 200
 _STOP_ASKED_S = 0.1
 _REFERENCES_MAX = 200
 _RECORD_BYTES_MAX = 999_000
-"""A producer's limit is 1 000 000 (``message.max.bytes``) with what Kafka adds."""
+"""Below a producer's limit of 1 000 000 (``message.max.bytes``) with Kafka's overhead."""
 _TEXTS_KEPT = 1000
 _REFERENCE_DEPTH_MAX = 50
 _REFERENCED_CHARS_MAX = 5_000_000
 _COMPARED_CHARS_MAX = 10_000_000
-"""Of the versions that a new one is compared with, and what they refer to: reading them takes a few tenths of a second."""
+"""Characters of the versions that a new one is compared with, and of those they refer to. Reading
+them takes a few tenths of a second.
+"""
 _TOGETHER_MAX = 100
 """Registrations of one transaction."""
 _TURNS_MAX = 10
-"""How often a registration may find its id or version taken by a writer without the fence, before it is logged."""
+"""Tries for a registration whose id or version another program keeps taking."""
 _LATEST = -1
-"""A reference to the latest version, as clients write it."""
+"""Version number that clients write for the latest version of a reference."""
 _ID_MAX = (1 << 31) - 1
-"""What the four bytes before a record's value can express, as Confluent reads them."""
+"""The largest id that fits the four bytes before a record's value, as Confluent reads them."""
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
 class RegistryError(DblogError):
-    """A request that is refused, with Confluent's error code."""
+    """A refused request, with Confluent's error code."""
 
     def __init__(self, code: int, message: str) -> None:
         self.code = code
@@ -70,7 +79,7 @@ class RegistryError(DblogError):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name that a schema uses and another subject's version defines."""
+    """A name that a schema uses and a version of another subject defines."""
 
     name: str
     subject: str
@@ -91,7 +100,7 @@ class Registered:
 
 
 class RegistryState:
-    """The fold of the topic. Not thread-safe: its store guards it."""
+    """The fold of the topic. Not thread-safe: the store's lock protects it."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, Registered]] = {}
@@ -101,7 +110,7 @@ class RegistryState:
         self.id_max = 0
 
     def apply(self, key: Mapping[str, Any], value: Mapping[str, Any] | None) -> bool:
-        """Take one record; False for one that is not understood."""
+        """Apply one record. Return False for one that is not understood."""
         subject = key.get("subject")
         match key.get("keytype"):
             case "SCHEMA" if isinstance(subject, str) and _is_number(key.get("version")):
@@ -150,7 +159,7 @@ class RegistryState:
             version=version,
             id=value["id"],
             schema=value["schema"],
-            # An earlier version of this registry stored "avro" as its client spelt it.
+            # An earlier version of this registry stored "avro" in the client's spelling.
             type="AVRO" if type_name.upper() == "AVRO" else type_name,
             references=references,
             deleted=bool(value.get("deleted", False)),
@@ -162,15 +171,18 @@ class RegistryState:
         return True
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
-        """Versions of a subject, oldest first; with ``deleted`` also the soft-deleted ones."""
+        """Return the versions of a subject, oldest first.
+
+        With ``deleted`` also the soft-deleted ones.
+        """
         return [entry for _, entry in sorted(self.subjects.get(subject, {}).items()) if deleted or not entry.deleted]
 
     def level(self, subject: str) -> Level:
-        """The level that holds for a subject."""
+        """Return the compatibility level in force for a subject."""
         return self.levels.get(subject) or self.levels.get(None) or Level.BACKWARD
 
     def mode(self, subject: str | None) -> str:
-        """The mode that holds for a subject."""
+        """Return the mode in force for a subject."""
         return self.modes.get(subject) or self.modes.get(None) or "READWRITE"
 
 
@@ -186,24 +198,24 @@ class RegistryStore:
         self._lock = threading.Lock()
         self.writing = threading.Lock()
         self._waiting: deque[_Wanted] = deque()
-        """Registrations that wait for their turn; whoever has it takes them out."""
+        """Registrations that wait for their turn. The thread that has the turn takes them out."""
         self._state = RegistryState()
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
         self._texts = _CanonicalTexts()
         self.requests: Counter[str] = Counter()
-        """Answers of the REST interface: ok, client_error, server_error."""
+        """Counts of the REST interface's answers: ok, client_error, server_error."""
         self.skipped = 0
-        """Records that were not understood since this process began."""
+        """Number of records that were not understood since this process started."""
         self.log = make_log(topic, self._take)
         self._writer = self.log.fenced_writer()
         self._behind = True
-        """Whether there may be records that were not read; guarded by ``_writing``."""
+        """True if unread records may exist. Guarded by ``writing``."""
         self._stopping = threading.Event()
         self.ready = threading.Event()
 
     def start(self) -> None:
-        """Read the topic; does nothing when that is done."""
+        """Read the topic, unless that is done."""
         if not self.log.is_open:
             self.log.start(limit_s=_OPEN_LIMIT_S)
             self.ready.set()
@@ -229,12 +241,12 @@ class RegistryStore:
     # Reading.
 
     def subjects(self, *, deleted: bool = False, prefix: str = "") -> list[str]:
-        """Subjects that have a version."""
+        """Return the subjects that have a version, sorted."""
         with self._lock:
             return sorted(s for s in self._state.subjects if s.startswith(prefix) and self._state.versions(s, deleted=deleted))
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
-        """Versions of a subject; 40401 for one that has none."""
+        """Return the versions of a subject. Raise RegistryError 40401 if there are none."""
         with self._lock:
             found = self._state.versions(subject, deleted=deleted)
         if not found:
@@ -242,7 +254,7 @@ class RegistryStore:
         return found
 
     def version(self, subject: str, version: str, *, deleted: bool = False) -> Registered:
-        """One version, or ``latest`` (also written -1)."""
+        """Return one version, by its number or ``latest`` (also written -1)."""
         number = _version_number(version)
         found = self.versions(subject, deleted=deleted)
         if number is None:
@@ -253,7 +265,7 @@ class RegistryStore:
         return entry
 
     def _resolved(self, references: Sequence[Reference]) -> tuple[Reference, ...]:
-        """With the number of the version that -1, the latest, means now: what is stored must not change its meaning."""
+        """Replace references to the latest version by its number, which keeps its meaning."""
         return tuple(replace(r, version=self._referenced_version(r).version) if r.version == _LATEST else r for r in references)
 
     def _referenced_version(self, reference: Reference) -> Registered:
@@ -263,7 +275,7 @@ class RegistryStore:
             raise RegistryError(42201, f"Schema reference {reference.name} cannot be found: {e.message}") from e
 
     def schema(self, schema_id: int) -> Registered:
-        """The schema of an id."""
+        """Return the schema of an id."""
         with self._lock:
             entry = self._state.by_id.get(schema_id)
         if entry is None:
@@ -271,19 +283,22 @@ class RegistryStore:
         return entry
 
     def uses(self, schema_id: int, *, deleted: bool = False) -> list[Registered]:
-        """Every subject version with that id."""
+        """Return every subject version with that id."""
         self.schema(schema_id)
         with self._lock:
             return [e for s in sorted(self._state.subjects) for e in self._state.versions(s, deleted=deleted) if e.id == schema_id]
 
     def all(self, *, deleted: bool = False, prefix: str = "", latest_only: bool = False) -> list[Registered]:
-        """Every version of every subject."""
+        """Return every version of every subject."""
         with self._lock:
             per_subject = [self._state.versions(s, deleted=deleted) for s in sorted(self._state.subjects) if s.startswith(prefix)]
         return [entry for entries in per_subject for entry in (entries[-1:] if latest_only else entries)]
 
     def level(self, subject: str | None, *, or_global: bool = False) -> Level:
-        """The level set for a subject (None: for all)."""
+        """Return the level set for a subject, or the global one for None.
+
+        Raise RegistryError 40408 if the subject has none, unless ``or_global``.
+        """
         with self._lock:
             if subject is None:
                 return self._state.levels.get(None) or Level.BACKWARD
@@ -295,7 +310,10 @@ class RegistryStore:
         return own
 
     def mode(self, subject: str | None, *, or_global: bool = False) -> str:
-        """The mode set for a subject (None: for all)."""
+        """Return the mode set for a subject, or the global one for None.
+
+        Raise RegistryError 40409 if the subject has none, unless ``or_global``.
+        """
         with self._lock:
             if subject is None or or_global:
                 return self._state.mode(subject)
@@ -305,7 +323,7 @@ class RegistryStore:
         return own
 
     def lookup(self, subject: str, text: str, references: Sequence[Reference], type_name: str, *, deleted: bool = False) -> Registered:
-        """The version of a subject that has this schema."""
+        """Return the subject's version with this schema. Raise RegistryError if there is none."""
         held = self._held(subject, deleted=True)
         found = held.entries
         if not found:
@@ -320,7 +338,10 @@ class RegistryStore:
         raise RegistryError(40403, "Schema not found")
 
     def problems(self, subject: str, text: str, references: Sequence[Reference], type_name: str, version: str | None) -> list[str]:
-        """What the subject's level finds wrong with a schema, beside one version or (None) those the level looks at."""
+        """Return the reasons why a schema is incompatible, at the subject's level.
+
+        Compares it with one version, or for None with those that the level requires.
+        """
         references = self._resolved(references)
         canonical = self._canonical(text, references, type_name)
         if version is None:
@@ -335,14 +356,20 @@ class RegistryStore:
     # Writing.
 
     def register(self, subject: str, text: str, references: Sequence[Reference] = (), type_name: str = "AVRO") -> Registered:
-        """Register a schema under a subject; one that is there already keeps its id and version."""
+        """Register a schema under a subject.
+
+        A schema that is already registered keeps its id and version.
+        """
         outcome = self.register_all([Given(subject, text, references, type_name)])[0]
         if isinstance(outcome, RegistryError):
             raise outcome
         return outcome
 
     def register_all(self, given: Sequence[Given]) -> list[Registered | RegistryError]:
-        """Register several, those of one subject in their order; one that is refused harms no other. An error of the topic is an error of all."""
+        """Register several schemas, those of one subject in their order.
+
+        A refused schema does not affect others. An error of the topic is raised for all.
+        """
         outcomes: dict[int, Registered | RegistryError] = {}
         waiting: dict[int, _Wanted] = {}
         for number, each in enumerate(given):
@@ -366,7 +393,8 @@ class RegistryStore:
                     outcomes[number] = outcome
                 elif not isinstance(outcome, Registered):
                     raise outcome or AssertionError("whoever has the turn leaves an outcome")
-                # Read back: a writer without the fence may have claimed the id or the version in between.
+                # Checks what was read back: a program without the fence may have claimed the id or
+                # the version.
                 elif self._known(self._held(wanted.subject), wanted.canonical, wanted.references) == outcome:
                     outcomes[number] = outcome
                 else:
@@ -385,7 +413,10 @@ class RegistryStore:
         return _Wanted(given.subject, self._canonical(given.text, references, given.type_name), references, given.type_name)
 
     def _register_in_turn(self, wanted: Sequence[_Wanted]) -> None:
-        """Who has the turn registers what others wait for as well: a transaction takes as long for a hundred records as for one."""
+        """Register these schemas, together with those that other threads wait for.
+
+        A transaction takes as long for a hundred records as for one.
+        """
         self._waiting.extend(wanted)
         with self._turn():
             while (first := next((each for each in wanted if each.outcome is None), None)) is not None:
@@ -394,11 +425,14 @@ class RegistryStore:
                     for other, outcome in zip(some, self._written(lambda: self._decide_all(some)), strict=True):  # noqa: B023  called at once
                         other.outcome = outcome
                 except DblogError as e:
-                    for other in (*some, *wanted):  # what is left of ours waits for no second limit
+                    for other in (*some, *wanted):  # the rest of ours does not wait for a second time limit
                         other.outcome = other.outcome or e
 
     def _next_registrations(self, first: _Wanted) -> list[_Wanted]:
-        """This one and others that wait, none of the same subject: what is decided of a subject depends on its versions."""
+        """Return ``first`` and other waiting registrations, at most one for each subject.
+
+        A decision about a subject depends on the subject's versions.
+        """
         some = {first.subject: first}
         for _ in range(len(self._waiting)):
             other = self._waiting.popleft()
@@ -411,7 +445,10 @@ class RegistryStore:
         return list(some.values())
 
     def _decide_all(self, some: Sequence[_Wanted]) -> tuple[Sequence[Write], list[Registered | RegistryError]]:
-        """What to write for registrations of different subjects; one that is refused harms no other."""
+        """Return the records to write for registrations of different subjects, and their outcomes.
+
+        A refused registration does not affect others.
+        """
         writes: list[Write] = []
         outcomes: list[Registered | RegistryError] = []
         given: dict[tuple[str, tuple[Reference, ...]], int] = {}
@@ -426,7 +463,11 @@ class RegistryStore:
         return writes, outcomes
 
     def _decide(self, wanted: _Wanted, given: dict[tuple[str, tuple[Reference, ...]], int]) -> tuple[Sequence[Write], Registered]:
-        """``given``: the new ids of the registrations before this one, which are not in the topic yet."""
+        """Return the records to write for one registration, and its outcome.
+
+        ``given`` maps schemas to the new ids of earlier registrations, which are not in the topic
+        yet.
+        """
         subject, canonical, references = wanted.subject, wanted.canonical, wanted.references
         held = self._held(subject)
         known = self._known(held, canonical, references)
@@ -441,7 +482,8 @@ class RegistryStore:
         if mistaken is not None and owner is not None:
             live = [entry for entry in live if entry is not mistaken]
             if (owner.subject, owner.version) == (subject, mistaken.version):
-                # Compaction keeps the newest record of a key: the owner's is written again, or its id would be nobody's.
+                # Compaction keeps only the newest record of a key, so the owner's is written again.
+                # Without it nobody would own the id.
                 restored = [schema_write(owner)]
                 live.append(owner)
             else:
@@ -466,7 +508,10 @@ class RegistryStore:
         return [*restored, write], entry
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
-        """Soft-delete all versions, or remove those already soft-deleted."""
+        """Soft-delete all versions of a subject.
+
+        With ``permanent`` remove those already soft-deleted.
+        """
 
         def decide() -> tuple[Sequence[Write], list[int]]:
             with self._lock:
@@ -488,7 +533,7 @@ class RegistryStore:
         return self._alone(decide)
 
     def delete_version(self, subject: str, version: str, *, permanent: bool) -> int:
-        """Soft-delete one version, or remove one already soft-deleted."""
+        """Soft-delete one version. With ``permanent`` remove one that is already soft-deleted."""
 
         def decide() -> tuple[Sequence[Write], int]:
             with self._lock:
@@ -510,7 +555,7 @@ class RegistryStore:
         return self._alone(decide)
 
     def set_level(self, subject: str | None, level: str) -> Level:
-        """Set the level of a subject (None: of all)."""
+        """Set the level of a subject, or the global level for None."""
         if level.upper() not in Level.__members__:
             raise RegistryError(
                 42203,
@@ -521,32 +566,32 @@ class RegistryStore:
         return Level(level.upper())
 
     def clear_level(self, subject: str | None) -> Level:
-        """Back to the level of all (None: to BACKWARD); the level that was."""
+        """Remove the level of a subject, or the global level for None. Return the removed level."""
         was = self.level(subject)
         self._alone(lambda: ([Write(_key("CONFIG", subject, 0), None)], None))
         return was
 
     def set_mode(self, subject: str | None, mode: str) -> str:
-        """Set the mode of a subject (None: of all)."""
+        """Set the mode of a subject, or the global mode for None."""
         if mode.upper() not in MODES:
             raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
         self._alone(lambda: ([Write(_key("MODE", subject, 0), _json({"mode": mode.upper()}))], None))
         return mode.upper()
 
     def clear_mode(self, subject: str) -> str:
-        """Back to the mode of all; the mode that was."""
+        """Remove the mode of a subject. Return the removed mode."""
         was = self.mode(subject)
         self._alone(lambda: ([Write(_key("MODE", subject, 0), None)], None))
         return was
 
     def _alone(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
-        """Decide on all that was ever written, and write, as the only writer; return once it has been read back."""
+        """Take the turn, decide on all that was ever written, write, and wait for the read-back."""
         with self._turn():
             return self._written(decide)
 
     def _written(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
-        """The same for who has the turn."""
-        # From here: the time that others of this process took for their turns is none of ours.
+        """Decide, write and wait for the read-back. The caller has the turn."""
+        # The limit starts here: it does not include the turns of this process's other threads.
         deadline = time.monotonic() + WRITE_LIMIT_S
         while True:
             try:
@@ -556,7 +601,7 @@ class RegistryStore:
                     self.log.read_back(self._writer.write(writes, limit_s=WRITE_LIMIT_S), limit_s=WRITE_LIMIT_S)
                     self._behind = False
             except Overtaken as e:
-                # Two that take turns would fence each other for ever if their pauses were the same.
+                # Two writers with equal pauses would fence each other forever.
                 pause_s = secrets.randbelow(_OVERTAKEN_PAUSE_MS) / 1000
                 if time.monotonic() >= deadline or self._stopping.wait(pause_s):
                     raise TransientError(f"{e}; this worker found no turn in {WRITE_LIMIT_S:.0f} s") from e
@@ -567,7 +612,10 @@ class RegistryStore:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """Others write first, for as long as they take; not beyond ``stop``."""
+        """Hold the turn to write.
+
+        Wait for other writers without a limit, but not after ``stop``.
+        """
         while not self.writing.acquire(timeout=_STOP_ASKED_S):
             self._require_open()
         try:
@@ -581,10 +629,12 @@ class RegistryStore:
             raise TransientError("this worker stops")
 
     def _decided(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> tuple[Sequence[Write], _Answer]:
-        """The decision, on all that was ever written.
+        """Return a decision that is based on everything that was ever written.
 
-        Reading to the end takes a tenth of a second, for a fetch waits that long for records that do not come. A writer that still has the topic has read
-        it all, or its write is refused by the fence and decided again; so only a decision that writes nothing has to read first.
+        Reading to the end takes a tenth of a second, because a fetch waits that long for records
+        that do not come. A writer that still holds the topic has read all of it; if not, the fence
+        refuses its write and it decides again. So only a decision that writes nothing has to read
+        first.
         """
         self._behind |= self._writer.take(limit_s=WRITE_LIMIT_S)
         if not self._behind:
@@ -597,7 +647,11 @@ class RegistryStore:
         return decide()
 
     def _ids_write(self) -> Write:
-        """The greatest id so far: compaction forgets a deleted schema, but its id must not be another's. Other registries skip the value of a NOOP."""
+        """Return a record with the greatest id so far.
+
+        Compaction forgets a deleted schema, but its id must not be given again. Other registries
+        ignore the value of a NOOP record.
+        """
         with self._lock:
             return Write(_json({"keytype": "NOOP", "magic": 0}), _json({"idMax": self._state.id_max}))
 
@@ -620,14 +674,17 @@ class RegistryStore:
         return None
 
     def _mistaken(self, held: _Held, canonical: str, references: Sequence[Reference]) -> Registered | None:
-        """The version that has this schema under an id that was another schema's before."""
+        """Return the version that has this schema under an id that another schema had first."""
         for entry in reversed(held.entries):
             if self._is(entry, canonical, references) and not self._owns(entry, held.owners[entry.id]):
                 return entry
         return None
 
     def _owns(self, entry: Registered, owner: Registered) -> bool:
-        """Whether the id of a version is its schema's: the first record that has an id owns it."""
+        """Return True if the version's id belongs to its schema.
+
+        The first record with an id owns it.
+        """
         return owner.references == entry.references and (
             owner.schema == entry.schema or self._same(owner, self._texts.canonical(entry.schema))
         )
@@ -636,7 +693,11 @@ class RegistryStore:
         return entry.references == tuple(references) and self._same(entry, canonical)
 
     def _id_of(self, canonical: str, references: tuple[Reference, ...]) -> int | None:
-        """The id that this schema has under any subject. Each entry's text is read once, at the first registration after it came; its caller writes alone."""
+        """Return the id that this schema has under any subject, or None.
+
+        Reads each entry's text once, at the first registration after it arrived. The caller has the
+        turn.
+        """
         with self._lock:
             fresh = list(islice(self._state.by_id.values(), self._ids_noted, None))
         for entry in fresh:
@@ -656,7 +717,8 @@ class RegistryStore:
 
     def _require_unreferenced(self, entries: Sequence[Registered]) -> None:
         gone = {(entry.subject, entry.version) for entry in entries}
-        # Other registries, and this one once, store -1 as it is given: any version may be meant.
+        # Other registries, and an earlier version of this one, store -1 as given: it may mean any
+        # version.
         gone_or_latest = gone | {(entry.subject, _LATEST) for entry in entries}
         users = [
             e
@@ -679,7 +741,11 @@ class RegistryStore:
         return canonical
 
     def _problems(self, canonical: str, references: Sequence[Reference], earlier: Sequence[Registered], level: Level) -> list[str]:
-        """Each version is read with its own references: one name may mean another type by now."""
+        """Return the reasons why a schema is incompatible with the versions that ``level``
+        requires.
+
+        Each version is read with its own references, because one name may mean another type by now.
+        """
         compared = [(entry.schema, self._referenced(entry.references)) for entry in level.compared(earlier)]
         if sum(len(text) + _chars(referenced) for text, referenced in compared) > _COMPARED_CHARS_MAX:
             return [TOO_LARGE]
@@ -687,11 +753,15 @@ class RegistryStore:
         return check_level(SchemaVersion(canonical, self._names(references)), versions, level)
 
     def _names(self, references: Sequence[Reference]) -> dict[str, Any]:
-        """The definitions that references lead to."""
+        """Return the definitions that the references lead to, by name."""
         return _definitions(self._referenced(references))
 
     def _referenced(self, references: Sequence[Reference]) -> dict[str, Registered]:
-        """The versions that references lead to, by name. Each is visited once: what two others refer to would double the work at every level."""
+        """Return the versions that the references lead to, by name.
+
+        Each version is visited once: a version that two others refer to would double the work at
+        every level.
+        """
         found: dict[str, Registered] = {}
         visited: set[tuple[str, int]] = set()
 
@@ -730,7 +800,10 @@ def _definitions(referenced: Mapping[str, Registered]) -> dict[str, Any]:
 
 
 def _require_numbers_left(subject: str, version: int, schema_id: int) -> None:
-    """A record beyond the numbers of Confluent's format would be understood by nobody, this registry included."""
+    """Raise RegistryError if the id or the version exceeds Confluent's format.
+
+    No registry could read a record beyond it, this one included.
+    """
     if schema_id > _ID_MAX:
         raise RegistryError(
             50001,
@@ -746,11 +819,14 @@ def _require_numbers_left(subject: str, version: int, schema_id: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a decision about a subject needs, taken at one moment: texts are compared without the lock, for that takes long and readers wait for it."""
+    """The facts for a decision about a subject, copied at one moment.
+
+    Comparing texts takes long and happens without the lock, so that readers need not wait.
+    """
 
     entries: list[Registered]
     owners: dict[int, Registered]
-    """By id: the first entry that had it."""
+    """The first entry with each id."""
     level: Level
     mode: str
     next_id: int
@@ -759,7 +835,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A schema to be registered, as its client wrote it."""
+    """A schema to register, as its client wrote it."""
 
     subject: str
     text: str
@@ -769,7 +845,7 @@ class Given:
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    """A registration, and what has become of it."""
+    """A registration and its outcome. The outcome is None until it is decided."""
 
     subject: str
     canonical: str
@@ -787,12 +863,12 @@ def _is_number(value: object) -> bool:
 
 
 def schema_key(subject: str, version: int) -> bytes:
-    """The key of one version."""
+    """Return the key of one version's record."""
     return _json({"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1})
 
 
 def schema_write(entry: Registered) -> Write:
-    """The record of one version."""
+    """Return the record of one version."""
     value: dict[str, Any] = {"subject": entry.subject, "version": entry.version, "id": entry.id}
     if entry.type != "AVRO":
         value["schemaType"] = entry.type
@@ -819,7 +895,7 @@ def _json(value: object) -> bytes:
 
 
 def _version_number(version: str) -> int | None:
-    """None for the latest."""
+    """Return the number, or None for the latest version. Raise RegistryError for another text."""
     if version in ("latest", "-1"):
         return None
     if version.isascii() and version.isdigit() and len(version) <= 10 and 1 <= int(version) < 2**31:  # noqa: PLR2004  int() has a limit of its own
@@ -831,14 +907,19 @@ def _version_number(version: str) -> int | None:
 
 
 class _CanonicalTexts:
-    """The canonical texts of the texts that were read last: each registration is compared with every version of its subject. Safe for several threads."""
+    """A cache of canonical texts by schema text, because each registration is compared with every
+    version of its subject. Safe for several threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, str] = OrderedDict()
 
     def canonical(self, text: str) -> str:
-        """The text itself where it is canonical, so that what is kept is seldom held twice, and where it is no schema."""
+        """Return the canonical form of a schema text, or the text itself if it is not a schema.
+
+        A text that is already canonical is stored as one object, not two.
+        """
         with self._lock:
             kept = self._kept.get(text)
             if kept is not None:
@@ -852,7 +933,11 @@ class _CanonicalTexts:
         return canonical
 
     def note(self, canonical: str) -> None:
-        """This text is canonical: what has just been made of a client's text comes back from the topic, and need not be read again."""
+        """Note that this text is canonical.
+
+        It was just computed for a client and comes back from the topic, so it need not be parsed
+        again.
+        """
         self._keep(canonical, canonical)
 
     def _keep(self, text: str, canonical: str) -> None:

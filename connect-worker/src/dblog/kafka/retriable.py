@@ -1,7 +1,8 @@
-"""Which of Kafka's errors may pass when the same thing is tried again.
+"""Kafka's errors that may pass when the same thing is tried again.
 
-For the brokers' errors the protocol's table of error codes has the answer ("Retriable" column, Kafka protocol guide, Error Codes). librdkafka has codes
-of its own, below zero, for what happens on this side; a delivery report has the code alone, so the flag is decided here.
+For brokers' errors the protocol's table of error codes decides ("Retriable" column, Kafka protocol
+guide, Error Codes). librdkafka uses negative codes for local events. A delivery report has only the
+code, so the flag is decided here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Whether the reader of a topic stands still: records are there, and it has not moved for long though the brokers answer.
+"""Detects a topic's reader that stands still: records are there, the brokers answer, and the reader
+has not moved for long.
 
-librdkafka leaves a partition with a broker that is not its leader now and then, behind a leader's return (its pull request 5593 describes such a race), without
-a word: the brokers answer, other consumers read on, and ``poll`` returns nothing for ever. A new consumer reads on at once, so whoever follows a topic for the
-life of a process asks.
+After a leader's return librdkafka now and then keeps fetching a partition from a broker that is not
+its leader (its pull request 5593 describes such a race), without any error: other consumers read
+on, and ``poll`` returns nothing forever. A new consumer reads on at once, so every reader that
+follows a topic as long as its process runs checks for this.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ from collections.abc import Mapping
 
 
 class Standstill:
-    """One reader's partitions. Not thread-safe: it belongs to the thread that reads."""
+    """The partitions of one reader. Not thread-safe: it belongs to the thread that reads."""
 
     def __init__(self, *, limit_s: float) -> None:
         self._limit_s = limit_s
         self._behind: dict[int, tuple[int, float]] = {}
-        """Where a partition was when it was first seen behind its end, and when that was."""
+        """Offset and time at which each partition was first seen below its end."""
 
     def seen(self, reached: Mapping[int, int], ends: Mapping[int, int], now_s: float) -> list[int]:
-        """The partitions that have been behind their ends at the same offset for as long as the limit; ``now_s`` is of a monotonic clock."""
+        """Return the partitions that have stayed below their end, at the same offset, for the
+        limit.
+
+        ``now_s`` is a monotonic clock's.
+        """
         behind: dict[int, tuple[int, float]] = {}
         for partition, end in ends.items():
             offset = reached.get(partition, 0)
@@ -30,5 +36,9 @@ class Standstill:
         return sorted(partition for partition, (_, since_s) in behind.items() if now_s - since_s >= self._limit_s)
 
     def forget(self) -> None:
-        """Nobody knows the ends now: a reader is judged by what it does while the brokers answer."""
+        """Forget earlier observations.
+
+        The ends are unknown now, and a reader is judged only by what it does while the brokers
+        answer.
+        """
         self._behind = {}

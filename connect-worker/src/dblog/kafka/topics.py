@@ -1,6 +1,8 @@
-"""Creates a connector's topics by its ``topic.creation.*`` rules before the first record; without rules the broker's auto-creation decides.
+"""Creates a connector's topics by its ``topic.creation.*`` rules before the first record. Without
+rules the broker's auto-creation decides.
 
-Source of the rule: KIP-158; the rules themselves are config/topic_creation.py's. An existing topic is used as it is.
+Source of the rule: KIP-158; config/topic_creation.py holds the rules themselves. An existing topic
+is used as it is.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ _ANSWER_S = 0.1
 _TOPICS_NAMED_MAX = 20
 
 CALL_TOPICS_MAX = 100
-"""Of one request."""
+"""Topics of one request."""
 
 
 class TopicCreator:
-    """Makes topics before their first records; ``settings`` are librdkafka's, for the admin client, files as ``NamedFile``.
+    """Creates topics before their first records.
 
-    Nobody waits for a topic any more once ``stopped``. ``worker_topics`` are the worker's own, with the keys of its file that name them.
+    ``settings`` are librdkafka's for the admin client, with files as ``NamedFile``. No call waits
+    for a topic once ``stopped`` returns True. ``worker_topics`` maps the worker's own topics to the
+    options that name them.
     """
 
     def __init__(
@@ -49,11 +53,13 @@ class TopicCreator:
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
         self._begun: dict[str, Future[None]] = {}
-        """What was asked of the broker, and not waited for yet."""
+        """Requests to the broker that nobody has waited for yet."""
 
     def begin(self, topics: Iterable[str]) -> None:
-        """Have those made that have a rule and are not there yet, many with one request, for a broker needs hardly longer for a hundred than for one. Whether
-        it has worked is seen by ``ensure``.
+        """Ask the broker to create the missing topics that have a rule.
+
+        ``ensure`` shows the result. One request has many topics, because a hundred take a broker
+        hardly longer than one.
         """
         rules = {
             topic: rule
@@ -67,7 +73,11 @@ class TopicCreator:
             self._begun |= self._asked({topic: rules[topic] for topic in wanted[start : start + CALL_TOPICS_MAX]})
 
     def ensure(self, topics: Iterable[str]) -> None:
-        """Have them made, and wait until they are. Raise DefiniteError for one of the worker's own topics."""
+        """Create missing topics and wait until they exist.
+
+        Raise DefiniteError for one of the worker's own topics and for a refusal, TransientError if
+        the broker does not answer.
+        """
         wanted = list(topics)
         for topic in wanted:
             if (key := self._worker_topics.get(topic)) is not None:
@@ -98,7 +108,7 @@ class TopicCreator:
         return made
 
     def _is_new(self, topic: str, answer: Future[None]) -> bool:
-        """Whether it was made now and not there already."""
+        """Return True if the topic was created now, False if it existed."""
         try:
             answer.result()
         except KafkaException as e:

@@ -1,14 +1,18 @@
-"""A producer that writes records one by one, counts only what is proved to be written, and is replaced when it stalls.
+"""A producer that writes records one by one, counts only those that are proved to be written, and
+is replaced when it stalls.
 
-A producer stalls when the brokers answer and its own records get no acknowledgement: librdkafka (2.16) may keep those of a partition that had no leader when it
-first heard of it, or that it was purged of, and then writes nothing more. A new producer writes at once. Who writes decides when that is so, for only it knows
-how long its records may wait; here is how a producer is replaced, and what an answer means:
+A producer stalls when the brokers answer but its records get no acknowledgement. librdkafka (2.16)
+may keep the records of a partition that had no leader when it first saw the partition, or after a
+purge, and then writes nothing more; a new producer writes at once. The caller decides when a
+producer has stalled, because only it knows how long its records may wait. This module replaces the
+producer and interprets answers:
 
-- a record counts as written when it is acknowledged with its offset. A broker may call a record a duplicate that is in no log, and such an acknowledgement has
-  none: it is a failure that passes;
-- a record that is too large never fits, and nothing else is final. A full queue is waited for.
+- a record counts as written when it is acknowledged with its offset. A broker may call a record a
+  duplicate that is in no log; its acknowledgement has no offset, and counts as a failure that passes;
+- only a record that is too large never fits; other failures may pass. A full queue is waited for.
 
-``BatchProducer`` (``_librdkafka.pyx``) keeps the second part of it for the rows of a task, and ``runtime/unacknowledged.py`` the first.
+For the rows of a task ``BatchProducer`` (``_librdkafka.pyx``) interprets answers and
+``runtime/unacknowledged.py`` detects the stall.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from dblog.kafka.clientlog import ClientLog
 _log = structlog.get_logger("dblog.kafka.writer")
 
 UNPROVED = "it was acknowledged without an offset"
-"""So it may be in no log: see ``_librdkafka.UNPROVED``."""
+"""Failure of a record that may be in no log: see ``_librdkafka.UNPROVED``."""
 _POLL_S = 0.1
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001  their public names
 
@@ -43,8 +47,10 @@ class Write:
 
 
 class NotWrittenError(DblogError):
-    """A record that is not proved to be written. ``reason`` is the client's, or a sentence; ``unanswered``: no broker has answered, so another producer may
-    fare better.
+    """Raised for a record that is not proved to be written.
+
+    ``reason`` is the client's error or a sentence. ``unanswered`` is True if no broker has
+    answered, so that another producer may fare better.
     """
 
     def __init__(self, reason: KafkaError | str, *, unanswered: bool = False) -> None:
@@ -54,51 +60,54 @@ class NotWrittenError(DblogError):
 
     @property
     def ended(self) -> bool:
-        """Whether the producer writes nothing more, however long it is waited for."""
+        """True if the producer writes nothing more, however long the caller waits."""
         return has_ended(self.reason)
 
     @property
     def too_large(self) -> bool:
-        """Whether the record is larger than the producer or the topic takes: no other try helps."""
+        """True if the record is larger than the producer or the topic accepts.
+
+        No other try helps.
+        """
         return is_too_large(self.reason)
 
 
 class Limit(Protocol):
-    """How long an answer is waited for."""
+    """A limit on the wait for an answer."""
 
     def left_s(self) -> float:
-        """Seconds that are left; 0 when it is over."""
+        """Return the seconds left, 0 when it is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Ends at a moment of the monotonic clock."""
+    """A limit that ends at a moment of the monotonic clock."""
 
     deadline_s: float
 
     def left_s(self) -> float:
-        """Seconds that are left."""
+        """Return the seconds left."""
         return max(0.0, self.deadline_s - time.monotonic())
 
 
 class Handed:
-    """Records that were handed to one producer together, and what has become of them."""
+    """Records that one producer got together, and their outcomes."""
 
     def __init__(self) -> None:
         self.count = 0
         self.written: list[tuple[int, int]] = []
-        """Partition and offset of each that is proved to be written."""
+        """Partition and offset of each record that is proved to be written."""
         self.failures: list[KafkaError | str] = []
         self.answered_s = time.monotonic()
-        """When the last answer came; at first, when they were begun."""
+        """Time of the last answer, or of creation before the first."""
 
     @property
     def waits(self) -> bool:
-        """Whether some have no answer yet."""
+        """True if some records have no answer yet."""
         return len(self.written) + len(self.failures) < self.count
 
     def answered(self, error: KafkaError | None, message: Message) -> None:
-        """Take the client's report of one record."""
+        """Note the client's report of one record."""
         self.answered_s = time.monotonic()
         failure, partition, offset = failure_of(error, message), message.partition(), message.offset()
         if failure is not None or partition is None or offset is None:
@@ -109,13 +118,13 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class WhileAnswered:
-    """Ends once no answer has come for that long."""
+    """A limit that ends once no answer has come for ``limit_s``."""
 
     handed: Handed
     limit_s: float
 
     def left_s(self) -> float:
-        """Seconds that are left."""
+        """Return the seconds left."""
         return max(0.0, self.handed.answered_s + self.limit_s - time.monotonic())
 
 
@@ -123,8 +132,10 @@ class TopicWriter:
     """The producer of one topic. Any thread may write."""
 
     def __init__(self, topic: str, settings: Mapping[str, Any], *, partition: int = -1, **callbacks: Any) -> None:
-        """``settings``: librdkafka's, files as ``NamedFile``; ``partition`` -1: by the partitioner. ``callbacks`` are confluent-kafka's, such as ``error_cb``.
-        Raises KafkaException naming a setting that is wrong.
+        """Create the producer. Raise KafkaException naming a setting that is wrong.
+
+        ``settings`` are librdkafka's, with files as ``NamedFile``. ``partition`` -1 leaves the
+        choice to the partitioner. ``callbacks`` are confluent-kafka's, such as ``error_cb``.
         """
         self.topic = topic
         self._settings = dict(settings)
@@ -138,9 +149,10 @@ class TopicWriter:
             return Producer(settings, **self._callbacks)
 
     def write(self, writes: Sequence[Write], *, limit: Limit, handed: Handed | None = None) -> list[tuple[int, int]]:
-        """Write in order, and return partition and offset of each. NotWrittenError: some are not proved to be written, and those before may be.
+        """Write records in order. Return the partition and offset of each.
 
-        ``handed`` takes the answers, also those that come after the limit.
+        ``handed`` collects the answers, also those after the limit. Raise NotWrittenError if some
+        records are not proved to be written; others may be.
         """
         handed, producer = handed or Handed(), self._producer
         for one in writes:
@@ -149,31 +161,43 @@ class TopicWriter:
         return handed.written
 
     def hand_over(self, one: Write, handed: Handed, *, limit: Limit) -> None:
-        """Give a record to the producer, and wait while its queue is full. NotWrittenError where it does not take the record."""
+        """Give a record to the producer. Wait while the producer's queue is full.
+
+        Raise NotWrittenError if the producer does not accept the record.
+        """
         self._hand_over(self._producer, one, handed, limit)
 
     def wait(self, handed: Handed, *, limit: Limit) -> None:
-        """Return when each of these records is proved to be written; NotWrittenError where one is not, or has no answer in time."""
+        """Wait until each of these records is proved to be written.
+
+        Raise NotWrittenError if one is not, or has no answer in time.
+        """
         self._wait(self._producer, handed, limit)
 
     def send(self, one: Write, report: Any) -> None:
-        """Give a record to the producer without waiting; ``report`` is called as confluent-kafka calls ``on_delivery``, by a thread that polls."""
+        """Give a record to the producer without waiting.
+
+        ``report`` is called like confluent-kafka's ``on_delivery``, by the thread that polls. Raise
+        NotWrittenError if the producer's queue is full.
+        """
         try:
             self._produce(self._producer, one, report)
         except BufferError as e:
             raise NotWrittenError(str(e)) from e
 
     def poll(self) -> None:
-        """Take the answers that have come."""
+        """Process the answers that have arrived."""
         self._producer.poll(0)
 
     def flush(self, limit_s: float) -> None:
-        """Wait until everything has an answer."""
+        """Wait until every record has an answer, at most ``limit_s``."""
         self._producer.flush(limit_s)
 
     def replace(self, stalled: str | None) -> None:
-        """Write on with another producer. Of what the former one holds a request that is under way may still succeed; the rest fails as purged. ``stalled``:
-        how the former one stalled, for the log; None where it did not.
+        """Replace the producer.
+
+        Requests of the former one that are under way may still succeed; its other records fail as
+        purged. ``stalled`` is the reason of the stall for the log, or None if there was none.
         """
         with self._lock:
             former, self._producer = self._producer, self._new()
@@ -183,7 +207,7 @@ class TopicWriter:
         former.poll(0)
 
     def close(self) -> None:
-        """Drop what is not written, and write nothing more."""
+        """Drop unwritten records. Nothing may be written afterwards."""
         self._producer.purge()
         self._producer.poll(0)
 
@@ -216,25 +240,25 @@ class TopicWriter:
 
 
 def failure_of(error: KafkaError | None, message: Message) -> KafkaError | str | None:
-    """Why a record of which the client reports does not count as written; None where it does."""
+    """Return why a reported record does not count as written, or None if it does."""
     return error or (UNPROVED if message.offset() is None else None)
 
 
 def is_too_large(error: KafkaError | str | None) -> bool:
-    """Whether the record never fits."""
+    """Return True if the record can never fit."""
     return isinstance(error, KafkaError) and error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 def has_ended(error: KafkaError | str | None) -> bool:
-    """Whether the producer takes nothing more, or has dropped the record unanswered."""
+    """Return True if the producer accepts nothing more, or has dropped the record unanswered."""
     return is_fatal(error) or (isinstance(error, KafkaError) and error.code() in _PURGED)
 
 
 def is_fatal(error: KafkaError | str | None) -> bool:
-    """Whether only another producer writes after this error."""
+    """Return True if only another producer can write after this error."""
     return isinstance(error, KafkaError) and (error.fatal() or error.code() == KafkaError._FATAL)  # noqa: SLF001  its public name
 
 
 def is_timeout(error: KafkaError | str | None) -> bool:
-    """Whether the record has had no answer within its delivery timeout."""
+    """Return True if the record had no answer within its delivery timeout."""
     return isinstance(error, KafkaError) and error.code() == KafkaError._MSG_TIMED_OUT  # noqa: SLF001  its public name

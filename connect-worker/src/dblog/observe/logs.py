@@ -141,8 +141,9 @@ TABLE = LevelTable()
 
 
 def set_levels(pairs: str) -> list[str]:
-    """Set levels written as ``logger=LEVEL,logger=LEVEL``. Return the names of unknown loggers or
-    levels.
+    """Set levels written as ``logger=LEVEL,logger=LEVEL``.
+
+    Return the names of unknown loggers or levels.
     """
     unknown = []
     for pair in filter(None, (each.strip() for each in pairs.split(","))):
@@ -230,8 +231,9 @@ def shortened(trace: str) -> str:
 
 
 def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noqa: A002  the option's name
-    """Set up structlog for this process. Call once at the composition root, before the first log
-    line.
+    """Set up structlog for this process.
+
+    Call once at the composition root, before the first log line.
     """
     TABLE.set(ROOT, level.upper())
     structlog.configure(

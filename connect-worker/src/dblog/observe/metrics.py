@@ -188,9 +188,7 @@ _CONNECT_TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed"
 
 
 def _connect_worker(now: WorkerNumbers, families: _Families) -> None:
-    """Add Connect's groups connect-worker, connect-worker-rebalance, connect-coordinator and
-    connector.
-    """
+    """Add the metrics of Connect's worker, rebalance, coordinator and connector groups."""
 
     def add(name: str, doc: str, value: float, **labels: str) -> None:
         families.add(f"kafka_connect_{name}", doc, labels, value, Kind.COUNTER if name.endswith("_total") else Kind.GAUGE)

@@ -64,8 +64,9 @@ class Histogram:
 
 
 class Counts:
-    """Counters by label value. Beyond ``values_max`` values, new ones are counted together as
-    other.
+    """Counters by label value.
+
+    Beyond ``values_max`` values, new ones are counted together as other.
     """
 
     __slots__ = ("_counts", "_values_max")

@@ -35,8 +35,9 @@ _OUTCOMES = 2
 
 
 class Traces:
-    """Tracer and exporter of one process. Raises DefiniteError for OTEL_* values that it cannot
-    serve.
+    """Tracer and exporter of one process.
+
+    Raises DefiniteError for OTEL_* values that it cannot serve.
     """
 
     def __init__(self, *, service: str, instance: str) -> None:
