@@ -19,9 +19,9 @@ Asked = tuple[Converter, str, Schema]
 
 
 def frames(asked: Sequence[Asked]) -> list[bytes | None]:
-    """Return the frame of each schema (``Converter.prefix``), or None where it cannot be had.
+    """Return the frame of each schema (``Converter.prefix``), or None if it failed.
 
-    Call ``Converter.prefix`` for a None to get its error. Raise TransientError if a request for
+    Call ``Converter.prefix`` for one schema to get its error. Raise TransientError if a request for
     several schemas failed.
     """
     made: list[bytes | None] = [None] * len(asked)

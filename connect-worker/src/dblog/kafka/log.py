@@ -39,7 +39,7 @@ _DELIVERY_TIMEOUT_MS = 30_000
 _ENDED_AGAIN_S = 1.0
 """Shortest time between two replacements of a producer for fatal errors."""
 _UNREPORTED_S = 5.0
-"""Seconds after the delivery timeout within which the client should have reported a record."""
+"""Grace period after the delivery timeout for the client to report a record."""
 _MISSING_MAX = 3
 """Number of consecutive answers without the topic before it counts as deleted. Brokers that are
 starting may not know it yet.

@@ -1,1 +1,1 @@
-"""Kafka Connect's REST interface, and a schema registry beside it, one file for each resource."""
+"""Kafka Connect's REST interface and a schema registry, one file for each resource."""

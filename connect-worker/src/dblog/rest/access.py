@@ -1,4 +1,7 @@
-"""Which role a request takes, decided from its method and path before anything of it is read. What is on no list takes an administrator of everything."""
+"""Decides which role a request needs, from its method and path and before its body is read.
+
+A request on no list needs the role admin for everything.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,14 @@ SECRETS = "dblog.rest.config.secrets"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a request takes."""
+    """The role that a request needs."""
 
     role: Role
     connector: str | None = None
     somewhere: bool = False
-    """The role for any connector does; the resource itself leaves out what is not for who asks."""
+    """True if the role for any one connector is enough. The resource itself then leaves out what
+    the caller may not see.
+    """
 
 
 _CONNECTOR = re.compile(r"/connectors/(?P<connector>[^/]+)(?P<rest>/.*)?")
@@ -40,15 +45,15 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPERATING = re.compile(
     r"/(?:pause|resume|stop|restart|tasks/[^/]+/restart|topics/reset|ddl/explain|signals|dumps(?:/[^/]+(?:/(?:tables/[^/]+/)?(?:pause|resume|stop))?)?)"
 )
-"""A request for a dump that has SQL in it takes more, see ``rest/dumps.py``, and so does a signal."""
+"""Paths that need the role operator. Dumps and signals with SQL need more (``rest/dumps.py``)."""
 _CONFIGURATIONS = ("", "/config", "/tasks")
 _LOOKING_UP = re.compile(r"/subjects/[^/]+|/compatibility/.*")
-"""POST requests of a registry that only ask."""
+"""POST requests to the registry that only read."""
 _REGISTERING = re.compile(rf"/subjects/[^/]+/versions|{re.escape(TOGETHER_PATH)}")
 
 
 def need(method: str, path: str, query: str = "") -> Need:
-    """What the request takes."""
+    """Return the role that a request needs."""
     reads = method in _READING
     if match := _CONNECTOR.fullmatch(path):
         name, rest = unquote(match["connector"]), match["rest"] or ""
@@ -60,7 +65,8 @@ def need(method: str, path: str, query: str = "") -> Need:
             return Need(Role.VIEWER if "info" in parse_qs(query).get("expand", ()) else Role.READER, somewhere=True)
         return Need(Role.ADMIN, somewhere=True)  # the name is in the body
     if path.startswith("/connector-plugins"):
-        # A check connects to what the configuration names, with what its placeholders stand for.
+        # A check connects to the hosts that the configuration names, with its placeholders
+        # resolved.
         return Need(Role.READER if reads else Role.ADMIN, somewhere=True)
     if path.startswith("/admin"):
         return Need(Role.VIEWER if reads else Role.ADMIN)
@@ -74,7 +80,7 @@ def need(method: str, path: str, query: str = "") -> Need:
 
 
 class Access:
-    """403 for whoever lacks the role."""
+    """Answers 403 to a caller who lacks the role."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -91,7 +97,10 @@ class Access:
 
 
 def require(request: HttpRequest, role: Role, connector: str) -> None:
-    """The same where the connector's name is in the body."""
+    """Raise RequestError 403 if the caller lacks the role.
+
+    For requests with the connector in the body.
+    """
     if not may(request, role, connector):
         raise RequestError(HTTPStatus.FORBIDDEN, _refusal(principal_of(request), Need(role, connector)))
 
@@ -102,7 +111,11 @@ def _refusal(principal: Principal, wanted: Need) -> str:
 
 
 async def shown_config(request: HttpRequest, connector: str, config: Mapping[str, str]) -> dict[str, str]:
-    """A configuration as whoever asks may see it: as it is stored for an administrator, as Kafka Connect shows it, and without what is secret for others."""
+    """Return a configuration as the caller may see it.
+
+    An administrator gets the stored configuration, as in Kafka Connect, if
+    dblog.rest.config.secrets allows it. All others get it without secrets.
+    """
     settings = request.app.state.services.worker.settings
     if may(request, Role.ADMIN, connector) and settings.text(SECRETS) == "admin":
         return dict(config)
@@ -111,7 +124,7 @@ async def shown_config(request: HttpRequest, connector: str, config: Mapping[str
 
 
 def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
-    """A configuration whose secrets are hidden; placeholders, which are none, stay."""
+    """Return a configuration with its secrets hidden. Placeholders are not secrets and stay."""
     plugin = find_connector(config.get("connector.class"))
     secret = secret_keys(plugin.options if plugin is not None else (), config)
     return {shown_name(name): _shown(name, text, is_secret=name in secret) for name, text in config.items()}
@@ -128,7 +141,7 @@ def _is_placeholder(text: str) -> bool:
 
 
 def shown_trace(request: HttpRequest, connector: str, trace: str) -> str:
-    """A task's trace; the places in the worker's code, which a fault of ours shows, are for an operator."""
+    """Return a task's trace, without stack frames unless the caller is an operator."""
     if may(request, Role.OPERATOR, connector):
         return trace
     lines = trace.splitlines()

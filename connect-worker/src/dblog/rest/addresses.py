@@ -1,4 +1,4 @@
-"""Tells which addresses are one client."""
+"""Groups addresses by client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ipaddress
 
 
 def client_of(host: str) -> str:
-    """What counts as one client: an address, or the network of one IPv6 customer, who has more addresses than any table."""
+    """Return the key that identifies a client: its address, or for IPv6 the customer's /64 network,
+    which holds more addresses than any table.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

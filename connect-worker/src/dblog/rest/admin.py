@@ -18,15 +18,16 @@ _HEALTH_LIMIT_S = 10.0
 
 
 async def root(request: HttpRequest) -> Response:
-    """Exactly Connect's three keys."""
+    """Answer with exactly Connect's three keys."""
     found = services(request)
     return Answer({"version": CONNECT_VERSION, "commit": found.commit, "kafka_cluster_id": found.herder.cluster_id})
 
 
 async def health(request: HttpRequest) -> Response:
-    """A no-op through the herder's thread: fails when that is stuck, not when connectors fail.
+    """Answer whether the herder's thread handles requests. Failed connectors do not count.
 
-    A standby is as healthy as a follower of Connect, or a liveness probe would kill it before it is needed; its message names who leads.
+    A standby is as healthy as a follower of Connect; otherwise a liveness probe would kill it
+    before it is needed. Its message names the leader.
     """
     herder = services(request).herder
     if not herder.ready.is_set():
@@ -51,17 +52,17 @@ def _health(code: HTTPStatus, status: str, message: str) -> Answer:
 
 
 async def metrics(request: HttpRequest) -> Response:
-    """Prometheus text. It is long where there are many connectors, so others are served meanwhile."""
+    """Answer with Prometheus text, rendered in a thread because it is long for many connectors."""
     return Response(await asyncio.to_thread(services(request).metrics), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def list_loggers(_request: HttpRequest) -> Response:
-    """Every logger that has a level of its own."""
+    """Answer with every known logger and its level."""
     return Answer({name: {"level": level, "last_modified": modified_ms} for name, (level, modified_ms) in TABLE.all().items()})
 
 
 async def get_logger(request: HttpRequest) -> Response:
-    """One logger."""
+    """Answer with one logger's level."""
     name = segment(request, "logger")
     found = TABLE.get(name)
     if found is None:
@@ -70,7 +71,7 @@ async def get_logger(request: HttpRequest) -> Response:
 
 
 async def set_logger(request: HttpRequest) -> Response:
-    """200 with the loggers changed here, or 204 for all workers."""
+    """Set a level. Answer 200 with the loggers changed here, or 204 if set on all workers."""
     body = await json_body(request)
     level = body.get("level") if isinstance(body, dict) else None
     if level is None:
@@ -93,8 +94,10 @@ _IN_JAVA = {
     "org.apache.kafka.connect": "dblog.cluster, dblog.runtime, dblog.rest",
     "org.apache.kafka": "dblog.kafka",
 }
-"""Which loggers tell what those of Kafka Connect and Debezium do. They do not take over their levels: ``org.apache.kafka=ERROR``, which quiets a JVM's
-clients, would hide what this worker has to say itself.
+"""This program's loggers that correspond to those of Kafka Connect and Debezium.
+
+Levels set for the Java names are not applied: ``org.apache.kafka=ERROR``, which silences a JVM's
+clients, would hide this worker's own messages.
 """
 
 

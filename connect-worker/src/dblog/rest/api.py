@@ -1,7 +1,9 @@
-"""What all resources share: reading bodies, asking the herder within its limit, answers and errors in Connect's shape.
+"""Helpers shared by all resources: reading bodies, asking the herder within its limit, answers and
+errors in Connect's shape.
 
-Connect's rules are in Kafka's documentation, Kafka Connect, REST API. Where Connect answers 500 to a client's mistake (malformed JSON, a nested value) this
-interface answers 400 with the same body shape.
+Connect's rules are in Kafka's documentation, Kafka Connect, REST API. Where Connect answers 500 to
+a client's mistake (malformed JSON, a nested value), this interface answers 400 with the same body
+shape.
 """
 
 from __future__ import annotations
@@ -29,17 +31,17 @@ from dblog.rest.threads import Threads
 T = TypeVar("T")
 
 CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
-"""Beginnings of the paths that are Connect's; the others are the registry's, or ours."""
+"""Prefixes of Connect's own paths. All others are the registry's or specific to dblog."""
 HEALTH_PATH, LIVE_PATH, READY_PATH = "/health", "/health/live", "/health/ready"
 PROBE_PATHS = frozenset({HEALTH_PATH, LIVE_PATH, READY_PATH})
-"""Asked by probes, which have no login and know a worker by its address alone."""
+"""Paths for probes, which have no login and know a worker only by its address."""
 _ASK_AGAIN_S = 0.02
 REQUEST_LIMIT_S = 90.0
-"""Connect's limit for a request; a check of a configuration counts as one."""
+"""Connect's limit for a request. A check of a configuration counts as one request."""
 
 
 class Checks(Threads):
-    """Threads for checks of configurations, which may wait for their databases for as long as those like."""
+    """Threads for checks of configurations. A check may wait for its database without a limit."""
 
     def __init__(self, *, limit: int = 16) -> None:
         super().__init__(
@@ -49,7 +51,7 @@ class Checks(Threads):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the resources work with."""
+    """The objects that the resources work with."""
 
     worker: WorkerConfig
     herder: Herder
@@ -60,10 +62,13 @@ class Services:
 
 
 class Answer(JSONResponse):
-    """JSON as Connect writes it: compact, UTF-8."""
+    """JSON as Connect writes it: compact, in UTF-8."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes. What JSON has no form for (NaN in an offset that another program wrote) becomes null."""
+        """Return the body's bytes.
+
+        NaN, which JSON cannot express, becomes null; another program's offset may contain it.
+        """
         try:
             return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         except ValueError:
@@ -72,38 +77,41 @@ class Answer(JSONResponse):
 
 
 def services(request: HttpRequest) -> Services:
-    """The services of the application that serves this request."""
+    """Return the services of the application that serves this request."""
     found: Services = request.app.state.services
     return found
 
 
 def segment(request: HttpRequest, name: str) -> str:
-    """A path segment, percent-decoded after routing, so that an encoded slash stays inside a name."""
+    """Return a path segment.
+
+    It is percent-decoded after routing, so that a name may contain a slash.
+    """
     return unquote(request.path_params[name])
 
 
 def flag(request: HttpRequest, name: str) -> bool:
-    """A boolean of the query: ``true`` in any case, else false."""
+    """Return a boolean of the query: True for ``true`` in any case, else False."""
     return request.query_params.get(name, "").lower() == "true"
 
 
 def error(status: int, message: str) -> Answer:
-    """Connect's error body."""
+    """Return Connect's error answer."""
     return Answer({"error_code": int(status), "message": message}, status_code=int(status))
 
 
 def empty(status: HTTPStatus, *, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer without a body."""
+    """Return an answer without a body."""
     return Response(status_code=status, headers=headers)
 
 
 async def json_body(request: HttpRequest) -> Any:
-    """The body as JSON; numbers keep the text they came with."""
+    """Return the body as JSON. Numbers keep their original text."""
     return parsed(await request.body(), numbers_as_text=True)
 
 
 def parsed(data: bytes, *, numbers_as_text: bool = False) -> Any:
-    """The JSON of a body, or Connect's 400."""
+    """Return the JSON of a body. Raise Connect's 400 if it is not valid."""
     try:
         return parse_body(data, numbers_as_text=numbers_as_text)
     except BadBodyError as e:
@@ -111,7 +119,7 @@ def parsed(data: bytes, *, numbers_as_text: bool = False) -> Any:
 
 
 def config_map(body: object, *, what: str = "The request body") -> dict[str, str | None]:
-    """A flat map of strings; numbers and booleans become their text, nulls stay."""
+    """Return a flat map of strings. Numbers and booleans become text; nulls stay."""
     if not isinstance(body, dict):
         raise bad_request(f"{what} must be a JSON object of configuration keys and values")
     config: dict[str, str | None] = {}
@@ -125,7 +133,7 @@ def config_map(body: object, *, what: str = "The request body") -> dict[str, str
 
 
 async def ready(request: HttpRequest) -> Services:
-    """The services, once the worker has read its topics; a view that is read earlier would be wrong."""
+    """Return the services, once the worker has read its topics. An earlier view would be wrong."""
     found = services(request)
     herder = found.herder
     if not await is_set(herder.ready, limit_s=REQUEST_LIMIT_S):
@@ -134,7 +142,10 @@ async def ready(request: HttpRequest) -> Services:
 
 
 async def is_set(event: threading.Event, *, limit_s: float) -> bool:
-    """Whether the event is set within the limit; asked now and then, since a thread that waits would hold up the end of the worker."""
+    """Return True if the event is set within the limit.
+
+    Polls the event, because a waiting thread would delay the end of the worker.
+    """
     deadline_s = time.monotonic() + limit_s
     while not event.is_set():
         if time.monotonic() >= deadline_s:
@@ -144,7 +155,10 @@ async def is_set(event: threading.Event, *, limit_s: float) -> bool:
 
 
 async def ask(request: HttpRequest, asked: Request, *, limit_s: float = REQUEST_LIMIT_S) -> Any:
-    """Hand a request to the herder and wait for its answer."""
+    """Send a request to the herder and return its answer.
+
+    Raise RequestError 500 after the limit.
+    """
     herder = services(request).herder
     future = herder.submit(asked)
     try:
@@ -154,7 +168,7 @@ async def ask(request: HttpRequest, asked: Request, *, limit_s: float = REQUEST_
 
 
 async def check(request: HttpRequest, work: Callable[[], T]) -> T:
-    """Run what may wait for a database, outside the event loop and the herder."""
+    """Run work that may wait for a database, outside the event loop and the herder."""
     found = services(request)
     try:
         return await found.checks.call(work, limit_s=REQUEST_LIMIT_S)
@@ -165,6 +179,6 @@ async def check(request: HttpRequest, work: Callable[[], T]) -> T:
 
 
 def location(request: HttpRequest, name: str) -> dict[str, str]:
-    """The Location of a new connector: absolute, as the client reached us."""
+    """Return a new connector's Location header: absolute, with the host that the client used."""
     host = request.headers.get("host") or services(request).worker.worker_id
     return {"Location": f"{request.url.scheme}://{host}/connectors/{quote(name, safe='')}"}

@@ -1,4 +1,6 @@
-"""The application: all resources on one listener, with Connect's rules for paths, types and errors (Kafka's documentation, REST API)."""
+"""The application: all resources on one listener, with Connect's rules for paths, types and errors
+(Kafka's documentation, REST API).
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,13 @@ _log = structlog.get_logger("dblog.rest")
 
 
 class Part(Enum):
-    """What a listener serves."""
+    """The set of routes that a listener serves."""
 
     ALL = "all"
     ADMIN = "admin"
     READING = "reading"
     OWN = "own"
-    """What the worker's own tasks need, for their token alone."""
+    """Routes for the worker's own tasks, which their token alone opens."""
 
 
 def build_app(
@@ -61,7 +63,10 @@ def build_app(
     identity: Identity,
     limits: Limits,
 ) -> Starlette:
-    """The ASGI application of one listener, for whom ``identity`` lets in; the one that only reads asks nobody."""
+    """Return the ASGI application of one listener.
+
+    ``identity`` decides who is let in. The read-only listener asks nobody.
+    """
     settings = services.worker.settings
     routes: list[BaseRoute] = [
         *admin.ROUTES,
@@ -117,7 +122,8 @@ def build_app(
         },
     )
     app.router.redirect_slashes = False
-    # Around the rest: Starlette answers faults outside of its own list of middleware.
+    # Outside of everything else, because Starlette answers unexpected errors outside its own
+    # middleware.
     configured = ResponseHeaders.of(settings.text("response.http.headers.config"))
     app.middleware_stack = _Headers(app.build_middleware_stack(), configured=configured)
     app.state.services = services
@@ -125,10 +131,11 @@ def build_app(
 
 
 def _hosts(services: Services, part: Part, identity: Identity) -> Hosts | None:
-    """Return the names that this listener may be called by, None for any.
+    """Return the names that clients may use for this listener, or None for any.
 
-    Tasks call by loopback, or by the name that the worker gives itself: what keeps others from their listener is the token. The listener that reads is
-    called by the addresses of pods and by names of services, and shows to everybody what a page of another origin could read.
+    Tasks call by loopback, or by the worker's own name; the token keeps others from their listener.
+    The read-only listener is called by addresses of pods and names of services, and shows everybody
+    what a page of another origin could read.
     """
     if part not in (Part.ALL, Part.ADMIN):
         return None
@@ -147,7 +154,7 @@ async def _on_http_error(_request: HttpRequest, raised: Exception) -> Response:
 
 
 async def on_request_error(_request: HttpRequest, raised: Exception) -> Response:
-    """The answer to a refused request, with when to try again where that is known."""
+    """Return the answer to a refused request, with Retry-After if the time is known."""
     if not isinstance(raised, RequestError):
         raise raised
     answer = error(raised.status, raised.message)
@@ -162,7 +169,10 @@ async def _on_disconnect(request: HttpRequest, _raised: Exception) -> Response:
 
 
 async def _on_error(request: HttpRequest, raised: Exception) -> Response:
-    """What is no error of ours is a bug: its text may hold anything, and stay in the log."""
+    """Answer 500. An unexpected exception's text may contain secrets, so only the log gets it.
+
+    The client gets a number that finds the log line.
+    """
     number = secrets.token_hex(4)
     _log.error("request failed", method=request.method, path=request.url.path, number=number, exc_info=raised)
     if isinstance(raised, DblogError):
@@ -171,7 +181,7 @@ async def _on_error(request: HttpRequest, raised: Exception) -> Response:
 
 
 class _Anybody:
-    """Whoever asks reads: the routes of the listener are what limits it."""
+    """Lets every caller read. The listener's routes are its only limit."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -181,7 +191,7 @@ class _Anybody:
 
 
 class _Headers:
-    """Answers are what they are declared as, whatever a browser finds in them; and they have the headers of the worker's file, beside their own."""
+    """Adds the configured response headers, and forbids browsers to guess a body's type."""
 
     def __init__(self, app: ASGIApp, *, configured: ResponseHeaders) -> None:
         self._app = app
@@ -199,7 +209,7 @@ class _Headers:
 
 
 class _Paths:
-    """Routes by the encoded path, so that ``%2F`` can be part of a name, and takes a trailing slash away."""
+    """Routes by the encoded path, so that names may contain ``%2F``. Removes a trailing slash."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -213,24 +223,24 @@ class _Paths:
 
 
 class _Options(BaseRoute):
-    """OPTIONS on every known path: 200 with Allow."""
+    """Answers OPTIONS on every known path with 200 and Allow."""
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
         self._routes = routes
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Full for OPTIONS on a path that some route knows."""
+        """Return a full match for OPTIONS on a path that some route knows."""
         if scope["type"] == "http" and scope["method"] == "OPTIONS" and self._allowed(scope):
             return Match.FULL, {}
         return Match.NONE, {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The answer."""
+        """Answer with the allowed methods."""
         allowed = ",".join(sorted({*self._allowed(scope), "OPTIONS"}))
         await Response(status_code=HTTPStatus.OK, headers={"Allow": allowed})(scope, receive, send)
 
     def url_path_for(self, name: str, /, **_path_params: Any) -> Any:
-        """No path of its own."""
+        """Raise LookupError: this route has no path of its own."""
         raise LookupError(name)
 
     def _allowed(self, scope: Scope) -> set[str]:

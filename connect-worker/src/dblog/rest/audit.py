@@ -1,11 +1,13 @@
-"""One line of the log for each request that changes something, or checks a configuration, or would have: who, from where, what, and how it ended. The logger
-is ``dblog.audit``.
+"""Writes an audit line for each request that changes or tries to change something or checks a
+configuration: the user, the client's address, the request and its outcome.
 
-Of a configuration it has the keys that were added, changed and removed, with the new values, and nothing that is secret in them. Task processes register
-schemas by the thousand and are left out.
+The logger is ``dblog.audit``. For a configuration the line has the added, changed and removed keys
+with their new values, without secrets. Task processes register schemas by the thousand and are left
+out.
 
-A request that a standby hands on has two lines. The standby's names the leader that it went to; the leader's has the keys, with the standby's address as the
-client, and beside it what the standby has said: its own address and its client's. Whoever may ask can say that too, so it is under names of its own.
+A request that a standby forwards has two lines. The standby's names the leader; the leader's has
+the keys, the standby's address as the client, and the standby's own claims: its address and its
+client's. Any caller could make the same claims, so they have field names of their own.
 """
 
 from __future__ import annotations
@@ -27,20 +29,20 @@ from dblog.rest.identity import FORWARDED, PRINCIPAL, Principal, Way
 _log = structlog.get_logger("dblog.audit")
 
 HANDED_ON_FOR = "x-dblog-forwarded-for"
-"""The address of the client whose request a standby hands on."""
+"""Header with the address of the client whose request a standby forwards."""
 _NOTED = "dblog.audit"
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _ASKING = re.compile(r"/connector-plugins/.*|/connectors/[^/]+/ddl/explain|/subjects/[^/]+|/compatibility/.*")
-"""What a body is sent to only to be told something."""
+"""Paths whose POST and PUT requests only ask."""
 _CHECKING = re.compile(r"/connector-plugins/[^/]+/config/validate|/connectors/[^/]+/ddl/explain")
-"""Of these, what connects to where a configuration names, with what its placeholders stand for."""
+"""Paths whose requests connect to hosts that a configuration names, with placeholders resolved."""
 _CONNECTOR = re.compile(r"/connectors/([^/]+)(?:/.*)?")
 _KEYS_MAX = 100
 _VALUE_CHARS_MAX = 200
 
 
 class Audit:
-    """Writes the lines."""
+    """Writes the audit lines."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -78,14 +80,14 @@ class Audit:
 
 
 def _told(scope: Scope) -> dict[str, str]:
-    """Return what a standby says of a request that it hands on."""
+    """Return the claims of a standby about a request that it forwards."""
     given = Headers(scope=scope)
     said = {"handed_on_by": FORWARDED, "handed_on_for": HANDED_ON_FOR}
     return {field: given[name][:_VALUE_CHARS_MAX] for field, name in said.items() if FORWARDED in given and name in given}
 
 
 def note_handed_on(scope: Scope, leader: str) -> None:
-    """Name the leader that has answered a request, for its line here: the leader's own line has the keys."""
+    """Note the leader that has answered a request. The leader's own audit line has the keys."""
     if (noted := scope.get(_NOTED)) is not None:
         noted["handed_on_to"] = leader
 
@@ -99,13 +101,13 @@ def _changes(scope: Scope) -> bool:
 
 
 def note(request: HttpRequest, connector: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
-    """What a request makes of a configuration, for its line."""
+    """Note the changes that a request makes to a configuration."""
     noted = request.scope.get(_NOTED)
     if noted is None:
         return
     old = before or {}
     changed = [name for name in after if old.get(name) != after[name]][:_KEYS_MAX]
-    kind = {"connector.class": after.get("connector.class", "")}  # which keys are passwords depends on it
+    kind = {"connector.class": after.get("connector.class", "")}  # decides which keys are passwords
     noted["connector"] = connector
     noted["set"] = {}
     for name in changed:
@@ -117,12 +119,12 @@ def note(request: HttpRequest, connector: str, before: Mapping[str, str] | None,
 
 
 def note_fields(request: HttpRequest, **fields: Any) -> None:
-    """What else a request asks for, for its line: nothing that may hold a secret or a row's value."""
+    """Note further fields of a request. They must not contain secrets or values of rows."""
     if (noted := request.scope.get(_NOTED)) is not None:
         noted |= fields
 
 
 def note_checked(request: HttpRequest, config: Mapping[str, str | None]) -> None:
-    """Note whose configuration is checked, and which hosts of a database it names as it is written."""
+    """Note the connector whose configuration is checked, and its database hosts as written."""
     told = {"connector": "name", "host": "database.hostname", "dump_host": "dblog.dump.hostname"}
     note_fields(request, **{field: text[:_VALUE_CHARS_MAX] for field, key in told.items() if (text := config.get(key))})

@@ -1,7 +1,9 @@
-"""How long and how many clients may hold a connection: uvicorn's HTTP/1.1 protocol with the limits that it lacks.
+"""uvicorn's HTTP/1.1 protocol with the limits that it lacks: on the number of connections and on
+the time that a client may hold one.
 
-uvicorn waits for ever for the rest of a request's head, and closes a connection only after all of an answer was taken. A client that sends one byte now
-and then, or takes none, would hold its connection and the answer for ever, and enough of them all of the worker's file descriptors.
+uvicorn waits forever for the rest of a request's head, and closes a connection only after all of an
+answer was taken. A client that sends a byte now and then, or takes nothing, would hold its
+connection and the answer forever; enough of them would use up the worker's file descriptors.
 """
 
 from __future__ import annotations
@@ -24,21 +26,21 @@ from dblog.rest.api import PROBE_PATHS, error
 _log = structlog.get_logger("dblog.rest")
 
 PEER = "dblog.peer"
-"""In a request's state: the name in the certificate that its client has shown, which the listener's authorities have signed."""
+"""Key in a request's state, for the name in the client's verified certificate."""
 CONNECTIONS_MAX = 512
 ADDRESS_CONNECTIONS_MAX = 64
-"""Of one address, unless it is this machine's or a proxy's."""
+"""Connections of one address, unless it is this machine's or a proxy's."""
 SPARE_MAX = 64
-"""Connections beyond these limits, for probes alone: whoever opens many must not have the worker restarted."""
+"""Connections beyond these limits, for probes: too many must not get the worker restarted."""
 ADDRESS_SPARE_MAX = 8
 SPARE_HEAD_S = 2.0
 HEAD_S = 10.0
-"""From a connection's or a request's first byte to the end of its head."""
+"""Time from a connection's or a request's first byte to the end of its head."""
 ANSWER_S = 30.0
-"""How long a client may take for the next piece of an answer that is larger than the buffers."""
+"""Time for a client to take the next piece of an answer that is larger than the buffers."""
 ANSWER_PIECE_BYTES = 64 * 1024
 CLOSE_S = 10.0
-"""How long the rest of an answer may wait for its client once the connection is to be closed."""
+"""Time that the rest of an answer may wait for its client when the connection is to be closed."""
 
 
 class BoundedProtocol(H11Protocol):
@@ -51,7 +53,11 @@ class BoundedProtocol(H11Protocol):
     _answer_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection. One beyond the limits is asked for its request, and served if that is a probe; with too many of them it gets 503 at once."""
+        """Accept a connection.
+
+        A connection beyond the limits is served only if its request is a probe. Beyond the limits
+        for such connections it gets 503 at once.
+        """
         super().connection_made(transport)
         if (peer := _name_in(transport.get_extra_info("peercert"))) is not None:
             self.app_state = {**self.app_state, PEER: peer}
@@ -66,7 +72,7 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def _is_beyond(self) -> bool:
-        """Tell whether there are too many connections, or too many of the address."""
+        """Return True if there are too many connections in total or from this address."""
         served = [other for other in self.connections if isinstance(other, BoundedProtocol) and not other.is_spare]
         if len(served) > CONNECTIONS_MAX:
             return True
@@ -74,36 +80,36 @@ class BoundedProtocol(H11Protocol):
         return alike > ADDRESS_CONNECTIONS_MAX and not _is_loopback(self.address) and self.address not in self.proxies
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
+        """Stop the timers, because the client has gone."""
         self._stop_watching()
         self._unset_answer_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """The head of a request may take so long, whatever trickles in."""
+        """Pass on bytes. The time limit for a request's head holds even if they trickle in."""
         if self.transport.is_closing():
             return
         super().data_received(data)
         self._watch()
 
     def pause_writing(self) -> None:
-        """The buffers are full of an answer."""
+        """Start the time limit for taking an answer: the buffers are full."""
         super().pause_writing()
         self._unset_answer_timer()
         self._await_taken()
 
     def resume_writing(self) -> None:
-        """The client has taken some of it."""
+        """End the time limit: the client has taken some of the answer."""
         super().resume_writing()
         self._unset_answer_timer()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; what its client has not taken by then is dropped."""
+        """Close an idle connection. Data that the client does not take in time is dropped."""
         super().timeout_keep_alive_handler()
         self._abort_later()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP gets the interface's error body too."""
+        """Answer 400 with the interface's error body to bytes that are not HTTP."""
         self._refuse(400, msg)
 
     def _watch(self) -> None:
@@ -123,7 +129,11 @@ class BoundedProtocol(H11Protocol):
             self._answer_timer = None
 
     def _await_taken(self) -> None:
-        """What is written at once is one buffer, however large, so asyncio reports nothing until nearly all of it has been taken."""
+        """Limit the time for the next piece of an answer.
+
+        One write is one buffer, however large, so asyncio reports nothing until nearly all of it is
+        taken.
+        """
         left_max = self.transport.get_write_buffer_size() - ANSWER_PIECE_BYTES
         self._answer_timer = self.loop.call_later(ANSWER_S, self._abort_unless_taken, left_max)
 
@@ -153,7 +163,7 @@ class BoundedProtocol(H11Protocol):
         try:
             for event in (h11.Response(status_code=status, headers=head), h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
-        except h11.LocalProtocolError:  # an answer is under way already
+        except h11.LocalProtocolError:  # an answer is already under way
             _log.debug("connection closed in the middle of an answer")
         self.transport.close()
         self._abort_later()
@@ -163,7 +173,10 @@ CROWDED = f"This worker serves {CONNECTIONS_MAX} connections at a time, and {ADD
 
 
 class ProbesAlone:
-    """Answers probes, and everything else with 503: for connections beyond the limits. Each ends with its answer."""
+    """Answers probes, and everything else with 503, and closes the connection after each answer.
+
+    For connections beyond the limits.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -190,7 +203,10 @@ def _is_loopback(address: str) -> bool:
 
 
 def _name_in(certificate: Mapping[str, Any] | None) -> str | None:
-    """The common name, or the first name that there is, of a certificate that was checked; None without one."""
+    """Return the common name, or else the first name, of a verified certificate.
+
+    None without one.
+    """
     if not certificate:
         return None
     parts = [pair for part in certificate.get("subject", ()) for pair in part]

@@ -1,4 +1,6 @@
-"""``/connectors``: list, create, change, delete, status, restart, pause, resume, stop (Kafka's documentation, REST API; KIP-745)."""
+"""``/connectors``: list, create, change, delete, status, restart, pause, resume, stop (Kafka's
+documentation, REST API; KIP-745).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ _PATCH_TRIES = 3
 _WARNINGS_SENT_MAX = 10
 _WARNING_CHARS_MAX = 500
 _WARNING_HEADER_CHARS_MAX = 2048
-"""Proxies take a head of 4 to 8 KB and answer with an error of their own to a longer one."""
+"""Proxies accept a head of 4 to 8 KB and answer a longer one with an error."""
 _WARNINGS_LOGGED_MAX = 20
 
 _DOUBT, _ORDINARY = 299, 199
@@ -49,7 +51,7 @@ _CREATE_FIELDS = {"name", "config", "initial_state"}
 
 
 async def list_connectors(request: HttpRequest) -> Response:
-    """Names, or with ``expand`` each connector's status and info."""
+    """Answer with the names, or with ``expand`` each connector's status and info."""
     found = await ready(request)
     expands = request.query_params.getlist("expand")
     role = Role.VIEWER if "info" in expands else Role.READER
@@ -73,7 +75,7 @@ async def list_connectors(request: HttpRequest) -> Response:
 
 
 async def create(request: HttpRequest) -> Response:
-    """201 with INFO; 409 when it exists."""
+    """Create a connector. Answer 201 with its info, or 409 if it exists."""
     body = await json_body(request)
     if not isinstance(body, dict):
         raise bad_request("The request body must be a JSON object with name and config")
@@ -94,18 +96,18 @@ async def create(request: HttpRequest) -> Response:
 
 
 async def get(request: HttpRequest) -> Response:
-    """INFO."""
+    """Answer with the connector's info."""
     return Answer(await _shown(request, info_answer(await _view(request))))
 
 
 async def get_config(request: HttpRequest) -> Response:
-    """The configuration as stored: placeholders unresolved."""
+    """Answer with the configuration as stored, with placeholders unresolved."""
     view = await _view(request)
     return Answer(await shown_config(request, view.name, view.config))
 
 
 async def put_config(request: HttpRequest) -> Response:
-    """200 with INFO when it existed, 201 when new."""
+    """Replace a configuration. Answer 200 with the connector's info, or 201 if it is new."""
     name = segment(request, "connector")
     config = _named(name, config_map(await json_body(request)))
     found = await ready(request)
@@ -129,7 +131,8 @@ async def patch_config(request: HttpRequest) -> Response:
         config = _named(name, {key: text for key, text in merged.items() if text is not None})
         warned = await _valid(request, found, config)
         try:
-            # The check may have taken long: only what was merged into may be replaced.
+            # The check may have taken long, so only the configuration that was merged may be
+            # replaced.
             _, info = await ask(request, PutConnector(name=name, config=_texts(config), expected=view.config))
         except RequestError as e:
             if e.status is not HTTPStatus.CONFLICT:
@@ -141,7 +144,10 @@ async def patch_config(request: HttpRequest) -> Response:
 
 
 async def delete(request: HttpRequest) -> Response:
-    """204; what runs is stopped afterwards, its status goes last. What stays at the database is named in the log and in a header."""
+    """Delete a connector and answer 204. Its tasks stop afterwards; its status is removed last.
+
+    A replication slot that stays at the database is named in the log and in a header.
+    """
     found = await ready(request)
     name = segment(request, "connector")
     left = slot_left(found.herder.configs.connector_configs().get(name, {}))
@@ -153,7 +159,7 @@ async def delete(request: HttpRequest) -> Response:
 
 
 async def status(request: HttpRequest) -> Response:
-    """STATUS from the status topic's view."""
+    """Answer with the connector's status, from the view of the status topic."""
     found = await ready(request)
     name = segment(request, "connector")
     answer = found.herder.status_view.connector_status(name)
@@ -163,7 +169,7 @@ async def status(request: HttpRequest) -> Response:
 
 
 async def restart(request: HttpRequest) -> Response:
-    """204 after the connector alone was restarted; 202 with STATUS for the wider forms."""
+    """Restart a connector. Answer 204, or 202 with its status if tasks are included."""
     found = await ready(request)
     name = segment(request, "connector")
     if found.herder.configs.view(name) is not None and found.herder.status_view.connector_status(name) is None:
@@ -175,17 +181,17 @@ async def restart(request: HttpRequest) -> Response:
 
 
 async def pause(request: HttpRequest) -> Response:
-    """202."""
+    """Pause a connector and answer 202."""
     return await _target(request, Target.PAUSED, HTTPStatus.ACCEPTED)
 
 
 async def resume(request: HttpRequest) -> Response:
-    """202."""
+    """Resume a connector and answer 202."""
     return await _target(request, Target.STARTED, HTTPStatus.ACCEPTED)
 
 
 async def stop(request: HttpRequest) -> Response:
-    """204."""
+    """Stop a connector and answer 204."""
     return await _target(request, Target.STOPPED, HTTPStatus.NO_CONTENT)
 
 
@@ -205,12 +211,12 @@ async def _view(request: HttpRequest) -> ConnectorView:
 
 
 async def _shown(request: HttpRequest, info: Mapping[str, Any]) -> dict[str, Any]:
-    """INFO, as whoever asks may see it."""
+    """Return a connector's info as the caller may see it."""
     return {**info, "config": await shown_config(request, info["name"], info["config"])}
 
 
 def with_shown_traces(request: HttpRequest, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """STATUS with its warnings, as whoever asks may see it."""
+    """Return a connector's status with its warnings, as the caller may see it."""
 
     def shown(part: Mapping[str, Any]) -> dict[str, Any]:
         return {**part, "trace": shown_trace(request, name, part["trace"])} if "trace" in part else dict(part)
@@ -220,7 +226,7 @@ def with_shown_traces(request: HttpRequest, name: str, answer: Mapping[str, Any]
 
 
 async def _valid(request: HttpRequest, found: Services, config: dict[str, str | None]) -> Remarks:
-    """Return the remarks on a configuration that can be accepted; what it changes is noted for the audit."""
+    """Return the remarks on a valid configuration. Note its changes for the audit."""
     if stand_ins := [key for key, text in config.items() if text == HIDDEN]:
         raise bad_request(
             f"The value {HIDDEN} of {stand_ins[0]} stands for one that is not shown; write the value, or change with PATCH the other keys alone"
@@ -240,7 +246,8 @@ async def require_valid(request: HttpRequest, found: Services, config: Propertie
         name, others = config["name"] or "", configs.connector_configs()
         prefix = shared_prefix(name, config, others, is_stopped=configs.is_stopped)
         if prefix is not None and (name not in others or others[name].get("topic.prefix") != config.get("topic.prefix")):
-            raise bad_request(prefix)  # one that has shared it before may be changed in other ways: its status has the warning
+            # a connector that already shared it may change: its status has the warning
+            raise bad_request(prefix)
         shared = shared_reader(name, config, others, is_stopped=configs.is_stopped)
         return replace(remarks, doubts=(*(text for text in (prefix, shared) if text is not None), *remarks.doubts))
 
@@ -248,7 +255,7 @@ async def require_valid(request: HttpRequest, found: Services, config: Propertie
 
 
 def warn(name: str, remarks: Remarks) -> dict[str, str]:
-    """Log what is accepted and probably not meant; return the header that the answer reports it in."""
+    """Log the remarks on an accepted configuration. Return the Warning header that reports them."""
     warnings = remarks.texts
     for warning in warnings[:_WARNINGS_LOGGED_MAX]:
         _log.warning("connector accepted with a doubt", connector=name, reason=warning)
@@ -258,14 +265,16 @@ def warn(name: str, remarks: Remarks) -> dict[str, str]:
 
 
 def warning_header(remarks: Remarks) -> dict[str, str]:
-    """Return the Warning header (RFC 7234, section 5.5): the bodies of the answers are Connect's, which have no field for it.
+    """Return the Warning header (RFC 7234, section 5.5). Connect's answers have no field for
+    remarks.
 
-    Code 299 for a doubt, 199 for an ordinary remark, so that a program can stop for the one and pass over the other.
+    Code 299 marks a doubt and 199 an ordinary remark, so that a program can stop for the first and
+    ignore the second.
     """
     coded = [*((_DOUBT, text) for text in remarks.doubts), *((_ORDINARY, text) for text in remarks.ordinary)]
     header = ""
     for code, text in coded[:_WARNINGS_SENT_MAX]:
-        # ASCII without controls: a header must not be more than one, whatever the configuration's keys are.
+        # ASCII without controls, because a configuration's keys must not add another header.
         quoted = _quoted("".join(c if c.isprintable() else "'" for c in text.encode("ascii", "replace").decode()))
         longer = f'{header}{", " if header else ""}{code} dblog "{quoted}"'
         if len(longer) > _WARNING_HEADER_CHARS_MAX:
@@ -275,14 +284,17 @@ def warning_header(remarks: Remarks) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """The inside of a quoted-string (RFC 9110, section 5.6.4), cut. A statement's quotes stay what they are: PostgreSQL's names have double ones."""
+    """Return the inside of a quoted-string (RFC 9110, section 5.6.4), cut to the limit.
+
+    Quotes in a statement are escaped, not replaced: PostgreSQL's names need the double ones.
+    """
     out = text.replace("\\", "\\\\").replace('"', '\\"')[:_WARNING_CHARS_MAX]
     escapes = len(out) - len(out.rstrip("\\"))
-    return out[:-1] if escapes % 2 else out  # the cut has parted a pair
+    return out[:-1] if escapes % 2 else out  # the cut has split an escape
 
 
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
-    """The configuration with its name; one that has another name is refused."""
+    """Return the configuration with its name. Raise RequestError 400 if it has another name."""
     included = config.get("name")
     if included is not None and included.strip() != name:
         raise bad_request(f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})")
@@ -290,7 +302,7 @@ def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
 
 
 def _texts(config: Properties) -> dict[str, str]:
-    """The configuration once no value can be null any more (the validation refuses nulls)."""
+    """Return the configuration as strings. The validation has refused nulls."""
     return {key: text for key, text in config.items() if text is not None}
 
 

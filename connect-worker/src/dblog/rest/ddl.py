@@ -1,4 +1,5 @@
-"""``POST /connectors/{c}/ddl/explain``: what a DDL statement would do, without running it. Ours, not Connect's.
+"""``POST /connectors/{c}/ddl/explain``: the effects of a DDL statement, without running it. Not
+part of Connect.
 
 Body ``{"statement": "ALTER TABLE ...", "database": "the default one, optional"}``.
 """
@@ -20,14 +21,15 @@ from dblog.errors import DefiniteError, TransientError
 from dblog.rest.api import Answer, check, json_body, ready, segment
 
 STATEMENT_CHARACTERS_MAX = 64 * 1024
-"""The parser takes turns with the worker's other threads: some 0.2 s for one statement of so much."""
+"""The parser blocks the worker's other threads, about 0.2 s for one statement of this size."""
 
 
 async def explain(request: HttpRequest) -> Response:
-    """200 with the effects.
+    """Answer 200 with the effects.
 
-    400 without a statement, for one that is too long, and where something has to be put right first (no history yet, a wrong password); 404 for an unknown
-    connector; 503 when database, broker or registry do not answer. The last two give the reason.
+    400 without a statement, for one that is too long, and if something must be fixed first (no
+    history yet, a wrong password); 404 for an unknown connector; 503 if database, broker or
+    registry do not answer. The last two give the reason.
     """
     body = await json_body(request)
     statement = body.get("statement") if isinstance(body, dict) else None

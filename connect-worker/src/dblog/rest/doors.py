@@ -1,4 +1,7 @@
-"""The sockets that a worker listens on, with or without TLS. Bound before anything else is imported, so that a port in use is reported at once."""
+"""The sockets that a worker listens on, with or without TLS.
+
+They are bound before anything else is imported, so that a port in use is reported at once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ WAITING_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One listener, bound."""
+    """A bound listener."""
 
     listener: Listener
     socket: socket.socket
@@ -27,7 +30,7 @@ class Door:
 
     @property
     def is_open_beyond_this_machine(self) -> bool:
-        """Whether whoever reaches it from elsewhere is served without showing a certificate."""
+        """True if callers from other machines are served without a certificate."""
         return not self.listener.is_loopback and not (self.context is not None and self.context.requires_certificates)
 
 
@@ -39,21 +42,23 @@ class Doors:
     admin: tuple[Door, ...]
     reading: tuple[Door, ...]
     own: Door | None
-    """For the worker's own tasks, which reach its registry without TLS on loopback: they have neither its authorities nor a certificate."""
+    """A loopback listener without TLS for the worker's own tasks, which have neither its
+    authorities nor a certificate.
+    """
 
     @property
     def open_beyond_this_machine(self) -> str:
-        """The addresses of those that serve whoever reaches them from elsewhere, unless there is a login."""
+        """Addresses of the listeners that serve other machines without a certificate."""
         return ",".join(door.listener.address for door in (*self.main, *self.admin) if door.is_open_beyond_this_machine)
 
     @property
     def contexts(self) -> tuple[ServerContext, ...]:
-        """Those of TLS, each once."""
+        """The TLS contexts, each once."""
         return tuple(dict.fromkeys(door.context for door in (*self.main, *self.admin, *self.reading) if door.context is not None))
 
 
 def open_doors(worker: WorkerConfig) -> Doors:
-    """Bind every listener; ConfigError or DefiniteError names the key at fault."""
+    """Bind every listener. Raise ConfigError or DefiniteError naming the option at fault."""
     properties = worker.settings.originals
     contexts: dict[str, ServerContext] = {}
 
@@ -79,9 +84,10 @@ def _context(listener: Listener, properties: Mapping[str, str], prefix: str, mad
 
 
 def _opened(listener: Listener, option: str, context: ServerContext | None) -> Door:
-    """Bind first: a port in use is reported at once, and port 0 becomes a number that others can use."""
+    """Bind a listener. A port in use is reported at once; port 0 becomes the actual number."""
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-    # asyncio sends without delay (TCP_NODELAY) where it sees the protocol: else a body waits 40 ms for the confirmation of its head.
+    # The explicit protocol makes asyncio set TCP_NODELAY. Without it a body waits 40 ms for the
+    # acknowledgement of its head.
     opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,7 +1,9 @@
-"""``/connectors/{c}/dumps``: dumps on demand are requested, listed, steered, paused, resumed and stopped. Ours, not Connect's.
+"""``/connectors/{c}/dumps``: dumps on demand are requested, listed, tuned, paused, resumed and
+stopped. Not part of Connect.
 
-``POST`` has the task check the request on the database before it is stored, so what it accepts can begin. Any other request changes what is stored; the task
-follows. The worker that leads answers them all, GETs too: it alone knows how far a dump is.
+``POST`` lets the task check the request on the database before it is stored, so an accepted dump
+can begin. Every other request changes the stored dump, and the task follows. Only the leading
+worker answers, also GETs, because it alone knows the progress of a dump.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from dblog.rest.identity import may
 
 ID_BYTES = 6
 _BLANKS_BYTES = 64 * 1024
-"""A body may be written with blanks and line breaks, which the request is stored without."""
+"""A body may contain blanks and line breaks, which the stored request does not have."""
 _RETRY_S = 5
 _FIND_S = 5.0
 _TABLES_NOTED_MAX = 20
@@ -52,10 +54,11 @@ _NOTED = ("chunk_rows", "delay_ms", "parallelism", "priority")
 
 
 async def create(request: HttpRequest) -> Response:
-    """202 with the dump's detail and Location, once the task has checked it.
+    """Answer 202 with the dump's detail and Location, once the task has checked the request.
 
-    400: the request cannot be; 404: unknown connector; 409: it is stopped or failed, or this worker does not lead; 503: the task does not run yet; 504: it does
-    not answer in time.
+    400 for an impossible request; 404 for an unknown connector; 409 if it is stopped or failed, or
+    if this worker does not lead; 503 if the task does not run yet; 504 if it does not answer in
+    time.
     """
     data = await request.body()
     if len(data) > REQUEST_BYTES_MAX + _BLANKS_BYTES:
@@ -64,7 +67,7 @@ async def create(request: HttpRequest) -> Response:
         )
     body, name = parsed(data), segment(request, "connector")
     if isinstance(body, dict) and body.get("predicate"):
-        # SQL that the database runs, as configurations have it.
+        # SQL that the database runs, so it needs the same role as a configuration.
         require(request, Role.ADMIN, name)
     found = await ready(request)
     asked = await check(request, lambda: _request(body, name))
@@ -77,18 +80,21 @@ async def create(request: HttpRequest) -> Response:
 
 
 async def list_dumps(request: HttpRequest) -> Response:
-    """All dumps of a connector in short, its own first dump too."""
+    """Answer with all dumps of a connector in short, including its first dump."""
     view = await _view(request)
     return Answer({"dumps": view.listed(segment(request, "connector"))})
 
 
 async def get(request: HttpRequest) -> Response:
-    """One dump with its request and its tables; with ``map=true`` each table's map of what has been read."""
+    """Answer with one dump, its request and its tables.
+
+    ``map=true`` adds each table's read ranges.
+    """
     return await _detail(request, HTTPStatus.OK, maps=request.query_params.get("map") == "true")
 
 
 async def change(request: HttpRequest) -> Response:
-    """200 with the detail: size, delay, parallelism and priority are changed while the dump runs."""
+    """Change size, delay, parallelism or priority of a running dump. Answer 200 with the detail."""
     body = parsed(await request.body())
     await ready(request)
     name, dump = segment(request, "connector"), segment(request, "dump")
@@ -99,17 +105,17 @@ async def change(request: HttpRequest) -> Response:
 
 
 async def pause(request: HttpRequest) -> Response:
-    """202 with the detail: the whole dump, or one table of it, is to be paused."""
+    """Pause a dump, or one of its tables. Answer 202 with the detail."""
     return await _set(request, Wanted.PAUSED)
 
 
 async def resume(request: HttpRequest) -> Response:
-    """202 with the detail: it is to go on."""
+    """Resume a dump, or one of its tables. Answer 202 with the detail."""
     return await _set(request, Wanted.RUNNING)
 
 
 async def stop(request: HttpRequest) -> Response:
-    """202 with the detail: it is to end, for good."""
+    """Stop a dump, or one of its tables, for good. Answer 202 with the detail."""
     return await _set(request, Wanted.STOPPED)
 
 
@@ -123,7 +129,10 @@ async def _set(request: HttpRequest, wanted: Wanted) -> Response:
 
 
 async def _found(request: HttpRequest, asked: FindTable) -> tuple[str, ...] | None:
-    """The names of the dump's tables that are like this one; None where the task need not be asked, or does not answer: then the name stays as it is."""
+    """Return the names of the dump's tables that match this one.
+
+    Return None if the task need not be asked or does not answer; the name then stays as given.
+    """
     future: Future[list[str]] | None = await ask(request, asked)
     if future is None:
         return None
@@ -142,7 +151,7 @@ def _request(body: object, name: str) -> DumpRequest:
 
 
 async def checked(request: HttpRequest, found: Services, asked: DumpRequest) -> list[str]:
-    """The tables that the task would dump, as it has found them on the server."""
+    """Return the tables that the task would dump, as found on the server."""
     future: Future[list[str]] = await ask(request, CheckDump(asked))
     view = found.herder.configs.view(asked.connector)
     limit_s = limit_of(view.config if view is not None else {})
@@ -174,7 +183,7 @@ async def _detail(request: HttpRequest, status: HTTPStatus, *, maps: bool = Fals
 
 
 def shown(request: HttpRequest, detail: Mapping[str, Any]) -> dict[str, Any]:
-    """A dump as whoever asks may see it: SQL and rows' keys are for those who may start one."""
+    """Return a dump as the caller may see it. SQL and keys of rows are only for operators."""
     if may(request, Role.OPERATOR, str(detail["connector"])):
         return dict(detail)
     return {name: value for name, value in detail.items() if name not in DETAILS}

@@ -1,12 +1,15 @@
-"""Hands on to the leader what only the leader can answer, as Kafka Connect's workers do: one address in front of all workers takes every request.
+"""Forwards requests to the leader that only the leader can answer, as Kafka Connect's workers do.
+One address for all workers then serves every request.
 
-Who asks is found out, and what it may do, on the worker that got the request and again on the leader: the Authorization header goes along, and never from TLS
-to plain HTTP; ``rest/leaders.py`` has which address gets it. Only callers that the leader takes for the same ones are handed on. A client certificate cannot go
-along, and neither can a place on this machine: these callers get this worker's own answer, which is 409 with the leader's URL. A request is handed on once,
-which a header shows: where two workers each take the other for the leader, the second one answers 409.
+Both workers authenticate and authorize the caller. The Authorization header is forwarded, but never
+from TLS to plain HTTP, and only to an address that ``rest/leaders.py`` allows. Only callers whom
+the leader identifies in the same way are forwarded. A client certificate and a place on this
+machine cannot be forwarded; such callers get this worker's own answer, 409 with the leader's URL. A
+header marks a forwarded request, so that it is forwarded only once: if two workers take each other
+for the leader, the second one answers 409.
 
-The status of connectors is asked of the leader too, for only the leader knows what its tasks report; where it does not answer in time, this worker's own view
-is the answer.
+The status of connectors is also requested from the leader, because only it knows what its tasks
+report. If it does not answer in time, this worker answers from its own view.
 """
 
 from __future__ import annotations
@@ -38,12 +41,14 @@ _REACHED_S = 5.0
 _ANSWERED_S = REQUEST_LIMIT_S + 5.0
 _VIEW_S = 3.0
 _WHOLE_S = _REACHED_S + _ANSWERED_S
-"""For all of an answer: the limits of a client begin anew with each byte."""
+"""Time limit for a whole answer, because the client's own limits start again with each byte."""
 _RETRY_S = 5
 
 _READING = frozenset({"GET", "HEAD"})
 _ANY_WORKERS = re.compile(r"/connectors/[^/]+/(?:pause|resume|topics/reset|ddl/explain)")
-"""Records that any worker may write, as in Connect, and what is computed from the topics."""
+"""Requests that any worker may answer: records that any worker may write, as in Connect, and
+answers computed from the topics.
+"""
 _DUMPS = re.compile(r"/connectors/[^/]+/dumps(?:/.*)?")
 _STATUS = re.compile(r"/connectors/[^/]+/(?:tasks/[^/]+/)?status")
 _SENT = ("authorization", "content-type", "accept")
@@ -51,7 +56,7 @@ _ANSWERED = ("content-type", "location", "warning", "retry-after")
 
 
 class Forward:
-    """Inside of all that bounds and refuses requests, around the resources."""
+    """Middleware between the checks of requests and the resources."""
 
     def __init__(self, app: ASGIApp, *, services: Services) -> None:
         self._app = app
@@ -59,7 +64,7 @@ class Forward:
         self._own_url = services.worker.advertised_url
         self._listed = services.worker.settings.items_of(WORKERS)
         self._refused = ""
-        """The leader's address of which the log has a line."""
+        """The refused leader's address that was logged last."""
         self._wants_certificates = ListenerTls.of(services.worker.settings.originals).requires_certificates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +84,7 @@ class Forward:
             await answer(scope, receive, send)
 
     def _leader(self, scope: Scope) -> str | None:
-        """Where the request goes; None where it is answered here."""
+        """Return the leader's URL if the request goes there, or None if this worker answers."""
         if scope["type"] != "http" or not (_is_leaders(scope) or _is_view(scope)):
             return None
         herder = self._services.herder
@@ -89,13 +94,15 @@ class Forward:
         if not is_same_at_the_leader(scope[PRINCIPAL]):
             return None
         if leader.startswith("https://") and self._wants_certificates:
-            return None  # the leader, which has the same settings, wants one too, and this worker has none as a client
+            # the leader has the same settings and wants a certificate; this worker has no client
+            # certificate
+            return None
         if FORWARDED in Headers(scope=scope) or (scope["scheme"] == "https" and not leader.startswith("https://")):
             return None
         return leader if self._takes(leader) else None
 
     def _takes(self, leader: str) -> bool:
-        """Tell whether the leader's address may get logins; one that may not is logged once."""
+        """Return True if the leader's address may get logins. Log once if it may not."""
         fault = fault_of(leader, own_url=self._own_url, listed=self._listed)
         if fault is not None and leader != self._refused:
             _log.warning(
@@ -108,7 +115,7 @@ class Forward:
         return fault is None
 
     async def _answer_of(self, leader: str, scope: Scope, body: bytes) -> Response | None:
-        """The leader's answer; None where this worker's own has to do."""
+        """Return the leader's answer, or None if this worker has to answer itself."""
         given = Headers(scope=scope)
         query = scope.get("query_string", b"").decode("ascii", "replace")
         view = _is_view(scope)
@@ -138,7 +145,7 @@ class Forward:
             _log.warning("a request could not be handed on to the leader", leader=leader, reason=kind_of(e), method=scope["method"])
             return _unreached(leader, e)
         if found.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and "authorization" not in given:
-            return None  # the leader, whose settings are others, asks for a login
+            return None  # the leader has other settings and asks for a login
         if view and not found.is_success:
             return None
         note_handed_on(scope, leader)
@@ -151,7 +158,9 @@ class Forward:
         return answer
 
     def _trusted(self) -> ssl.SSLContext:
-        """Trust the machine's authorities, those that the listeners name, and this worker's own certificate: workers share one, or its issuer."""
+        """Return a TLS context that trusts the machine's authorities, the listeners' authorities,
+        and this worker's own certificate. Workers share a certificate or its issuer.
+        """
         context = trusting(None)
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         for pem in ListenerTls.of(self._services.worker.settings.originals).certificates():
@@ -160,10 +169,11 @@ class Forward:
 
 
 async def _lets_in(client: httpx.AsyncClient, leader: str) -> bool:
-    """Tell whether the leader serves this worker, on the connection that the request goes by next. Raise ConnectTimeout where it is silent.
+    """Return True if the leader serves this worker, on the connection that the request uses next.
 
-    Under TLS 1.3 a leader that wants a certificate closes the connection only after this side has sent something. Were that the request, nobody could tell
-    whether it has been carried out.
+    Under TLS 1.3 a leader that wants a certificate closes the connection only after this side has
+    sent something. If that were the request, nobody could tell whether it was carried out. Raises
+    ConnectTimeout if the leader is silent.
     """
     try:
         await client.get(f"{leader}{LIVE_PATH}", timeout=_REACHED_S)
@@ -219,7 +229,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Gives the body that was read once more."""
+    """Return a receive function that delivers the body, which was already read, a second time."""
     given = False
 
     async def again() -> Message:

@@ -1,8 +1,11 @@
-"""What every request passes before its resource (size and time of its body, its type, the host it was sent to, where it comes from), and every answer.
+"""Checks for every request (size and time of its body, its type, its Host header, its origin), and
+bounds for every answer.
 
-A browser sends a form or plain text to any address without asking, and so requests in its user's name from any page (CSRF). What changes something here
-must declare that its body is JSON, which a page of another origin can only do after asking (CORS), and must not come from a page that is not allowed to. A
-name that an attacker points at the worker's address (DNS rebinding) is kept out by the names that the worker goes by (hosts.py).
+A browser sends a form or plain text to any address without asking, so any page can send requests in
+the user's name (CSRF). A request that changes something must therefore declare a JSON body, which a
+page of another origin can do only after asking (CORS), and must not come from a page that is not
+allowed. Names that an attacker points at the worker's address (DNS rebinding) are refused, because
+only the worker's own names are accepted (hosts.py).
 """
 
 from __future__ import annotations
@@ -25,16 +28,16 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REGISTRY_TYPES = frozenset(
     {"application/json", "application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/octet-stream"}
 )
-"""What Confluent's registry takes; a page of another origin can send none of them unasked."""
+"""Content types of Confluent's registry. A page of another origin must ask before it sends one."""
 
 BODY_S = 30.0
-"""From a body's first byte to its last."""
+"""Time from a body's first byte to its last."""
 BODIES_BYTES_MAX = 32 * 1024 * 1024
-"""Of all bodies that are held at one time."""
+"""Total size of the bodies held at one time."""
 
 
 class Bodies:
-    """Bounds a request's body in size and time, and all of them together in size."""
+    """Bounds the size and the time of a request's body, and the total size of all bodies."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -46,7 +49,8 @@ class Bodies:
             return
         length = Headers(scope=scope).get("content-length", "0")
         if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > BODY_BYTES_MAX):  # noqa: PLR2004  int() has a limit of its own
-            # The connection stays, and what comes is dropped: a client that is cut off while it sends would not see the answer.
+            # The connection stays open and the body is dropped: a client that is cut off while
+            # sending would not see the answer.
             await error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)(scope, receive, send)
             return
         own_bytes = 0
@@ -80,16 +84,17 @@ _TOO_LARGE = f"The request body is larger than {BODY_BYTES_MAX // 1024 // 1024} 
 
 
 ANSWERS_BYTES_MAX = 32 * 1024 * 1024
-"""Of all large answers of one listener that their clients have not taken yet."""
+"""Total size of one listener's large answers that their clients have not taken yet."""
 _SMALL_BYTES = 64 * 1024
-"""An answer that the connection's own buffer holds is not counted, and never refused."""
+"""Smaller answers fit the connection's own buffer. They are not counted and never refused."""
 
 
 class Answers:
-    """Bounds the bytes of answers that are under way, all of them together: a client that asks and takes nothing must not fill the memory.
+    """Bounds the total bytes of answers under way, so that clients who take nothing cannot fill
+    memory.
 
-    An answer is handed on piece by piece, each when the buffer of its connection has room, so what is counted here is what is held. One that is larger than
-    the bound goes out alone.
+    An answer is passed on in pieces, each when its connection's buffer has room, so the counted
+    bytes are those in memory. An answer larger than the bound is sent alone.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -108,7 +113,7 @@ class Answers:
             if refused:
                 return
             if message["type"] == "http.response.start":
-                # Not yet: what its body is decides.
+                # Held back, because the body decides whether the answer is refused.
                 start = message
                 return
             body = message.get("body", b"")
@@ -136,10 +141,10 @@ class Answers:
 
 
 class Origins:
-    """Refuses hosts that are not the worker's (421), and what a page of another origin asks to change (403)."""
+    """Answers 421 to other hosts' names, and 403 to changes requested by pages of other origins."""
 
     def __init__(self, app: ASGIApp, *, hosts: Hosts | None, origins: AllowedOrigins) -> None:
-        """``hosts`` None: the listener goes by every name."""
+        """Create the middleware. ``hosts`` None accepts every name."""
         self._app = app
         self._hosts = hosts
         self._origins = origins
@@ -152,7 +157,7 @@ class Origins:
 
     def _refused(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "").lower()
-        probe = scope["path"] in PROBE_PATHS  # probes go by the address of the pod
+        probe = scope["path"] in PROBE_PATHS  # probes use the address of the pod
         if self._hosts is not None and not probe and not self._hosts.takes(scope, host):
             return HTTPStatus.MISDIRECTED_REQUEST, "This worker does not go by the name of the Host header; see dblog.rest.allowed.hosts"
         if scope["method"] in _READING or self._origins.every:
@@ -168,7 +173,9 @@ class Origins:
 
 
 class Types:
-    """415 for a body that is not declared as JSON; 406 for a client that takes no JSON, on Connect's own paths."""
+    """Answers 415 to a body that is not declared as JSON, and on Connect's own paths 406 to a
+    client that accepts no JSON.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,9 +1,12 @@
-"""Tells which names a listener may be called by (the Host header), so that a name of an attacker's that leads to the worker's address opens nothing.
+"""Decides which names a client may use for a listener (the Host header), so that an attacker's name
+for the worker's address opens nothing.
 
-A page in a browser reaches this worker under the page's own name when that name resolves to the worker's address (DNS rebinding). A login that the page does
-not know keeps it out. Where none is asked for, whoever may change something calls by a name that nobody outside can own: an address, a name without a dot, one
-of this machine, or one that only a private network or a cluster resolves (RFC 6761, 6762, 8375; ICANN's .internal; Kubernetes's names of services). Whoever
-may only read, calls by any.
+A page in a browser reaches this worker under the page's own name if that name resolves to the
+worker's address (DNS rebinding). A login that the page does not know keeps it out. Without a login,
+a caller who may change something must use a name that nobody outside can own: an address, a name
+without a dot, a name of this machine, or a name that only a private network or a cluster resolves
+(RFC 6761, 6762, 8375; ICANN's .internal; Kubernetes's names of services). A caller who may only
+read can use any name.
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ _RESOLVER = Path("/etc/resolv.conf")
 
 
 class Hosts:
-    """The names of one listener."""
+    """The accepted names of one listener."""
 
     def __init__(self, listed: Sequence[str], *, own: Iterable[str], identity: Identity | None, namespaces: Iterable[str] = ()) -> None:
-        """``listed``: dblog.rest.allowed.hosts. ``own``: names of this machine, which count in any case. ``identity`` None: every name is taken that is not
-        kept out by a list. ``namespaces``: as ``cluster_suffixes`` finds them.
+        """Collect the names.
+
+        ``listed`` is dblog.rest.allowed.hosts. ``own`` are names of this machine, which are always
+        accepted. With ``identity`` None every name is accepted unless there is a list.
+        ``namespaces`` are the result of ``cluster_suffixes``.
         """
         self._own = frozenset(name.lower() for name in own if name)
         self._listed = frozenset(name.lower() for name in listed)
@@ -35,7 +41,7 @@ class Hosts:
         self._suffixes = tuple(namespaces)
 
     def takes(self, scope: Scope, host: str) -> bool:
-        """Tell whether a request with this Host header, in small letters, may go on."""
+        """Return True if a request with this Host header, in lower case, may go on."""
         name = host_name(host)
         if self._listed:
             return bool({host, name} & (self._listed | self._own))
@@ -57,13 +63,15 @@ class Hosts:
 
 
 def host_name(host: str) -> str:
-    """Return a Host header without its port; the brackets of an IPv6 address stay."""
+    """Return a Host header without its port. The brackets of an IPv6 address stay."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() else host
 
 
 def cluster_suffixes(environment: os._Environ[str] | dict[str, str] = os.environ, resolver: Path = _RESOLVER) -> tuple[str, ...]:
-    """Return what stands after a service's own name where Kubernetes runs this worker: ``.namespace``, and the same with the cluster's domain."""
+    """Return the suffixes of service names if Kubernetes runs this worker: ``.namespace``, and the
+    same with the cluster's domain.
+    """
     if "KUBERNETES_SERVICE_HOST" not in environment:
         return ()
     try:

@@ -1,7 +1,9 @@
-"""Who a request is from: a login, a token, a client's certificate, the worker's own task, or nobody, and what each of them may do.
+"""Identifies the caller of a request by a login, a token, a client certificate, the worker's own
+task, or nothing, and knows the caller's roles.
 
-A worker without any login serves whoever is on its own machine, as Kafka Connect does; whoever comes from elsewhere may only read what the read-only listener
-shows (``dblog.rest.without.login``). So a worker's file of Kafka Connect starts and runs its connectors, and is open to nobody by mistake.
+A worker without any login serves every caller on its own machine, as Kafka Connect does. Callers
+from elsewhere may only read what the read-only listener shows (``dblog.rest.without.login``). So a
+worker file of Kafka Connect starts and runs its connectors, and opens nothing by mistake.
 """
 
 from __future__ import annotations
@@ -35,22 +37,26 @@ from dblog.rest.tokens import Tokens
 PRINCIPAL = "dblog.principal"
 CERTIFICATES = "dblog.rest.login.certificates"
 FORWARDED = "x-dblog-forwarded-by"
-"""The address of the standby that has handed a request on. It proves nothing, and whoever sends it gets less for it."""
+"""Header with the address of the standby that has forwarded a request. It proves nothing, and a
+caller who sends it gets fewer rights.
+"""
 _HANDED_ON = (FORWARDED, "x-forwarded-for", "forwarded")
-"""Headers of those that hand requests on, proxies among them."""
+"""Headers of programs that forward requests, such as proxies."""
 
 _KNOWN_S = 60.0
-"""How long a login that was right is not compared again: a slow hash for every request would be an attack on oneself."""
+"""Seconds for which a correct login is not compared again. A slow hash for every request would let
+callers overload the worker.
+"""
 _KNOWN_MAX = 1000
 _AT_A_TIME = 2
-"""Slow comparisons; each takes a core."""
+"""Number of simultaneous slow comparisons; each takes a core."""
 _BUSY = "Too many logins are compared at one time; try again"
 _TOKENS_AT_A_TIME = 8
-"""Tokens have places of their own: they may wait for their issuer's keys, and passwords must not wait with them."""
+"""A limit of their own: tokens may wait for their issuer's keys, and passwords must not."""
 
 
 class Way(StrEnum):
-    """How somebody is known."""
+    """The way in which a caller was identified."""
 
     PASSWORD = "password"  # noqa: S105  a way
     TOKEN = "token"  # noqa: S105  a way
@@ -61,17 +67,17 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks, and what it may do."""
+    """A caller and its roles."""
 
     name: str
     way: Way
     grants: Grants
     remedy: str = f"see {ROLES_FILE}"
-    """What to change so that it may do more."""
+    """Advice on how to give the caller more rights."""
 
 
 TASK = Principal("own task", Way.TASK, OPERATING)
-"""It registers schemas and asks for them, and may delete none."""
+"""The worker's own task. It registers schemas and asks for them, and may delete none."""
 _OF_MACHINE = Principal("anybody on this machine", Way.OPEN, EVERYTHING)
 _ANYBODY = Principal("anybody", Way.OPEN, EVERYTHING)
 _FROM_ELSEWHERE = Principal(
@@ -85,25 +91,26 @@ READER = Principal("anybody", Way.OPEN, READING, "this listener only reads")
 
 
 def principal_of(request: HttpRequest) -> Principal:
-    """Who asks."""
+    """Return the caller of a request."""
     found: Principal = request.scope[PRINCIPAL]
     return found
 
 
 def is_same_at_the_leader(principal: Principal) -> bool:
-    """Tell whether a leader that gets the request from this worker takes the caller for the same one: what proves a certificate, or a place on this
-    machine, stays behind.
+    """Return True if the leader would identify this caller in the same way.
+
+    A certificate or a place on this machine cannot be proved in a forwarded request.
     """
     return principal.way in (Way.PASSWORD, Way.TOKEN) or principal in (_ANYBODY, _FROM_ELSEWHERE)
 
 
 def may(request: HttpRequest, role: Role, connector: str | None) -> bool:
-    """Whether who asks has the role for a connector."""
+    """Return True if the caller has the role for the connector."""
     return principal_of(request).grants.may(role, connector)
 
 
 class Identity:
-    """Knows the worker's users, and is shared by its listeners."""
+    """Identifies the worker's users. Shared by its listeners."""
 
     def __init__(
         self,
@@ -113,7 +120,7 @@ class Identity:
         tokens: Tokens | None = None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """ConfigError for a file of roles that cannot be used."""
+        """Read the file of roles. Raise ConfigError if it cannot be used."""
         self._logins = logins
         self._tokens = tokens
         self._certificates = settings.boolean(CERTIFICATES) or (logins is None and tokens is None)
@@ -130,28 +137,31 @@ class Identity:
 
     @property
     def asks(self) -> bool:
-        """Whether there is any login."""
+        """True if there is any login."""
         return self._logins is not None or self._tokens is not None
 
     @property
     def asks_for_tokens(self) -> bool:
-        """Whether a token is one."""
+        """True if tokens are accepted."""
         return self._tokens is not None
 
     @property
     def asks_for_passwords(self) -> bool:
-        """Whether a password is one."""
+        """True if passwords are accepted."""
         return self._logins is not None
 
     def refresh(self) -> None:
-        """Look whether the files of users and roles have changed; not in the event loop's thread."""
+        """Reread the files of users and roles if they have changed.
+
+        Do not call in the event loop's thread.
+        """
         if self._logins is not None:
             self._logins.refresh()
         if self._roles is not None:
             self._roles.refresh()
 
     def without_header(self, scope: Scope) -> Principal | None:
-        """Who asks, where that does not follow from the header ``Authorization``; None: nobody that is let in."""
+        """Return the caller if the ``Authorization`` header is not needed to know it, else None."""
         peer = scope.get("state", {}).get(PEER)
         if peer and self._certificates:
             return Principal(peer, Way.CERTIFICATE, self._grants(peer))
@@ -160,13 +170,13 @@ class Identity:
         return _ANYBODY if self._open_to_all else _OF_MACHINE if _is_of_this_machine(scope) else _FROM_ELSEWHERE
 
     def known(self, given: str) -> Principal | None:
-        """Whose password was right a short while ago."""
+        """Return the user if this header had a correct password a short while ago, else None."""
         name, until_s = self._known.get(self._mark(given), ("", 0.0))
         return Principal(name, Way.PASSWORD, self._grants(name)) if name and self._clock_s() < until_s else None
 
     @contextlib.asynccontextmanager
     async def turn(self, given: str) -> AsyncIterator[None]:
-        """Wait for a place among the few of its kind, tokens or passwords, that are compared at one time."""
+        """Wait for a place to compare a token or a password. Each kind has a few of its own."""
         async with self._token_places if self._is_token(given) else self._places:
             yield
 
@@ -174,7 +184,10 @@ class Identity:
         return self._tokens is not None and given[:7].lower() == "bearer "
 
     async def compared(self, given: str) -> Principal | Refusal:
-        """Return whose login or token the header is. Call it within ``turn``."""
+        """Return the owner of the login or token in the header, or the refusal.
+
+        Call within ``turn``.
+        """
         tokens, logins = self._tokens, self._logins
         if tokens is not None and self._is_token(given):
             bearer = await self._token_threads.call(lambda: tokens.bearer_of(given[7:].strip()))
@@ -196,7 +209,10 @@ class Identity:
         return EVERYTHING if self._roles is None else self._roles.value.of(user, groups)
 
     def _mark(self, given: str) -> bytes:
-        """Stands for a header, and for the users that it was compared with; the header itself is not kept."""
+        """Return a digest of a header and of the users' version.
+
+        The header itself is not stored.
+        """
         version = 0 if self._logins is None else self._logins.version
         return hmac.digest(self._salt, f"{version}:{given}".encode(), hashlib.sha256)
 
@@ -211,8 +227,10 @@ def _read_roles(file: str) -> Roles:
 
 
 def _is_of_this_machine(scope: Scope) -> bool:
-    """Tell whether the caller is on this machine: at a loopback address, or at the very address that it has reached. A caller whose request a standby or a
-    proxy hands on is not, wherever that is.
+    """Return True if the caller is on this machine: at a loopback address, or at the address it
+    called.
+
+    Requests that a standby or a proxy forwards never count as local.
     """
     headers = Headers(scope=scope)
     if any(name in headers for name in _HANDED_ON):

@@ -1,7 +1,8 @@
-"""Which addresses of a leader a standby hands requests on to, with the logins in them.
+"""Decides to which leader's address a standby may forward requests with their logins.
 
-The address comes from the group's claim, so from the brokers: whoever answers as one of them, or may commit to the group, can name any. What a worker's own
-file has is the limit: the scheme of its listener, and the list of workers.
+The address comes from the group's claim and so from the brokers: a server that answers as one of
+them, or a client that may commit to the group, can name any address. The worker's own file limits
+it: by the scheme of its listener and by the list of workers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 def fault_of(leader: str, *, own_url: str, listed: Sequence[str]) -> str | None:
-    """Return why the leader's address gets no request; None where it may. ``listed``: the entries of WORKERS, empty for any host."""
+    """Return why the leader's address gets no requests, or None if it may.
+
+    ``listed`` are the entries of WORKERS; an empty list allows any host.
+    """
     try:
         parts = urlsplit(leader)
         host, port = parts.hostname, str(parts.port or _PORTS.get(parts.scheme, ""))

@@ -1,4 +1,4 @@
-"""How often one client may do what costs others something: try passwords, change things."""
+"""Limits how often a client may do what costs others something: try passwords, change things."""
 
 from __future__ import annotations
 
@@ -25,29 +25,33 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Buckets:
-    """A bucket of tokens for each client: full at first, filled again by the minute."""
+    """A token bucket for each client: full at first, refilled at a rate per minute."""
 
     def __init__(self, *, per_minute: int, clock_s: Callable[[], float]) -> None:
-        """0: no limit."""
+        """Set the rate. ``per_minute`` 0 means no limit."""
         self._per_minute = per_minute
         self._clock_s = clock_s
         self._left: dict[str, tuple[float, float]] = {}
-        """Tokens and when they were counted."""
+        """The tokens left to each client, with the time of that count."""
 
     def wait_s(self, client: str) -> int:
-        """Whole seconds until the client may go on; 0: at once. Takes nothing."""
+        """Return the whole seconds until the client may go on, 0 for at once.
+
+        Does not take a token.
+        """
         if not self._per_minute:
             return 0
         left = self._now(client)
         return 0 if left >= 1 else max(1, math.ceil((1 - left) * 60 / self._per_minute))
 
     def take(self, client: str) -> None:
-        """Count one."""
+        """Take a token from the client."""
         if not self._per_minute:
             return
         left = self._now(client)
         if len(self._left) >= _CLIENTS_MAX and client not in self._left:
-            # Those that are full again are as if they had never been; if none is, the oldest makes room.
+            # Full buckets can be dropped, because a new one is full too. If none is full, the
+            # oldest is dropped.
             now_s = self._clock_s()
             full = [
                 other
@@ -59,7 +63,7 @@ class Buckets:
         self._left[client] = (max(0.0, left - 1), self._clock_s())
 
     def give_back(self, client: str) -> None:
-        """Take one back that was counted for what turned out to be harmless."""
+        """Return a token that was taken for what turned out to be harmless."""
         if self._per_minute:
             self._left[client] = (min(float(self._per_minute), self._now(client) + 1), self._clock_s())
 
@@ -70,22 +74,24 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is counted for all listeners together."""
+    """The limits that all listeners share."""
 
     logins: Buckets
     writes: Buckets
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """As the worker's file has them."""
+        """Return the limits of the worker's file."""
         logins, writes = (Buckets(per_minute=settings.integer(name), clock_s=time.monotonic) for name in (LOGINS, WRITES))
         return cls(logins, writes)
 
 
 class Writes:
-    """429 for a client that changes, or has checked, more than its share. Schemas are not counted: a source of many tables registers thousands at its start.
+    """Answers 429 to a client that changes or checks more than its share.
 
-    A standby counts its own clients by their addresses. At the leader what it hands on comes from one address, and each user of it is counted alone.
+    Schemas are not counted: a source of many tables registers thousands at its start. A standby
+    counts its own clients by their addresses. At the leader all forwarded requests come from one
+    address, so each user behind it is counted separately.
     """
 
     def __init__(self, app: ASGIApp, *, buckets: Buckets) -> None:
@@ -105,6 +111,8 @@ class Writes:
 
 
 def _writer(scope: Scope) -> str:
-    """Return what counts as one client: its address, and for what a standby hands on the user as well, whose login has been checked here."""
+    """Return the key of a client: its address, and for a forwarded request also the user, whose
+    login was checked here.
+    """
     client = client_of(str((scope.get("client") or ("?",))[0]))
     return f"{client} {scope[PRINCIPAL].name}" if FORWARDED in Headers(scope=scope) else client

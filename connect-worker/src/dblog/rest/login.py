@@ -1,6 +1,8 @@
-"""Finds out who asks, in front of everything but ``/health`` and what is below it, and turns away who is nobody and who tries too often.
+"""Identifies the caller before every resource except ``/health`` and paths below it. Refuses
+unknown callers, and callers who try too often.
 
-A worker's own tasks use its schema registry: they have a token of this worker's run, which opens nothing else.
+A worker's own tasks use its schema registry with a token of this run of the worker, which opens
+nothing else.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ _LOGGED_AGAIN_S = 10.0
 
 
 class Login:
-    """401 for whoever is nobody, 429 for who was nobody too often."""
+    """Answers 401 to an unknown caller, and 429 after too many wrong logins."""
 
     def __init__(self, app: ASGIApp, *, identity: Identity | None, own_token: str, failures: Buckets | None = None) -> None:
-        """``identity`` None: nobody but the worker's own tasks is let in."""
+        """Create the middleware. With ``identity`` None only the worker's own tasks are let in."""
         self._app = app
         self._identity = identity
         self._failures = failures or Buckets(per_minute=0, clock_s=time.monotonic)
@@ -62,7 +64,7 @@ class Login:
         await answer(scope, receive, send)
 
     async def _found(self, scope: Scope) -> Principal | Refusal | int:
-        """Who asks, why it is nobody, or in how many seconds it may try again."""
+        """Return the caller, a refusal, or the seconds until the client may try again."""
         given = Headers(scope=scope).get("authorization", "")
         if self._own and not _of_connect(scope) and hmac.compare_digest(given.encode(), self._own.encode()):
             return TASK
@@ -70,14 +72,19 @@ class Login:
             return Refusal.NO_SUCH_USER
         if not given or not self._identity.asks:
             return self._identity.without_header(scope) or Refusal.NONE_GIVEN
-        # A login that was right goes on where somebody else at the same address, behind one proxy, guesses.
+        # A correct login must work even if another client at the same address, behind a proxy,
+        # guesses.
         if (known := self._identity.known(given)) is not None:
             return known
         async with self._identity.turn(given):
             return self._identity.known(given) or await self._compared(self._identity, given, client_of(_host(scope)))
 
     async def _compared(self, identity: Identity, given: str, client: str) -> Principal | Refusal | int:
-        """Compare a login in its turn. It counts as wrong from before the comparison on, for others of the address wait meanwhile for theirs."""
+        """Compare a login within its turn.
+
+        It counts as wrong from the start of the comparison, because others of the same address wait
+        for theirs meanwhile.
+        """
         if wait_s := self._failures.wait_s(client):
             return wait_s
         self._failures.take(client)
@@ -87,8 +94,11 @@ class Login:
         return found
 
     def _log(self, scope: Scope, refusal: Refusal) -> None:
-        """Now and then, with how many for which reason: whoever tries passwords must not fill the log. A stranger gives the name that was tried, it may be a
-        password by mistake, and it is not shown.
+        """Log refused logins from time to time, counted by reason, so that guessing cannot fill the
+        log.
+
+        The name that was tried is not logged: a stranger chose it, and it may be a password by
+        mistake.
         """
         self._refused[refusal] += 1
         now_s = time.monotonic()
@@ -99,7 +109,7 @@ class Login:
             self._refused.clear()
 
     def _unauthorized(self, scope: Scope) -> Response:
-        """Connect's filter answers in plain text; the registry's clients want JSON."""
+        """Return the 401 answer: plain text as from Connect's filter, JSON for registry clients."""
         passwords = self._identity is None or self._identity.asks_for_passwords
         asks = {
             "WWW-Authenticate": ", ".join(

@@ -26,12 +26,15 @@ _DONE = (
 
 
 async def get(request: HttpRequest) -> Response:
-    """All offsets, from the view that the writes of this worker have reached; without keys of rows and SQL for whoever is no operator."""
+    """Answer with all offsets, including this worker's own latest writes.
+
+    Keys of rows and SQL are left out unless the caller is an operator.
+    """
     found = await ready(request)
     name = segment(request, "connector")
     if found.herder.configs.view(name) is None:
         raise not_found(f"Connector {name} not found")
-    # What a dump stores of its progress has keys of rows, and signals' SQL.
+    # The stored progress of a dump contains keys of rows, and the SQL of signals.
     whole = may(request, Role.OPERATOR, name)
     stored = found.herder.offsets.of(name)
     return Answer(
@@ -40,7 +43,7 @@ async def get(request: HttpRequest) -> Response:
 
 
 async def alter(request: HttpRequest) -> Response:
-    """Set the given partitions' offsets; null removes one."""
+    """Set the offsets of the given partitions; null removes one."""
     found = await ready(request)
     changes = _changes(parsed(await request.body()))
     name = segment(request, "connector")
@@ -58,7 +61,10 @@ async def reset(request: HttpRequest) -> Response:
 
 
 def _require_usable(found: Services, name: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
-    """Refuse (400) what the connector could not start from; the herder reports what else is in the way."""
+    """Refuse (400) offsets that the connector could not start from.
+
+    The herder reports other obstacles.
+    """
     from dblog.dialects.registry import kind_of  # noqa: PLC0415  what a worker that is never asked need not load
 
     view = found.herder.configs.view(name)

@@ -1,4 +1,4 @@
-"""``/connector-plugins``: what can be run, its keys, and whether a configuration is valid (KIP-769)."""
+"""``/connector-plugins``: plugins, their options, and validation of configurations (KIP-769)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LATEST = "latest"
 
 
 async def list_plugins(request: HttpRequest) -> Response:
-    """Connectors, or everything with ``connectorsOnly=false``."""
+    """Answer with the connectors, or all plugins with ``connectorsOnly=false``."""
     connectors_only = request.query_params.get("connectorsOnly", "true").lower() == "true"
     return Answer([_described(plugin) for plugin in (CONNECTORS if connectors_only else PLUGINS)])
 
 
 async def plugin_config(request: HttpRequest) -> Response:
-    """The definitions of a plugin's keys."""
+    """Answer with the definitions of a plugin's options."""
     name = segment(request, "plugin")
     plugin = find_plugin(name)
     if plugin is None:
@@ -32,13 +32,13 @@ async def plugin_config(request: HttpRequest) -> Response:
     version = request.query_params.get("version", _LATEST)
     if version not in (_LATEST, plugin.version):
         raise bad_request(f"Plugin {name} not found in version {version}; this worker has {plugin.version or 'one without a version'}")
-    # The framework's keys follow the plugin's, for connectors only.
+    # The framework's options follow the plugin's, for connectors only.
     own = definitions(plugin.options)
     return Answer([*own, *definitions(FRAMEWORK_OPTIONS)] if plugin in CONNECTORS else own)
 
 
 async def validate(request: HttpRequest) -> Response:
-    """ConfigInfos: 200 also when there are errors."""
+    """Answer with ConfigInfos: 200 even if there are errors."""
     name = segment(request, "plugin")
     config = config_map(await json_body(request))
     included = config.get("connector.class")

@@ -1,7 +1,9 @@
-"""``/health/live`` and ``/health/ready``: what an orchestrator asks before it restarts a worker, or sends requests to it.
+"""``/health/live`` and ``/health/ready``: an orchestrator asks the first before it restarts a
+worker, and the second before it sends requests to it.
 
-They part what ``/health`` answers in one. A worker that waits for its brokers must not be restarted, for a restart brings no broker back and ends what the
-worker knows; and it must not be sent requests that it cannot carry out. So ``live`` depends on this process alone, and ``ready`` on its place in the group.
+``/health`` gives both answers in one. A worker that waits for its brokers must not be restarted: a
+restart brings no broker back and loses the worker's state. But it must not get requests that it
+cannot carry out. So ``live`` depends only on this process, and ``ready`` on its role in the group.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ from dblog.cluster.requests import Ping, RequestError
 from dblog.rest.api import LIVE_PATH, READY_PATH, Answer, ask, services
 
 _PING_LIMIT_S = 4.0
-"""Less than the five seconds that a probe is usually given."""
+"""Below the five seconds that probes usually have."""
 
 
 async def live(_request: HttpRequest) -> Answer:
-    """200 whenever the process turns its own loop: no broker, database or registry is asked, and no lock is taken.
+    """Answer 200 as long as the process runs its event loop. Asks no broker, database or registry,
+    and takes no lock.
 
     A thread of the worker that dies ends the process by itself, so the loop's answer is enough.
     """
@@ -27,9 +30,11 @@ async def live(_request: HttpRequest) -> Answer:
 
 
 async def ready(request: HttpRequest) -> Answer:
-    """200 once this worker has joined its group, as leader or as standby, and its herder carries out requests; 503 with the reason.
+    """Answer 200 once this worker has joined its group and its herder carries out requests, else
+    503 with the reason.
 
-    A group that shares its topics with another one is reported by ``/health`` alone: its users need this interface to mend that.
+    A group that shares its topics with another one is reported only by ``/health``, because its
+    users need this interface to fix that.
     """
     herder = services(request).herder
     if not herder.ready.is_set():

@@ -1,6 +1,7 @@
-"""A second listener that only reads, and shows no configuration: for probes, metrics, dashboards and consumers' schemas, without a login.
+"""A second listener that only reads and shows no configuration: for probes, metrics, dashboards and
+consumers' schemas, without a login.
 
-What it serves is on a list, so a resource that comes later is not open by itself.
+Its paths are listed, so a new resource is not open by itself.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _OPEN = frozenset(
 
 
 def reading_routes(routes: Sequence[BaseRoute], registry: Sequence[BaseRoute]) -> list[BaseRoute]:
-    """The open ones of all routes, the reading ones of the registry's, and 403 for whatever the other listener has beside them."""
+    """Return the open routes, the registry's reading routes, and one that answers 403 to others."""
     own = [route for route in routes if isinstance(route, Route)]
     schemas = [route for route in registry if isinstance(route, Route)]
     opened: list[BaseRoute] = [_Open(route) for route in (*(r for r in own if r.path in _OPEN), *schemas) if "GET" in (route.methods or ())]
@@ -48,25 +49,25 @@ class _Open(Route):
         super().__init__(route.path, route.endpoint, methods=["GET"])
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """What it shares its path with is closed, not of a wrong method; and so is a configuration in a list."""
+        """Return no match for other methods and for ``/connectors?expand=info``: they get 403."""
         found, child = super().matches(scope)
         shows_configurations = self.path == "/connectors" and "info" in HttpRequest(scope).query_params.getlist("expand")
         return (Match.NONE, {}) if found is Match.PARTIAL or (found is Match.FULL and shows_configurations) else (found, child)
 
 
 class _Closed(BaseRoute):
-    """403 for what there is, but not here."""
+    """Answers 403 for paths that only the other listener serves."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Every path that some route knows."""
+        """Return a full match for every path that some route knows."""
         known = scope["type"] == "http" and any(route.matches(scope)[0] is not Match.NONE for route in self._routes)
         return (Match.FULL, {}) if known else (Match.NONE, {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The answer."""
+        """Answer 403."""
         answer: Response = error(
             HTTPStatus.FORBIDDEN,
             "This listener only reads and shows no configurations (dblog.rest.readonly.listener); ask the other one, see listeners",

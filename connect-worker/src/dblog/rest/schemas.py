@@ -1,8 +1,10 @@
-"""Confluent's registry interface over the worker's own registry: ``/subjects``, ``/schemas``, ``/config``, ``/mode``, ``/compatibility``.
+"""Confluent's registry interface over the worker's own registry: ``/subjects``, ``/schemas``,
+``/config``, ``/mode``, ``/compatibility``.
 
-Paths, bodies and error codes are Confluent's, so its clients and converters work unchanged. One request is ours (``TOGETHER_PATH``): it registers many
-schemas, for a dump of a thousand small tables spends more on two thousand requests than on its rows. Writes wait for Kafka, one after the other, and run in
-threads.
+Paths, bodies and error codes are Confluent's, so its clients and converters work unchanged. One
+request is added (``TOGETHER_PATH``): it registers many schemas, because a dump of a thousand small
+tables spends more time on two thousand requests than on its rows. Writes wait for Kafka, one after
+the other, and run in threads.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _DIGITS_MAX = 10
 _SCHEMA_CHARS_MAX = 1_000_000
 
 _LIST_CHARS_MAX = 24 * 1024 * 1024
-"""Of the schemas in one answer, which is in memory three times while it is made."""
+"""Characters of the schemas in one answer, which is in memory three times while it is made."""
 
 _Item = TypeVar("_Item")
 _CALL_LIMIT_S = 90.0
@@ -43,7 +45,7 @@ Handler = Callable[[RegistryStore, HttpRequest], Awaitable[object]]
 
 
 def registry_routes(store: RegistryStore) -> list[BaseRoute]:
-    """All routes of the registry."""
+    """Return all routes of the registry."""
     table: list[tuple[str, str, Handler]] = [
         ("GET", "/subjects", _subjects),
         ("POST", "/subjects/{subject}", _lookup),
@@ -88,7 +90,7 @@ async def _serve(store: RegistryStore, calls: Threads, handler: Handler, request
 
 
 async def _answer(store: RegistryStore, calls: Threads, handler: Handler, request: HttpRequest) -> Response:
-    """Run a handler and put its answer, or its error, into Confluent's shape."""
+    """Run a handler and return its answer, or its error, in Confluent's shape."""
     request.state.calls = calls
     try:
         if not await is_set(store.ready, limit_s=_READY_LIMIT_S):
@@ -136,7 +138,10 @@ async def _register(store: RegistryStore, request: HttpRequest) -> object:
 
 
 async def _register_together(store: RegistryStore, request: HttpRequest) -> object:
-    """A list of bodies as for ``_register``, each with its subject; for each, in their order, what ``_register`` would answer, its error included."""
+    """Register a list of bodies as for ``_register``, each with its subject.
+
+    Answers with a list of what ``_register`` would answer to each, in order and with errors.
+    """
     given = await _json_body(request)
     if not isinstance(given, list):
         raise RegistryError(400, "The request body must be a list of JSON objects")
@@ -301,7 +306,10 @@ async def _body(request: HttpRequest) -> dict[str, Any]:
 
 
 def _word(body: Mapping[str, Any], name: str) -> str:
-    """A text of the body; an empty one where there is none, which is no level and no mode. A null must not become the level NONE."""
+    """Return a text of the body, or an empty one, which is neither a level nor a mode.
+
+    A null must not become the level NONE.
+    """
     text = body.get(name)
     return text if isinstance(text, str) else ""
 
@@ -339,7 +347,10 @@ def _id(request: HttpRequest) -> int:
 
 
 def _page(request: HttpRequest, found: Sequence[_Item]) -> Sequence[_Item]:
-    """Confluent's ``offset`` and ``limit``; a limit below 0 is none."""
+    """Return the page that Confluent's ``offset`` and ``limit`` select.
+
+    A negative limit means none.
+    """
     offset, limit = (_number(request, name, default) for name, default in (("offset", 0), ("limit", -1)))
     return found[max(0, offset) :][: None if limit < 0 else limit]
 

@@ -1,4 +1,6 @@
-"""The HTTP servers behind a worker's listeners, and what is looked at while they serve: files of certificates, users and roles."""
+"""The HTTP servers of a worker's listeners, and the loop that rereads files of certificates, users
+and roles while they serve.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,19 @@ from dblog.rest.doors import WAITING_MAX, Door
 _log = structlog.get_logger("dblog.rest")
 
 HANDSHAKE_S = 10.0
-"""From a connection's first byte to the end of its TLS handshake."""
+"""Time from a connection's first byte to the end of its TLS handshake."""
 LOOK_S = 5.0
-"""How often the files of certificates are looked at."""
+"""Interval at which the files are checked."""
 
 
 class Server(uvicorn.Server):
-    """Serves one application at one door. It leaves signals to the worker, whose tasks are stopped before its interface goes."""
+    """Serves one application at one listener.
+
+    Leaves signals to the worker, which stops its tasks before its interface.
+    """
 
     def __init__(self, app: ASGIApp, door: Door, *, proxies: Proxies | None = None) -> None:
-        """``proxies``: whose X-Forwarded-For is believed; None: nobody's."""
+        """Create the server. ``proxies`` may set X-Forwarded-For; with None nobody may."""
         self._proxies = proxies or Proxies(())
         super().__init__(
             uvicorn.Config(
@@ -49,11 +54,14 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """None of them."""
+        """Leave all signals to the worker."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002  uvicorn's method
-        """As uvicorn does for a socket that is bound, and with a limit for handshakes: whoever does not end one must not hold a connection for long."""
+        """Start like uvicorn on a bound socket, but with a time limit for TLS handshakes.
+
+        A client that never completes its handshake must not hold a connection for long.
+        """
         door = self._door
 
         def protocol() -> asyncio.Protocol:
@@ -71,14 +79,14 @@ class Server(uvicorn.Server):
 
 
 class Refreshed(Protocol):
-    """What follows files."""
+    """An object that follows files."""
 
     def refresh(self) -> None:
-        """Look at them; it may take long."""
+        """Check the files and reread them. May take long."""
 
 
 async def follow(followed: Sequence[Refreshed]) -> None:
-    """Have them look at their files now and then, until cancelled."""
+    """Let each object check its files at intervals, until cancelled."""
     while True:
         await asyncio.sleep(LOOK_S)
         for each in followed:

@@ -1,4 +1,4 @@
-"""What the HTTP server and the event loop report, as lines of the worker's own log."""
+"""Writes messages of the HTTP server and the event loop to the worker's own log."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ class _ServerLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         raised = record.exc_info[1] if record.exc_info else None
         if isinstance(raised, asyncio.CancelledError):
-            # The server has cut off a client that did not take its answer, and reports it in a line of its own.
+            # The server has cut off a client that did not take its answer, and reports that itself.
             return
         write = _log.error if record.levelno >= logging.ERROR else _log.warning
         write("rest server", reason=record.getMessage().strip(), **({"exc_info": raised} if raised is not None else {}))
 
 
 def take_server_log() -> None:
-    """From now on; without it Python writes their lines to standard error as they are."""
+    """Redirect the server's loggers.
+
+    Without this Python writes their lines to standard error unformatted.
+    """
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [_ServerLog(logging.WARNING)]

@@ -1,8 +1,9 @@
-"""``POST /connectors/{c}/signals``: Debezium's signals in-process. Ours, not Connect's.
+"""``POST /connectors/{c}/signals``: Debezium's signals over REST. Not part of Connect.
 
-``{"id": "1", "type": "execute-snapshot", "data": {"data-collections": ["shop.orders"]}}``, as on every other channel. A snapshot that is asked for so is a
-request for a dump like those of ``POST .../dumps``: checked on the database, then stored. What changes dumps that signals have asked for is the task's to
-carry out, which knows them all.
+``{"id": "1", "type": "execute-snapshot", "data": {"data-collections": ["shop.orders"]}}``, as on
+every other channel. A requested snapshot becomes a dump request like those of ``POST .../dumps``:
+checked on the database, then stored. Signals that change earlier dumps go to the task, which knows
+all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _BODY_BYTES_MAX = 4 * DATA_CHARS_MAX
 
 
 async def send(request: HttpRequest) -> Response:
-    """202: the signal is taken, with the dump's detail and Location where it asks for one. 400: it is none; else as for a request for a dump."""
+    """Accept a signal and answer 202, for a snapshot with the dump's detail and Location.
+
+    400 for an invalid signal. Otherwise the answers are those to a dump request.
+    """
     data = await request.body()
     if len(data) > _BODY_BYTES_MAX:
         raise bad_request(f"The signal has {len(data)} bytes, and no more than {_BODY_BYTES_MAX} are taken; use several")
@@ -49,7 +53,7 @@ async def send(request: HttpRequest) -> Response:
         why = action.why if isinstance(action, Nothing) else None
         return Answer({"id": signal.id, "type": signal.type, "note": why}, status_code=HTTPStatus.ACCEPTED)
     if action.filters:
-        # SQL that the database runs, as configurations have it.
+        # SQL that the database runs, so it needs the same role as a configuration.
         require(request, Role.ADMIN, name)
     found = await ready(request)
     view = found.herder.configs.view(name)

@@ -1,4 +1,6 @@
-"""``/connectors/{c}/tasks``: configurations, status, restart, and the internal calls between workers (Kafka's documentation, REST API)."""
+"""``/connectors/{c}/tasks``: configurations, status, restart, and the internal calls between
+workers (Kafka's documentation, REST API).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _DIGITS_MAX = 9
 
 
 async def list_tasks(request: HttpRequest) -> Response:
-    """Task configurations as stored; as ``shown_config`` for whoever is no administrator."""
+    """Answer with the stored task configurations, as the caller may see them."""
     found = await ready(request)
     name = segment(request, "connector")
     view = found.herder.configs.view(name)
@@ -29,7 +31,7 @@ async def list_tasks(request: HttpRequest) -> Response:
 
 
 async def task_status(request: HttpRequest) -> Response:
-    """One task's status."""
+    """Answer with one task's status."""
     found = await ready(request)
     task = _task_id(request)
     status = found.herder.status_view.task_status(task)
@@ -45,7 +47,7 @@ async def task_status(request: HttpRequest) -> Response:
 
 
 async def restart_task(request: HttpRequest) -> Response:
-    """204."""
+    """Restart one task and answer 204."""
     await ready(request)
     await ask(request, RestartTask(_task_id(request)))
     return empty(HTTPStatus.NO_CONTENT)
@@ -59,7 +61,10 @@ def _task_id(request: HttpRequest) -> TaskId:
 
 
 async def internal(request: HttpRequest) -> Response:
-    """Calls between JVM workers: closed to whoever has no signature of the session key, which no one has here."""
+    """Refuse calls between JVM workers.
+
+    They need a signature of the session key, which nobody has here.
+    """
     if not request.headers.get("x-connect-authorization") or not request.headers.get("x-connect-request-signature-algorithm"):
         raise bad_request("Internal request missing required signature")
     raise RequestError(HTTPStatus.FORBIDDEN, "Internal request contained invalid signature.")

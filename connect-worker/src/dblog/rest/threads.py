@@ -1,7 +1,7 @@
-"""Threads for calls that may wait for long: bounded in number, and daemons.
+"""Daemon threads, bounded in number, for calls that may wait for long.
 
-An executor's threads are joined when the event loop and the interpreter end, so a call that still waits for a broker or a database would hold up the end of
-the worker.
+An executor's threads are joined when the event loop and the interpreter end, so a call that still
+waits for a broker or a database would delay the end of the worker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _RETRY_S = 5
 
 
 class Threads:
-    """At most ``limit`` calls at a time; ``busy`` is what one more is answered, with 503."""
+    """Runs at most ``limit`` calls at once.
+
+    Refuses further ones with 503 and the message ``busy``.
+    """
 
     def __init__(self, name: str, *, limit: int, busy: str) -> None:
         self._name = name
@@ -29,14 +32,16 @@ class Threads:
         self._places = threading.Semaphore(limit)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run the work in a thread; refused when too many others still wait."""
+        """Run the work in a thread and return its future. Raise RequestError 503 at the limit."""
         if not self._places.acquire(blocking=False):
             raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE, self._busy, retry_after_s=_RETRY_S)
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # a caller that waits no longer cannot cancel it: the thread still sets it
+        # a caller that stops waiting cannot cancel it: the thread still sets the result
+        future.set_running_or_notify_cancel()
 
         def run() -> None:
-            # The place is free before the caller goes on, for the next one may come at once.
+            # The place is released before the caller goes on, because its next call may come at
+            # once.
             try:
                 outcome = work()
             except BaseException as e:  # noqa: BLE001  the caller gets it, whatever it is
@@ -50,5 +55,8 @@ class Threads:
         return future
 
     async def call(self, work: Callable[[], T], *, limit_s: float | None = None) -> T:
-        """The same, waited for; TimeoutError after the limit, and the thread goes on."""
+        """Run the work in a thread and wait for it.
+
+        Raise TimeoutError after the limit; the thread goes on.
+        """
         return await asyncio.wait_for(asyncio.wrap_future(self.submit(work)), limit_s)

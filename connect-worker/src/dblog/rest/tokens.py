@@ -1,8 +1,10 @@
-"""Bearer tokens of an OpenID Connect provider: JSON Web Tokens, checked as RFC 8725 asks for.
+"""Bearer tokens of an OpenID Connect provider: JSON Web Tokens, checked as RFC 8725 requires.
 
-Taken is a token whose algorithm is on the list, whose signature is by a key of the provider's set with the token's key id, and whose issuer, audience and
-times are right. There is no way to take an unsigned one, and none by a shared secret: their algorithms may not be listed. The keys come from a file, or from
-an https address of the worker's own file; nothing that a token says is ever fetched.
+A token is accepted if its algorithm is on the list, its signature is by the key with the token's
+key id in the provider's set, and its issuer, audience and times are right. Unsigned tokens and
+tokens signed with a shared secret are never accepted, because their algorithms cannot be listed.
+The keys come from a file, or from an https address in the worker's own file. No address that a
+token names is ever fetched.
 """
 
 from __future__ import annotations
@@ -39,11 +41,13 @@ KEYS_BYTES_MAX = 1024 * 1024
 _LEEWAY_S = 30
 _KEYS_OLD_S = 600.0
 _ASK_AGAIN_S = 30.0
-"""A token of an unknown key has the keys fetched again, but not by each such token."""
+"""Shortest interval between two fetches of the issuer's keys for tokens with unknown key ids."""
 _FETCH_S = 5.0
-"""For the whole answer of the issuer, from the name's look-up to the last byte."""
+"""Time limit for the issuer's whole answer, from the name's look-up to the last byte."""
 _KEYS_END_S = 86_400.0
-"""For how long keys are taken while the issuer does not answer: one that it has withdrawn ends then."""
+"""Seconds for which old keys are used while the issuer does not answer. It bounds the life of a key
+that the issuer has withdrawn.
+"""
 
 
 _REFUSALS = {
@@ -56,12 +60,12 @@ _REFUSALS = {
     "InvalidAlgorithmError": Refusal.TOKEN_ALGORITHM,
     "MissingRequiredClaimError": Refusal.TOKEN_CLAIM,
 }
-"""By the names of PyJWT's classes, which is imported only where tokens are taken."""
+"""Refusals by the names of PyJWT's classes. PyJWT is imported only if tokens are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Whose token it is, and until when."""
+    """The owner of a token, and its expiry."""
 
     user: str
     groups: tuple[str, ...]
@@ -69,10 +73,10 @@ class Bearer:
 
 
 class Tokens:
-    """Checks tokens. Waits for the provider's keys, so it belongs into a thread."""
+    """Checks tokens. Waits for the provider's keys, so call it in a thread."""
 
     def __init__(self, settings: Settings, *, clock_s: Callable[[], float] = time.monotonic) -> None:
-        """ConfigError names the key that is missing or cannot be used."""
+        """Read the settings. Raise ConfigError naming the option that is missing or unusable."""
         import jwt  # noqa: PLC0415  an extra that only this needs
 
         self._jwt = jwt
@@ -92,15 +96,16 @@ class Tokens:
         self._asked_s: float | None = None
         self._read_s = clock_s()
         self._fetch: _Fetch | None = None
-        """The one that is under way."""
+        """The fetch that is under way, or None."""
 
     def bearer_of(self, token: str) -> Bearer | Refusal:
-        """Whose token it is, or why it is refused, without any part of it."""
+        """Return the owner of a token, or the reason of its refusal, which quotes nothing of it."""
         try:
             if len(token) > TOKEN_CHARS_MAX:
                 raise self._jwt.InvalidTokenError("it is too long")
             head = self._jwt.get_unverified_header(token)
-            # Before the key is looked for: whose key it is must not decide how it is used.
+            # Checked before the key is looked up: the key's owner must not decide how the key is
+            # used.
             if head.get("alg") not in self._algorithms:
                 raise self._jwt.InvalidAlgorithmError("its algorithm is not on the list")
             key = self._key(head.get("kid"))
@@ -114,10 +119,10 @@ class Tokens:
                 options={"require": ["exp", "iss", "aud", self._user_claim]},
             )
         except self._jwt.PyJWTError as e:
-            # Its text may quote claims; the class says what is wrong.
+            # The error's text may quote claims, so only its class is used.
             return _REFUSALS.get(type(e).__name__, Refusal.BAD_TOKEN)
         except (ArithmeticError, TypeError, ValueError, RecursionError):
-            return Refusal.TOKEN_CLAIM  # of another form, which the issuer itself has signed
+            return Refusal.TOKEN_CLAIM  # claims of another form, which the issuer itself has signed
         user, groups = claims[self._user_claim], claims.get(self._groups_claim, ())
         if not isinstance(user, str) or not user:
             return Refusal.TOKEN_CLAIM
@@ -135,7 +140,7 @@ class Tokens:
         return Bearer(user, named, end_s)
 
     def _key(self, key_id: str | None) -> Any:
-        """Return the key; wait for the issuer where it has to be asked first, until the deadline of that."""
+        """Return the key. Wait for the issuer's answer, up to the fetch's deadline, if needed."""
         with self._lock:
             now_s = self._clock_s()
             asked, fetch = self._asked_s, self._fetch
@@ -152,7 +157,10 @@ class Tokens:
             return self._known_key(key_id)
 
     def _take(self, keys: dict[str | None, Any] | None) -> None:
-        """Take the issuer's keys; None where they could not be read, and those from before go on."""
+        """Store the issuer's keys.
+
+        None means that they could not be read; the old ones stay in use.
+        """
         with self._lock:
             self._fetch = None
             if keys is not None:
@@ -171,9 +179,10 @@ class Tokens:
 
 
 class _Fetch:
-    """One reading of the keys, in a thread of its own: an issuer that never ends its answer must hold up nobody for longer than the deadline.
+    """One reading of the keys, in its own thread: an issuer that never ends its answer must not
+    block anybody beyond the deadline.
 
-    The next one begins when the thread has ended, so at most one is left behind where a name service hangs.
+    The next fetch starts only when the thread has ended, so at most one hangs with a name service.
     """
 
     def __init__(self, source: _Keys, take: Callable[[dict[str | None, Any] | None], None]) -> None:
@@ -184,7 +193,7 @@ class _Fetch:
         threading.Thread(target=self._run, name="keys of tokens", daemon=True).start()
 
     def wait(self) -> None:
-        """Return when the keys have been read, when they cannot be, or at the deadline."""
+        """Wait until the keys have been read, could not be read, or the deadline has passed."""
         self._ended.wait(max(0.0, self._until_s - time.monotonic()))
 
     def _run(self) -> None:
@@ -199,7 +208,7 @@ class _Fetch:
 
 
 class _Keys:
-    """Where the provider's keys come from: a JSON Web Key Set."""
+    """The source of the provider's keys: a JSON Web Key Set."""
 
     def __init__(self, settings: Settings, jwt: Any) -> None:
         self._jwt = jwt
@@ -222,8 +231,10 @@ class _Keys:
                 raise ConfigError({KEYS_FILE: [f"the file {file} is no JSON Web Key Set ({type(e).__name__})"]}) from e
 
     def read(self) -> dict[str | None, Any]:
-        """Return the keys that sign, by their id. Secret keys are left out: a set that has one must not turn a public text into a password; so are those
-        that are for encryption, which others may use (RFC 7517, use and key_ops).
+        """Return the keys that verify signatures, by their id.
+
+        Secret keys are left out, because with one a public text would become a password. So are
+        keys for encryption, which others may use (RFC 7517, use and key_ops).
         """
         data = json.loads(self._fetched(self._url) if self._url else Path(self.where).read_bytes())
         found = self._jwt.PyJWKSet.from_dict({**data, "keys": [key for key in data["keys"] if _signs(key)]})
@@ -233,7 +244,11 @@ class _Keys:
         return asyncio.run(asyncio.wait_for(self._answer(url), _FETCH_S))
 
     async def _answer(self, url: str) -> bytes:
-        """Return the body. The client is an asynchronous one because it can be cut at any place; another's limits begin anew with each byte."""
+        """Return the body of the answer.
+
+        Only an asynchronous client can be cut off at any point; a blocking one's limits start again
+        with each byte.
+        """
         import httpx  # noqa: PLC0415  a client for one address now and then
 
         assert self._tls is not None
@@ -251,7 +266,7 @@ class _Keys:
 
 
 def _signs(key: object) -> bool:
-    """Tell whether a key of a set is for signatures; whatever is no key at all is left to the library."""
+    """Return True if a key of a set is for signatures. Leave malformed keys to the library."""
     if not isinstance(key, dict):
         return True
     operations = key.get("key_ops")
@@ -259,7 +274,7 @@ def _signs(key: object) -> bool:
 
 
 def read_tokens(settings: Settings) -> Tokens | None:
-    """None when no issuer is named."""
+    """Return the checker of tokens, or None if no issuer is named."""
     if not settings.text_or_none(ISSUER):
         return None
     try:

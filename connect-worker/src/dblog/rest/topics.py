@@ -13,7 +13,7 @@ from dblog.rest.api import Answer, ask, empty, ready, segment
 
 
 async def get(request: HttpRequest) -> Response:
-    """The topics; an empty list for a connector nobody knows, as in Connect."""
+    """Answer with the topics; an empty list for an unknown connector, as in Connect."""
     found = await ready(request)
     _require_tracking(found.worker.settings.boolean("topic.tracking.enable"))
     name = segment(request, "connector")
@@ -21,7 +21,7 @@ async def get(request: HttpRequest) -> Response:
 
 
 async def reset(request: HttpRequest) -> Response:
-    """Forget them; they are noted again as records are written."""
+    """Forget the topics. They are noted again as records are written."""
     found = await ready(request)
     _require_tracking(found.worker.settings.boolean("topic.tracking.enable"))
     if not found.worker.settings.boolean("topic.tracking.allow.reset"):

@@ -1,4 +1,5 @@
-"""Requests that have no answer yet when the worker has stopped: what they wait for comes no more, so they get 503 at once.
+"""Answers 503 to requests that are still unanswered when the worker stops, because nothing will
+answer them.
 
 The server would wait for them, and then cut them off with traces in the log.
 """
@@ -16,20 +17,20 @@ from dblog.rest.api import error
 
 
 class Waiting:
-    """The requests of all listeners that wait. Used in the event loop's thread only."""
+    """The unanswered requests of all listeners. Used only in the event loop's thread."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended = asyncio.Event()
 
     def end(self) -> None:
-        """503 for all of them, and for what still comes."""
+        """Answer all of them, and all later ones, with 503."""
         self._ended.set()
         for task in self._tasks:
             task.cancel()
 
     def around(self, app: ASGIApp) -> Callable[[Scope, Receive, Send], Any]:
-        """The middleware; outside of all others."""
+        """Return the outermost middleware."""
 
         async def answered(scope: Scope, receive: Receive, send: Send) -> None:
             task = asyncio.current_task()
@@ -38,7 +39,8 @@ class Waiting:
                 return
 
             async def begun_send(message: Message) -> None:
-                # An answer that has begun is no longer waited for: its client gets the rest, within the server's own limit.
+                # An answer that has begun is no longer tracked: its client gets the rest, within
+                # the server's own limit.
                 self._tasks.discard(task)
                 await send(message)
 
