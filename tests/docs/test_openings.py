@@ -13,7 +13,6 @@ UNREVISED = (
     "connect-worker/src/dblog/dialects/mysql/wire/",
     "connect-worker/src/dblog/dialects/postgres/",
     "connect-worker/src/dblog/config/",
-    "connect-worker/src/dblog/cluster/",
     "spark-sink/src/dblog_sink/snapshots/",
     "spark-sink/src/dblog_sink/delta/",
     "spark-sink/src/dblog_sink/batches/",

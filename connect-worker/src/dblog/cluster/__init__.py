@@ -1,1 +1,1 @@
-"""The herder process: what the cluster should do, who does it, and what became of it."""
+"""The herder process: decides what should run, keeps it running, and records its states."""

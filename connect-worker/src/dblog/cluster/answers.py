@@ -1,4 +1,4 @@
-"""The JSON bodies that more than one REST resource answers with. Pure; key order as Connect writes it."""
+"""JSON bodies that several REST resources answer with. Pure; the order of keys is Connect's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ UNDEFINED = "undefined"
 
 
 def connector_type(config: Mapping[str, str] | None) -> str:
-    """``source``, or ``unknown`` for a class this worker does not have or a connector that is gone."""
+    """Return ``source``, or ``unknown`` for a deleted connector or a class this worker lacks."""
     plugin = find_connector(config.get("connector.class")) if config is not None else None
     return "unknown" if plugin is None else plugin.type
 
 
 def info_answer(view: ConnectorView) -> dict[str, Any]:
-    """INFO."""
+    """Return a connector's info."""
     return {
         "name": view.name,
         "config": dict(view.config),
@@ -35,7 +35,10 @@ def status_answer(
     type_name: str,
     metrics: Mapping[int, Mapping[str, float]] | None = None,
 ) -> dict[str, Any]:
-    """STATUS; tasks by number. A task that reports a dump among its ``metrics`` has it beside its state, a field that Connect does not have."""
+    """Return a connector's status with the statuses of its tasks by number.
+
+    A task that reports a dump in its ``metrics`` has a field for it, which Connect does not have.
+    """
     reported = metrics or {}
     return {
         "name": name,
@@ -48,7 +51,7 @@ def status_answer(
 
 
 def dump_answer(metrics: Mapping[str, float]) -> dict[str, Any]:
-    """How far a task's dump is; nothing for a task without one."""
+    """Return the progress of a task's dump. Empty for a task without one."""
     if "dump_tables_total" not in metrics:
         return {}
     counts = {name: int(metrics.get(f"dump_{name}", 0)) for name in ("tables_done", "tables_total")}
@@ -56,7 +59,10 @@ def dump_answer(metrics: Mapping[str, float]) -> dict[str, Any]:
 
 
 def state_answer(status: Status) -> dict[str, Any]:
-    """One part of STATUS: version is left out when undefined, trace when there is none."""
+    """Return the status of a connector or a task.
+
+    An undefined version and an empty trace are left out.
+    """
     answer: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     if status.version != UNDEFINED:
         answer["version"] = status.version
@@ -66,5 +72,5 @@ def state_answer(status: Status) -> dict[str, Any]:
 
 
 def unassigned(worker_id: str, generation: int) -> Status:
-    """What is reported of a connector or task that exists and has not been started yet."""
+    """Return the status of a connector or task that exists and has not been started yet."""
     return Status(state=State.UNASSIGNED, worker_id=worker_id, generation=generation)

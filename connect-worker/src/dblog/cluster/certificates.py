@@ -1,8 +1,10 @@
-"""When the certificates end that the worker's file and the connectors name: for metrics, looked at now and then.
+"""Finds, for the metrics, when the certificates expire that the worker's file and the connectors
+name.
 
-Whatever key ends like those of Kafka's clients and Debezium's connectors is followed, whoever reads it. A file that cannot be read or
-opened is left out: whoever uses it reports that. A file of many certificates is a bundle of public authorities, of which some end all
-the time; it is left out, too.
+Every option whose name ends like those of Kafka's clients and Debezium's connectors is followed,
+whatever reads it. A file that cannot be read or opened is left out: the client that uses it reports
+that. A file of many certificates is a bundle of public authorities, of which some expire all the
+time, so it is left out too.
 """
 
 from __future__ import annotations
@@ -36,21 +38,23 @@ _TEXTS = ("ssl.keystore.certificate.chain", "ssl.truststore.certificates", "ssl.
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The first end in one file."""
+    """The earliest expiry in one file."""
 
     use: str
     """kafka, registry, database or listener."""
     connector: str
-    """Empty for the worker's own."""
+    """The connector's name. Empty for the worker's own files."""
     name: str
-    """The file's without its folder, or the key that has the text."""
+    """The file's name without its folder, or the option that holds the certificate itself."""
     ends_s: float
 
 
 class Certificates:
-    """Those of one worker. ``configurations`` gives the properties of each connector that runs here, and the worker's under the empty name.
+    """The certificates of one worker.
 
-    ``resolve`` replaces the placeholders of a connector's; the worker's are resolved.
+    ``configurations`` returns the properties of each connector that runs here, and the worker's
+    under the empty name. ``resolve`` replaces the placeholders of a connector's properties; the
+    worker's are already resolved.
     """
 
     def __init__(
@@ -65,10 +69,15 @@ class Certificates:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[Certificate | None, float]] = {}
-        """By connector and key."""
+        """Certificates by connector and option, each with the time when it was read."""
 
     def all(self) -> list[Certificate]:
-        """As of the last ten minutes, one for each use, connector and name: what several keys name, or several folders have, ends with the first of them."""
+        """Return the certificates, read at most ten minutes ago, one for each use, connector and
+        name.
+
+        If several options or folders have the same name, the certificate that expires first is
+        returned.
+        """
         with self._lock:
             now_s = self._clock.monotonic_s()
             found = {}
@@ -99,13 +108,13 @@ class Certificates:
             return None
         if not ends or len(ends) >= BUNDLE_MIN:
             return None
-        # What a provider gave is in no metric, not even a file's name.
+        # A provider's value never appears in metrics, not even as a file's name.
         is_shown = not is_text and properties[key] == written[key]
         return Certificate(_use(key), connector, PurePath(written[key]).name if is_shown else key, min(ends))
 
 
 def _certificates_in(data: bytes, password: bytes | None) -> Iterator[x509.Certificate]:
-    """PEM, or a PKCS12 store."""
+    """Yield the certificates of a PEM text or a PKCS12 store."""
     if b"-----BEGIN" in data:
         yield from x509.load_pem_x509_certificates(data)
         return

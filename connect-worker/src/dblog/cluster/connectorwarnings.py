@@ -1,7 +1,8 @@
-"""The warnings that stand for each connector: what its configuration leaves in doubt, and what its task reports.
+"""The warnings of each connector: doubts about its configuration, and its task's reports.
 
-Doubts are found in the configuration itself, so any worker shows them, also of a connector that does not run. What the database had to say is
-known from the request that gave the configuration, until the task reports its own list; a task that has ended leaves its last one.
+Any worker finds the doubts in the configuration itself, even for a connector that does not run. The
+database's warnings come from the request that set the configuration, until the task reports its own
+list. A task that has ended leaves its last list.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ from dblog.readers.standing_warnings import shown
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Warnings with the configuration that they are about; a task's has one key more."""
+    """Warnings, and the configuration that they are about.
+
+    A task's configuration has one more key.
+    """
 
     config: Mapping[str, str]
     texts: tuple[str, ...]
     by_task: bool = False
     ordinary: frozenset[str] = frozenset()
-    """Those of the texts that nobody needs to look at."""
+    """The texts that nobody needs to act on."""
 
 
 class ConnectorWarnings:
-    """Those of all connectors. Any thread may call any method: each changes one entry."""
+    """The warnings of all connectors. Any thread may call any method: each changes one entry."""
 
     def __init__(self, configs: ConfigStore, *, providers: Mapping[str, Provider]) -> None:
         self._configs = configs
@@ -40,7 +44,10 @@ class ConnectorWarnings:
         self._shared: Mapping[str, tuple[str, ...]] | None = None
 
     def accepted(self, name: str, config: Mapping[str, str], texts: Sequence[str]) -> None:
-        """Keep what was in doubt when a request gave the connector this configuration. A task that runs with it already knows better."""
+        """Keep the warnings of a request that set this configuration.
+
+        A list from a task that already runs with it is better and stays.
+        """
         known = self._found.get(name)
         if known is not None and known.by_task and config.items() <= known.config.items():
             return
@@ -48,15 +55,22 @@ class ConnectorWarnings:
         self._found[name] = _Found(config, tuple(text for text in texts if text not in shared))
 
     def reported(self, name: str, config: Mapping[str, str], texts: Sequence[str]) -> None:
-        """Take the list of the connector's task, which runs with this configuration; secrets are hidden in it."""
+        """Store the list of the connector's task, which runs with this configuration.
+
+        Its secrets are hidden.
+        """
         self._found[name] = _Found(config, tuple(texts), by_task=True)
 
     def of(self, name: str) -> tuple[str, ...]:
-        """Return what stands for a connector now, bounded in number and length."""
+        """Return the connector's current warnings, bounded in number and length."""
         return shown(self._all(name))
 
     def count(self, name: str) -> int:
-        """Return how many of them somebody should look at: all but secrets that are written out, insecure choices, and defaults that are not Debezium's."""
+        """Return the number of warnings that need attention.
+
+        Does not count secrets that are written out, insecure choices, and defaults that are not
+        Debezium's.
+        """
         view = self._configs.view(name)
         if view is None:
             return 0
@@ -74,16 +88,16 @@ class ConnectorWarnings:
         return texts
 
     def config_changed(self) -> None:
-        """Look again at which connectors share a reader's name or a prefix: a configuration or a target has changed."""
+        """Forget which connectors share a reader's name or a prefix, because one has changed."""
         self._shared = None
 
     def forget(self, name: str) -> None:
-        """Drop what is known of a connector that is deleted."""
+        """Drop the warnings of a deleted connector."""
         self._found.pop(name, None)
         self._doubts.pop(name, None)
 
     def abandon(self) -> None:
-        """Drop what tasks have reported: another worker leads, and runs them."""
+        """Drop the tasks' reports, because another worker leads and runs the tasks."""
         self._found.clear()
 
     def _doubts_of(self, name: str, config: Mapping[str, str]) -> _Found:
@@ -96,7 +110,7 @@ class ConnectorWarnings:
         plugin = find_connector(config.get("connector.class"))
         if plugin is None:
             return _Found(config, ())
-        # No provider is asked: a secret that nobody has read can be in no sentence.
+        # Without asking a provider: a secret that was never read cannot be in a text.
         hide = hider(resolve(config, {}), config, plugin)
         secrets = written_out(plugin, config, self._providers)
         texts = (*map(hide, doubts(plugin, config)), *secrets)

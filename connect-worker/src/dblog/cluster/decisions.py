@@ -1,7 +1,8 @@
-"""What a worker should do next, from what the topics hold and what runs here. Pure.
+"""Decides what a worker should do next, from the topics' contents and what runs here. Pure.
 
-Level-triggered: every change, whoever made it, ends in the same comparison of wanted and actual, so a lost or doubled notice changes
-nothing and a worker that starts resumes everything by itself. The herder carries the commands out.
+Level-triggered: every change, whatever its origin, leads to the same comparison of wanted and
+actual. So a lost or doubled notice changes nothing, and a worker that starts resumes everything by
+itself. The herder carries out the commands.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from dblog.core.backoff import Backoff
 
 _WORDS_LINES = 3
 _WORDS_CHARS_MAX = 500
-"""Of an error output, in the sentence that says why a process ended."""
+"""Characters of an error output that are quoted as the reason why a process ended."""
 
 
 class Phase(Enum):
-    """Where a task on this worker is."""
+    """The phase of a task on this worker."""
 
     ALIVE = "alive"
     """Its process exists: starting, running or paused."""
     STOPPING = "stopping"
     WAITING = "waiting"
-    """It has no process yet: its offsets are being read, or it was killed and pauses before its next start."""
+    """No process yet: its offsets are being read, or it was killed and waits for its next start."""
     FAILED = "failed"
-    """Nothing but a restart, a new configuration or a stop of the connector leaves this."""
+    """Left only by a restart, a new configuration or a stop of the connector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +53,14 @@ class TaskActual:
 
 @dataclass(frozen=True, slots=True)
 class StartConnector:
-    """Check the configuration again and take it."""
+    """Command to check a connector's configuration again and start it."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RetargetConnector:
-    """Pause, resume or stop the connector itself."""
+    """Command to pause, resume or stop the connector itself."""
 
     name: str
     target: Target
@@ -67,14 +68,14 @@ class RetargetConnector:
 
 @dataclass(frozen=True, slots=True)
 class StopConnector:
-    """The connector is gone (or no longer ours)."""
+    """Command to drop a connector that was deleted or is no longer ours."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTasks:
-    """The connector's tasks should be these."""
+    """Command to replace the configurations of a connector's tasks."""
 
     name: str
     configs: tuple[Mapping[str, str], ...]
@@ -82,21 +83,21 @@ class WriteTasks:
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """Start a process for the task."""
+    """Command to start a process for the task."""
 
     id: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class StopTask:
-    """Stop its process, or end the wait."""
+    """Command to stop the task's process, or to end its wait."""
 
     id: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class RetargetTask:
-    """Pause or resume the task."""
+    """Command to pause or resume the task."""
 
     id: TaskId
     target: Target
@@ -111,9 +112,11 @@ def decide(
     tasks: Mapping[TaskId, TaskActual],
     make_tasks: Callable[[ConnectorView], Sequence[Mapping[str, str]] | None],
 ) -> list[Command]:
-    """The commands that bring what runs here closer to what is wanted; empty when nothing is to be done now.
+    """Return the commands that bring what runs here closer to what is wanted. Empty if nothing is
+    to do.
 
-    ``wanted`` holds the connectors this worker owns. ``make_tasks`` gives a connector's task configurations, or None if it cannot.
+    ``wanted`` holds the connectors that this worker owns. ``make_tasks`` returns a connector's task
+    configurations, or None if it cannot.
     """
     commands: list[Command] = []
     commands.extend(StopConnector(name) for name in connectors if name not in wanted)
@@ -135,7 +138,7 @@ def _task_commands(wanted: Mapping[str, ConnectorView], tasks: Mapping[TaskId, T
     commands: list[Command] = []
     desired: dict[TaskId, tuple[Mapping[str, str], Target]] = {}
     for name, view in wanted.items():
-        # A stopped connector has no tasks; an inconsistent one none that may run.
+        # A stopped connector has no tasks; an inconsistent one has none that may run.
         if view.target is not Target.STOPPED and view.consistent:
             desired |= {TaskId(name, number): (config, view.target) for number, config in enumerate(view.tasks)}
     for task, running in tasks.items():
@@ -151,16 +154,17 @@ def _task_commands(wanted: Mapping[str, ConnectorView], tasks: Mapping[TaskId, T
 
 
 def is_stray(view: ConnectorView | None, task: int | None) -> bool:
-    """Whether a status belongs to nothing that exists. ``task`` None: it is the connector's own.
+    """Return True if a status belongs to nothing that exists. ``task`` None means the connector's
+    own.
 
-    Which tasks an inconsistent connector has is not known before its next commit.
+    The tasks of an inconsistent connector are unknown until its next commit.
     """
     return view is None or (task is not None and view.consistent and task >= len(view.tasks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPlan:
-    """What a restart call restarts."""
+    """The parts that a restart request restarts."""
 
     name: str
     connector: bool
@@ -170,7 +174,10 @@ class RestartPlan:
 def plan_restart(
     name: str, *, connector: Status | None, tasks: Mapping[int, Status], include_tasks: bool, only_failed: bool
 ) -> RestartPlan:
-    """KIP-745: the connector always or if failed, and the tasks likewise when asked for."""
+    """Return the parts to restart (KIP-745): with ``only_failed`` those that have failed, else all.
+
+    Tasks only if requested.
+    """
 
     def chosen(status: Status | None) -> bool:
         return not only_failed or (status is not None and status.state is State.FAILED)
@@ -179,7 +186,7 @@ def plan_restart(
     return RestartPlan(name=name, connector=chosen(connector), tasks=numbers)
 
 
-# What happens when a process ends that nobody stopped.
+# The rules for a process that ended without being stopped.
 
 _BACKOFF = Backoff(first_s=0.5, max_s=60.0)
 _OWN_FAULTS = frozenset(
@@ -190,7 +197,7 @@ _OWN_FAULTS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class StartAgain:
-    """Start the task again after a pause."""
+    """The decision to start the task again after a pause."""
 
     delay_s: float
     reason: str
@@ -198,7 +205,7 @@ class StartAgain:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The task is FAILED with this trace."""
+    """The decision that the task becomes FAILED with this trace."""
 
     trace: str
 
@@ -206,11 +213,13 @@ class Fail:
 def after_death(
     task: TaskId, *, exit_code: int | None, signal_number: int | None, kills: int, restart_max: int, chance: float, last_output: str
 ) -> StartAgain | Fail:
-    """Start again or fail.
+    """Decide whether a dead task's process is started again.
 
-    A signal comes from outside (the kernel short of memory, an operator): the task is sound and goes on from its offsets, with a growing
-    pause. A crash of our own code (SIGSEGV and its kind) is tried a few times, since the row that caused it may come again. An exit code
-    means the program ended by itself: FAILED, as for an error it reports. ``kills`` counts deaths in a row, this one included.
+    A signal comes from outside (the kernel short of memory, an operator): the task is sound and
+    continues from its offsets after a growing pause. A crash of our own code (SIGSEGV and its kind)
+    is retried only a few times, because the row that caused it may come again. An exit code means
+    that the program ended by itself, so the task becomes FAILED, as for an error that it reports.
+    ``kills`` counts consecutive deaths, including this one.
     """
     tail = f"\nLast lines of its error output:\n{last_output}" if last_output else ""
     if signal_number is None:
@@ -238,7 +247,7 @@ def after_death(
 
 
 def _last_words(output: str) -> str:
-    """Return the end of an error output as part of a sentence: without the places in the code that a trace names."""
+    """Return the end of an error output as part of a sentence, without a trace's stack frames."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith((" ", "Traceback "))]
     words = " / ".join(lines[-_WORDS_LINES:])[-_WORDS_CHARS_MAX:]
     return words if not words or words.endswith((".", "!", "?")) else f"{words}."

@@ -1,6 +1,7 @@
-"""Doubts about a configuration that can be accepted, as far as the configuration alone shows them: nobody is asked.
+"""Doubts about an acceptable configuration that the configuration alone shows. No server is asked.
 
-The answer of POST and PUT reports them once, in its header; the connector's status shows them for as long as the configuration is so.
+The answer of POST and PUT reports them once, in a header. The connector's status shows them as long
+as the configuration has them.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ _NEVER_READ = "no effect here: this connector keeps no such history, and neither
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What a configuration is answered that can be accepted. ``ordinary``: sentences that many a sound configuration gets; nobody need act on them."""
+    """Remarks about an acceptable configuration.
+
+    ``ordinary`` ones apply to many sound configurations and need no action.
+    """
 
     doubts: tuple[str, ...] = ()
     ordinary: tuple[str, ...] = ()
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All of them, doubts first: whatever is bounded must not leave out a doubt for an ordinary remark."""
+        """All remarks, doubts first, so that a limit cuts off ordinary ones."""
         return (*self.doubts, *self.ordinary)
 
 
 def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
-    """Return a sentence for each unknown key, each key without effect, each default that is not Debezium's, and each insecure choice. Secrets are not hidden
-    yet.
+    """Return a sentence for each unknown key, key without effect, default that is not Debezium's,
+    and insecure choice. Secrets are not hidden yet.
     """
     read = plugin.read_keys(properties)
     found = (
@@ -44,13 +48,15 @@ def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
 
 
 def written_out(plugin: Plugin, properties: Mapping[str, str | None], providers: Collection[str]) -> list[str]:
-    """Return one sentence for all secrets that stand in the configuration as they are, if there are any."""
+    """Return one sentence for all secrets written out in the configuration, or an empty list."""
     keys = inline_secrets.inline_secret_keys(plugin.options, properties)
     return [inline_secrets.described(keys, providers)] if keys else []
 
 
 def ordinary(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
-    """Return those of ``doubts`` that many a sound configuration has: defaults that are not Debezium's, and insecure choices, such as Debezium's default for
+    """Return those of ``doubts`` that many sound configurations have.
+
+    They are defaults that are not Debezium's, and insecure choices such as Debezium's default for
     TLS. Secrets are not hidden yet.
     """
     read = plugin.read_keys(properties)

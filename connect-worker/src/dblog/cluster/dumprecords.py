@@ -1,7 +1,9 @@
-"""The records of the topic of dump requests, to and from bytes: one for each request, with its newest revision, and in the end what became of it. Pure.
+"""Records of the topic of dump requests, to and from bytes: one for each request, with its newest
+revision and in the end its outcome. Pure.
 
-A key is the JSON array of connector and id, as a key of the topic of offsets is one; a value has the request as the task gets it, and its end, which is the
-task's last status of it. Readers skip what they do not understand: the topic outlives versions.
+A key is the JSON array of connector and id, in the format of the offset topic. A value has the
+request as the task gets it, and its end, which is the task's last status of it. Readers skip what
+they do not understand, because the topic outlives versions.
 """
 
 from __future__ import annotations
@@ -22,29 +24,32 @@ TABLES_SHOWN_MAX = 200
 _DUMPS_MAX = 1000
 _REASON_CHARS_MAX = 2000
 _TEXTS = ("reason", "fault")
-"""What a task writes in sentences, which may quote its database."""
+"""Fields with a task's sentences, which may quote its database."""
 
 DumpKey = tuple[str, str]
-"""Connector and id."""
+"""Connector and dump id."""
 DumpStatus = Mapping[str, Any]
 """A task's status of one dump: id, state, numbers, tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownDump:
-    """A request, and its end if it has come to one."""
+    """A request, and its last status if it has ended."""
 
     request: DumpRequest
     end: DumpStatus | None = None
 
     @property
     def key(self) -> DumpKey:
-        """What it is stored under."""
+        """The key under which the request is stored."""
         return self.request.connector, self.request.id
 
 
 def dump_record(key: DumpKey, known: KnownDump | None, *, bytes_max: int | None = None) -> KeyValue:
-    """A request with its end, or its tombstone. Where it would be larger than ``bytes_max``, the tables of the end are left out."""
+    """Return the record of a request with its end, or its tombstone.
+
+    A record above ``bytes_max`` leaves out the tables of the end.
+    """
     name = compact_json(list(key))
     if known is None:
         return name, None
@@ -55,7 +60,11 @@ def dump_record(key: DumpKey, known: KnownDump | None, *, bytes_max: int | None 
 
 
 def read_dump_record(key: bytes | None, value: bytes | None) -> tuple[DumpKey, KnownDump | None] | None:
-    """What a record means; None for what cannot be read or is not known."""
+    """Return the key and the request of a record, or None if it cannot be read or is of an unknown
+    kind.
+
+    The request is None for a tombstone.
+    """
     match _loaded(key):
         case [str(connector), str(dump)]:
             found = connector, dump
@@ -77,14 +86,14 @@ def read_dump_record(key: bytes | None, value: bytes | None) -> tuple[DumpKey, K
 
 
 def read_statuses(value: object, hide: Callable[[str], str] = str) -> dict[str, DumpStatus]:
-    """The statuses of a task's message by id, in its order, without what ``hide`` takes out of their texts; what is none is passed over."""
+    """Return the valid statuses of a task's message by id. ``hide`` replaces secrets."""
     listed = value if isinstance(value, list) else []
     found = [status for each in listed[:_DUMPS_MAX] if (status := read_status(each, hide)) is not None]
     return {status["id"]: status for status in found}
 
 
 def read_requests(value: object, connector: str) -> dict[str, DumpRequest]:
-    """The requests that signals have made, as a task's message has them, by id."""
+    """Return the requests that signals have made, from a task's message, by id."""
     found: dict[str, DumpRequest] = {}
     for each in value[:_DUMPS_MAX] if isinstance(value, list) else ():
         if isinstance(each, dict) and each.get("request") is not None:
@@ -114,11 +123,14 @@ BLANK_STATUS: DumpStatus = {
     "governor": None,
     "tables": [],
 }
-"""Of a dump that no task has begun."""
+"""The status of a dump that no task has begun."""
 
 
 def read_status(value: object, hide: Callable[[str], str] = str) -> DumpStatus | None:
-    """A status with its texts shortened; None for what is none. Fields that this version does not know stay."""
+    """Return a status with its texts shortened, or None if it is not valid.
+
+    Fields that this version does not know stay.
+    """
     if not isinstance(value, dict) or not isinstance(value.get("id"), str) or str(value.get("state")) not in _STATES:
         return None
     tables = value.get("tables")
@@ -137,7 +149,8 @@ def _loaded(data: bytes | None) -> Any:
         return None
     try:
         loaded = json.loads(data)
-        json.dumps(loaded, ensure_ascii=False).encode()  # half of a surrogate pair: no answer and no record could carry it
+        # raises for half of a surrogate pair, which no answer and no record could hold
+        json.dumps(loaded, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
     return loaded

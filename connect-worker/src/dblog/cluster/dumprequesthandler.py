@@ -1,6 +1,8 @@
-"""Answers the requests about dumps, in the herder's thread: stores them. The task learns of them from their records, as they are read back.
+"""Answers requests about dumps in the herder's thread by storing them. The task gets them when
+their records are read back.
 
-Nothing waits for the task here: whether a request can be carried out the task checks first, and the REST interface waits for that answer.
+Nothing here waits for the task: the task checks first whether a request can be carried out, and the
+REST interface waits for that check.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ NO_DUMPS = f"This worker takes no requests for dumps: {DUMPS_TOPIC} is empty in 
 
 
 class DumpRequests:
-    """One request at a time, in their order."""
+    """Handles one request at a time, in their order."""
 
     def __init__(self, store: DumpStore, dumps: LocalDumps, *, configs: ConfigStore, tasks: LocalTasks) -> None:
         self._store = store
@@ -55,14 +57,17 @@ class DumpRequests:
         self._tasks = tasks
 
     def answer(self, request: CheckDump | StartDump | ChangeDump | FindTable | SetDump | SendSignal) -> object:
-        """A future of the tables for what the task is asked, else the request as it is stored now; a ``RequestError`` where it is refused."""
+        """Return the stored request, or a future of table names for requests that the task answers.
+
+        Raise RequestError if the request is refused.
+        """
         match request:
             case CheckDump(asked):
                 self._require_running(asked.connector)
                 self._require_room(asked)
                 return self._dumps.check(asked)
             case StartDump(asked):
-                # Again: the check has taken its time.
+                # Checked again, because the task's check has taken its time.
                 self._require_running(asked.connector)
                 self._require_room(asked)
                 self._write(asked)
@@ -94,16 +99,16 @@ class DumpRequests:
                 return self._change(before, lambda: with_table_wanted(before, table, wanted, tables=tables))
 
     def offsets_changed(self, name: str) -> None:
-        """Note that a connector goes on elsewhere than its task has reported."""
+        """Note that a connector's offsets have changed since its task's last report."""
         self._dumps.offsets_changed(name)
 
     def connector_deleted(self, name: str) -> None:
-        """Remove its requests: a connector of the same name that comes later has not made them."""
+        """Remove a deleted connector's requests, which a later one of that name must not get."""
         self._dumps.forget(name)
         try:
             self._store.forget(name)
         except DblogError as e:
-            # The connector is gone all the same; the next comparison of wanted and actual removes them.
+            # The connector is deleted all the same; the next reconcile removes its requests.
             _log.warning("the requests for dumps of a deleted connector are removed later", connector=name, reason=str(e))
 
     def _change(self, before: DumpRequest, change: Callable[[], DumpRequest]) -> DumpRequest:
@@ -129,7 +134,7 @@ class DumpRequests:
             raise conflict(f"The dump {request.id} was changed at the same time by a worker that led until now; look at it, and try again")
 
     def _open(self, name: str, dump: str) -> DumpRequest:
-        """A request that has not ended; refused where there is none."""
+        """Return a request that has not ended. Raise RequestError if there is none."""
         if self._configs.view(name) is None:
             raise not_found(f"Connector {name} not found")
         if dump == INITIAL:
@@ -144,7 +149,11 @@ class DumpRequests:
         return known.request
 
     def _require_running(self, name: str) -> None:
-        """Refuse a new dump of a connector that could not begin it. One that is paused takes it: it is checked now, and begun when the connector goes on."""
+        """Refuse a dump of a connector that cannot run one.
+
+        A paused connector accepts it: the dump is checked now and begins when the connector
+        resumes.
+        """
         view = self._configs.view(name)
         if view is None:
             raise not_found(f"Connector {name} not found")

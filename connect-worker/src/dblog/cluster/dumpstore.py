@@ -1,7 +1,8 @@
-"""The topic of dump requests as a view: what was asked of each connector's dumps, and what became of it.
+"""The topic of dump requests as a view: the requests for each connector, and their outcomes.
 
-Kept in Kafka, so requests survive restarts and a change of the worker that leads. Bounded: of ended requests the newest ones of each connector stay. What is in
-the topic beyond that, and what a worker wrote that was overtaken, the worker that leads puts right (``tidy_later``).
+Kafka keeps the requests over restarts and changes of the leading worker. The view is bounded: of
+ended requests it keeps each connector's newest. The leading worker repairs the topic
+(``tidy_later``) if it has more than that, or records of a worker that was overtaken.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from dblog.kafka.log import LogRecord, UnreadableRecordError
 from dblog.kafka.writer import Write
 
 ENDED_KEPT = 100
-"""Of each connector."""
+"""Ended requests kept for each connector."""
 OPEN_MAX = 50
-"""Requests of one connector that have not ended: each start of its task gets them all."""
+"""Unended requests of one connector. Each start of its task gets all of them."""
 _REASON_CHARS = 100
-"""Of a reason that has no room for more."""
+"""Characters of a reason in a record that has no room for more."""
 _END_BYTES = 16 * 1024
-"""What an end takes without its tables: some numbers and a reason."""
+"""Bytes of an end without its tables: some numbers and a reason."""
 
 
 class DumpStore:
     """Requests and their ends, by connector and id."""
 
     def __init__(self, topic: str, make_log: MakeLog, *, on_change: Callable[[DumpKey], None], record_bytes_max: int) -> None:
-        """``on_change`` is called in the log's thread for each record that comes live."""
+        """Create the view. The log's thread calls ``on_change`` for each live record."""
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, KnownDump]] = {}
         self._overtaken: set[DumpKey] = set()
-        """Those whose newest record in the topic is older than what is known."""
+        """Requests whose newest record in the topic is older than the known one."""
         self._tidying: set[DumpKey] = set()
-        """Those that are being put right."""
+        """Requests whose records are being repaired."""
         self._on_change = on_change
         self._record_bytes_max = record_bytes_max
         self.log = make_log(topic, self._take)
@@ -62,45 +63,51 @@ class DumpStore:
             if not of_connector:
                 del self._known[connector]
         elif known is not None and _is_behind(new, known):
-            self._overtaken.add(key)  # of a worker that led no longer when its record arrived
+            self._overtaken.add(key)  # written by a worker that had already lost the lead
         else:
             of_connector[dump] = new
 
     def of(self, connector: str) -> list[KnownDump]:
-        """All that is known of a connector's requests, oldest first."""
+        """Return all known requests of a connector, oldest first."""
         with self._lock:
             return _oldest_first(self._known.get(connector, {}).values())
 
     def open(self, connector: str) -> list[DumpRequest]:
-        """The requests of a connector that have not ended, oldest first."""
+        """Return the unended requests of a connector, oldest first."""
         return [known.request for known in self.of(connector) if known.end is None]
 
     def get(self, key: DumpKey) -> KnownDump | None:
-        """One request."""
+        """Return one request, or None."""
         with self._lock:
             return self._known.get(key[0], {}).get(key[1])
 
     def connectors(self) -> list[str]:
-        """Those with requests."""
+        """Return the connectors that have requests."""
         with self._lock:
             return list(self._known)
 
     def size_left(self, request: DumpRequest) -> int:
-        """How many bytes a record of it would still have room for, with an end without tables."""
+        """Return the bytes left in a request's record, besides room for an end without tables."""
         key, value = dump_record((request.connector, request.id), KnownDump(request))
         return self._record_bytes_max - _END_BYTES - len(key) - len(value or b"")
 
     def write(self, request: DumpRequest) -> None:
-        """A new request, or its next revision; returns when it has been read back."""
+        """Write a new request or its next revision. Return when it has been read back."""
         self._write([dump_record((request.connector, request.id), KnownDump(request))])
 
     def write_later(self, request: DumpRequest) -> None:
-        """Send a request, or its next revision, without waiting; ``on_change`` reports that it has been read back."""
+        """Write a request or its next revision without waiting.
+
+        ``on_change`` reports the read-back.
+        """
         self.log.put_later(*dump_record((request.connector, request.id), KnownDump(request)))
 
     def end_later(self, known: KnownDump, end: DumpStatus) -> None:
-        """Send the end of a request without waiting; ``on_change`` reports that it has been read back. A topic may take less than the worker sends: then the
-        end comes without its tables, with the beginning of its reason, or the request goes. A task would report an end for ever that nobody can note.
+        """Write the end of a request without waiting. ``on_change`` reports the read-back.
+
+        The topic may accept less than the worker sends. Then the end is written without its tables,
+        then with the start of its reason, and at last as a tombstone; otherwise the task would
+        report an end forever that cannot be stored.
         """
         key, value = dump_record(known.key, KnownDump(known.request, end), bytes_max=self._record_bytes_max)
         bare = {**end, "tables": []}
@@ -109,13 +116,14 @@ class DumpStore:
         self.log.put_later(key, value, smaller=(*smaller, None))
 
     def forget(self, connector: str) -> None:
-        """Remove all requests of a connector; returns when they are gone."""
+        """Remove all requests of a connector. Return when they are gone."""
         if removed := [dump_record(known.key, None) for known in self.of(connector)]:
             self._write(removed)
 
     def tidy_later(self, *, exists: Callable[[str], bool]) -> None:
-        """Remove what is beyond what is kept, and what belongs to no connector; write again what was overtaken. Without waiting, and by the worker that leads
-        alone.
+        """Repair the topic without waiting. Only the leading worker may do so.
+
+        Removes surplus requests and those of deleted connectors, and writes overtaken ones again.
         """
         with self._lock:
             records = {key: record for key, record in self._untidy(exists).items() if key not in self._tidying}
@@ -124,18 +132,18 @@ class DumpStore:
             self.log.put_later(key, value)
 
     def is_untidy(self, *, exists: Callable[[str], bool]) -> bool:
-        """Whether ``tidy_later`` would do anything."""
+        """Return True if ``tidy_later`` would write anything."""
         with self._lock:
             return not self._untidy(exists).keys() <= self._tidying
 
     def abandon(self) -> None:
-        """Drop what was sent without waiting: this worker leads no longer."""
+        """Drop unacknowledged records, because this worker no longer leads."""
         self.log.abandon()
         with self._lock:
             self._tidying.clear()
 
     def _untidy(self, exists: Callable[[str], bool]) -> dict[DumpKey, KeyValue]:
-        """The records that put right what the topic has."""
+        """Return the records that repair the topic."""
         right: dict[DumpKey, KeyValue] = {}
         for connector, dump in self._overtaken:
             if (known := self._known.get(connector, {}).get(dump)) is not None:
@@ -150,7 +158,10 @@ class DumpStore:
 
 
 def _is_behind(new: KnownDump, known: KnownDump) -> bool:
-    """Whether a record that arrived later is older all the same. An end stays; of two that have the same revision the first counts, for the task has it."""
+    """Return True if a record that arrived later is older all the same.
+
+    An end stays. Of two records with the same revision the first counts, because the task has it.
+    """
     if new.end is not None:
         return False
     return known.end is not None or (new.request.revision <= known.request.revision and new.request != known.request)

@@ -1,7 +1,8 @@
-"""What GETs show of a connector's dumps: the requests of the topic with what the task has reported, made without waiting for the herder's thread.
+"""Answers to GETs about a connector's dumps: the topic's requests joined with the task's reports,
+without waiting for the herder's thread.
 
-Only the worker that runs the task knows how far a dump is. What a task reported before it ended still counts, but for its state: nothing runs then, and the
-reason says why.
+Only the worker that runs the task knows a dump's progress. The last report of an ended task stays
+valid except for its state: nothing runs then, and the reason says why.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from dblog.core.dumprequests import INITIAL, DumpRequest, Wanted
 from dblog.readers.start import may_start_over
 
 DETAILS = ("predicate", "keys")
-"""Fields of a request that hold SQL and rows' keys; not everybody sees them."""
+"""Fields of a request with SQL and keys of rows, which not every caller may see."""
 _RATES = ("rows_per_s", "eta_s", "governor")
 _LISTED = ("id", "connector", "revision", "created_ms", "requested_by", "mode", "tables", "wanted")
 
 
 class DumpView:
-    """Any thread may ask."""
+    """View of all dumps. Any thread may call it."""
 
     def __init__(self, store: DumpStore, dumps: LocalDumps, *, configs: ConfigStore, tasks: LocalTasks) -> None:
         self._store = store
@@ -38,11 +39,19 @@ class DumpView:
         self._tasks = tasks
 
     def listed(self, connector: str) -> list[dict[str, Any]]:
-        """All dumps in short, the connector's own first, then the requested ones, oldest first; 404 for an unknown connector."""
+        """Return all dumps in short: the connector's own first, then the requested ones, oldest
+        first.
+
+        Raise RequestError 404 for an unknown connector.
+        """
         return [_in_short(each) for each in self._all(connector).values()]
 
     def detail(self, connector: str, dump: str, *, maps: bool = False) -> dict[str, Any]:
-        """One dump with its request and its tables; 404 for one that nobody knows. ``maps``: each table with a picture of what has been read of it."""
+        """Return one dump with its request and its tables. Raise RequestError 404 for an unknown
+        one.
+
+        ``maps`` adds to each table a map of the ranges that have been read.
+        """
         found = self._all(connector).get(dump)
         if found is None:
             raise not_found(f"Connector {connector} has no dump {dump}; GET /connectors/{connector}/dumps lists those it has")
@@ -55,7 +64,7 @@ class DumpView:
         waits = self._waits(view)
         reported = self._dumps.reported(connector)
         known = {each.request.id: each for each in self._store.of(connector)}
-        # What the task dumps by itself, then what it knows of signals, then what was requested.
+        # The task's own dump, then those of its signals, then the requested ones.
         own = sorted((dump for dump in reported.statuses if dump not in known), key=lambda dump: dump != INITIAL)
         again = not reported.fresh and may_start_over(view.config.get("snapshot.mode") or "")
         shown = {
@@ -68,7 +77,7 @@ class DumpView:
         return shown
 
     def _waits(self, view: ConnectorView) -> str | None:
-        """Why none of the connector's dumps can run now; None when they can."""
+        """Return why none of the connector's dumps can run now, or None if they can."""
         task = self._tasks.get(TaskId(view.name, 0))
         if view.target is Target.STOPPED:
             return "the connector is stopped: PUT /connectors/NAME/resume lets it go on"
@@ -84,7 +93,10 @@ class DumpView:
 
 
 def fresh_status(request: DumpRequest, tables: list[str] | None = None) -> dict[str, Any]:
-    """The status of a request that no task has begun; ``tables``: what the check of it has found."""
+    """Return the status of a request that no task has begun.
+
+    ``tables`` are those found by its check.
+    """
     state = Wanted.PAUSED.value if request.wanted is Wanted.PAUSED else "WAITING"
     return {**BLANK_STATUS, "state": state, "tables_total": None if tables is None else len(tables), "tables": []}
 
@@ -109,8 +121,10 @@ def _current(known: KnownDump, reported: DumpStatus | None, fresh: bool, waits: 
 
 
 def _shown(status: DumpStatus, fresh: bool, waits: str | None, *, may_begin_again: bool = False) -> DumpStatus:  # noqa: FBT001
-    """A status as it is true now: of a task that does not run, or was started again, nothing is under way. ``may_begin_again``: the task's start decides
-    whether this dump, which had ended, is made once more.
+    """Return a status as it is now. A task that does not run, or was restarted, has nothing under
+    way.
+
+    ``may_begin_again``: the task's start decides whether this ended dump is made again.
     """
     if (status["state"] in ENDED and not may_begin_again) or (fresh and waits is None):
         return status
@@ -119,7 +133,7 @@ def _shown(status: DumpStatus, fresh: bool, waits: str | None, *, may_begin_agai
 
 
 def _of_task(connector: str, status: DumpStatus) -> dict[str, Any]:
-    """A dump that was not requested here."""
+    """Return a dump that was not requested here."""
     by = "connector" if status["id"] == INITIAL else "signal"
     return {
         "id": status["id"],
@@ -131,7 +145,7 @@ def _of_task(connector: str, status: DumpStatus) -> dict[str, Any]:
 
 
 def _in_detail(status: DumpStatus) -> dict[str, Any]:
-    """All that an answer has of it; a task does not tell when a dump ends."""
+    """Return all fields for an answer. A task does not report when a dump ended."""
     return {"ended_ms": None, **{name: value for name, value in status.items() if name != "id"}}
 
 

@@ -1,7 +1,7 @@
-"""Answers the requests of the REST interface in the herder's thread.
+"""Answers the REST interface's requests in the herder's thread.
 
-A request writes to a topic and is answered once its records have been read back; what follows from those records, also from records of other
-workers, the reconciler does. Nothing here waits for a database or a task.
+A request writes to a topic and is answered once its records have been read back. The reconciler
+acts on those records, and on records of other workers. Nothing here waits for a database or a task.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from dblog.kafka.log import TopicReplacedError
 _log = structlog.get_logger("dblog.cluster.herder")
 
 RECORD_BYTES_MAX = 1_000_000
-"""librdkafka's message.max.bytes, when the worker's producers are not given another."""
+"""Default of librdkafka's message.max.bytes."""
 RECORD_OVERHEAD_BYTES = 512
 
 
 class RequestHandler:
-    """One request at a time, in their order."""
+    """Handles one request at a time, in their order."""
 
     def __init__(
         self,
@@ -72,7 +72,11 @@ class RequestHandler:
         message_bytes_max: int,
         dumps: DumpRequests | None = None,
     ) -> None:
-        """``message_bytes_max``: what the worker's producers send. ``dumps`` None: this worker takes no requests for dumps."""
+        """Create the handler.
+
+        ``message_bytes_max`` is the limit of the worker's producers. ``dumps`` None refuses
+        requests for dumps.
+        """
         self._configs = configs
         self._statuses = statuses
         self._offsets = offsets
@@ -84,7 +88,7 @@ class RequestHandler:
         self._record_bytes_max = message_bytes_max - RECORD_OVERHEAD_BYTES
 
     def answer(self, request: Request) -> Any:
-        """The answer's body, or a ``RequestError``."""
+        """Return the answer's body. Raise RequestError if the request is refused or fails."""
         try:
             return self._carry_out(request)
         except TopicReplacedError as e:
@@ -144,13 +148,14 @@ class RequestHandler:
             self._dumps.offsets_changed(name)
 
     def _put(self, request: PutConnector) -> tuple[bool, dict[str, Any]]:
-        """Whether the connector is new, and its INFO."""
+        """Store a connector's configuration. Return whether the connector is new, and its info."""
         view = self._configs.view(request.name)
         if request.only_new and view is not None:
             raise conflict(f"Connector {request.name} already exists")
         if request.expected is not None and (view is None or dict(view.config) != dict(request.expected)):
             raise conflict(STALE)
-        # An unchanged configuration is not written again: Connect would restart the connector for nothing.
+        # An unchanged configuration is not written again: Connect would restart the connector for
+        # nothing.
         if view is None or dict(view.config) != dict(request.config):
             self._require_size(request.name, request.config)
             self._configs.write_connector(request.name, request.config, target=request.target if view is None else None)
@@ -160,7 +165,9 @@ class RequestHandler:
         return view is None, info_answer(written)
 
     def _require_size(self, name: str, config: Mapping[str, str]) -> None:
-        """Refuse what can be stored as a connector's record and not as its task's, which is larger: it would never start."""
+        """Refuse a configuration that fits a connector's record but not its task's, which is
+        larger. The connector would never start.
+        """
         tasks = make_tasks(ConnectorView(name=name, config=config, target=Target.STARTED, tasks=(), consistent=True)) or [dict(config)]
         size = sum(len(part or b"") for part in task_record(TaskId(name, 0), tasks[0]))
         if size > self._record_bytes_max:
@@ -177,7 +184,7 @@ class RequestHandler:
         self._configs.write_target(name, target)
 
     def _restart(self, request: RestartConnector) -> dict[str, Any] | None:
-        """None: the connector has been restarted; else STATUS with what will be."""
+        """Restart a connector. Return the status to come, or None if no task was included."""
         name, include_tasks, only_failed = request.name, request.include_tasks, request.only_failed
         self._required(name, "Unknown connector: {}")
         if not include_tasks and not only_failed:
@@ -219,7 +226,10 @@ class RequestHandler:
 
 
 def _for_leader(request: Request) -> bool:
-    """Whether only the worker that runs the connectors may carry it out; the rest is a record that any worker may write, as in Connect."""
+    """Return True if only the leading worker may carry out the request.
+
+    The others are records that any worker may write, as in Connect.
+    """
     match request:
         case SetTarget(_, target):
             return target is Target.STOPPED

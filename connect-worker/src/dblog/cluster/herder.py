@@ -1,9 +1,10 @@
-"""The herder: carries out what users ask and keeps what runs equal to what is wanted.
+"""The herder: carries out users' requests and keeps what runs equal to what is wanted.
 
-One thread owns all of it. What the worker believes is in the stores of the topics (``stores``), in its role in the group (``role``), and in
-what runs here (``localconnectors``, ``localtasks``); what it wants, ``decisions`` decides; what it does, the ``reconciler`` and the ``handler`` of
-requests. Nothing in this thread waits for a database or a task: processes answer by events, slow checks run elsewhere. GETs never come here;
-they read the stores.
+One thread owns all of it. The worker's knowledge is in the stores of the topics (``stores``), in
+its role in the group (``role``), and in what runs here (``localconnectors``, ``localtasks``).
+``decisions`` decides what to do; the ``reconciler`` and the ``handler`` of requests do it. Nothing
+in this thread waits for a database or a task: processes answer by events, and slow checks run
+elsewhere. GETs never come here; they read the stores.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ _START_BACKOFF = Backoff(first_s=0.5, max_s=15.0)
 
 
 class Herder:
-    """The worker's part in the cluster; ``start`` returns at once, ``ready`` is set when requests are taken."""
+    """The worker's part in the cluster.
+
+    ``start`` returns at once; ``ready`` is set when requests are accepted.
+    """
 
     def __init__(
         self,
@@ -89,8 +93,10 @@ class Herder:
         properties: Mapping[str, str] | None = None,
         further_logs: Sequence[CompactedLog] = (),
     ) -> None:
-        """``hidden``: secrets of the worker's own file, and what is shown instead. ``further_logs``: topics that others open and close, and without which
-        this worker is of no use either.
+        """Create the herder.
+
+        ``hidden`` maps secrets of the worker's own file to what is shown instead. ``further_logs``
+        are topics that others open and close, and without which this worker is of no use.
         """
         settings = worker.settings
         self.worker = worker
@@ -189,14 +195,14 @@ class Herder:
         )
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
 
-    # Called from other threads.
+    # Methods for other threads.
 
     def start(self) -> None:
-        """Begin; brokers are waited for in the herder's thread."""
+        """Start the herder's thread, which waits for the brokers."""
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Any]:
-        """Hand a request over; the future gives the answer, or a ``RequestError``."""
+        """Submit a request. The returned future gives the answer, or raises RequestError."""
         future: Future[Any] = Future()
 
         def carry_out() -> None:
@@ -211,23 +217,26 @@ class Herder:
         return future
 
     def stop(self) -> None:
-        """Stop all tasks within their limit, report it in the status topic, and end."""
+        """Stop all tasks within their limit, write their states to the status topic, and end."""
         self.loop.stop()
         if self._thread.is_alive():
             self._thread.join(self._stop_limit_s + 20.0)
         self.processes.close()
-        # Last: whoever leads next learns that nothing runs here any more.
+        # Last, because leaving the group tells the next leader that nothing runs here any more.
         self._membership.close()
 
     def set_level(self, name: str, level: str) -> list[str]:
-        """Set a logger's level here and in all tasks of this worker; the names changed, none for a logger that does not exist."""
+        """Set a logger's level here and in all tasks of this worker.
+
+        Return the changed names, or an empty list for a logger that does not exist.
+        """
         changed = self._set_level(name, level)
         if changed:
             self.tasks.set_level(name, level)
         return changed
 
     def records_skipped(self) -> dict[str, int]:
-        """How many records of each topic could not be read since this worker began."""
+        """Return the number of unreadable records of each topic since this worker started."""
         return {log.topic: log.skipped for log in self._own_logs}
 
     def _on_config_record(self, record: ConfigRecord) -> None:
@@ -237,7 +246,8 @@ class Herder:
         self.loop.post(lambda: self._take_config_record(record))
 
     def _on_status_record(self, record: StatusRecord) -> None:
-        # A status is read back after it was put: one of what was deleted meanwhile would otherwise stay when nothing else happens.
+        # A status is read back after it was written. Without this check, the status of something
+        # deleted meanwhile would stay until another change.
         match record:
             case ConnectorStatusRecord(name, Status()):
                 stray = is_stray(self.configs.view(name), None)
@@ -258,7 +268,7 @@ class Herder:
     def _on_process_event(self, event: ProcessEvent) -> None:
         self.loop.post(lambda: self.take_process_event(event))
 
-    # The herder's thread.
+    # Methods of the herder's thread.
 
     def _run(self) -> None:
         try:
@@ -283,7 +293,7 @@ class Herder:
                     return
                 if not joined:
                     joined = True
-                    # Its topic exists now; joining and reading take their time side by side.
+                    # The group's topic exists now. Joining and reading take their time in parallel.
                     self._membership.start(
                         on_change=lambda: self.loop.post(self._follow_membership),
                         on_lease=self.processes.lease,
@@ -305,7 +315,7 @@ class Herder:
             _log.error("tasks were killed and still have not ended", limit_s=_REVOKED_LIMIT_S)
 
     def _find_role(self) -> None:
-        """Wait until it is decided who leads; whoever asks anything waits with us."""
+        """Wait until it is decided who leads. Requests wait as well."""
         self.stage = Stage(f"joining the group {self.role.group}", self._clock.now_us())
         while not self.loop.stopping.is_set() and not self.role.known:
             self.loop.stopping.wait(_ROLE_ASKED_S)
@@ -323,7 +333,7 @@ class Herder:
         )
 
     def turn(self) -> None:
-        """Take what has come, then reconcile once for all of it."""
+        """Process everything that has arrived, then reconcile once for all of it."""
         self.loop.run_due()
         self._follow_membership()
         self._check_topics()
@@ -360,25 +370,28 @@ class Herder:
             self.loop.reconcile_soon()
 
     def take_process_event(self, event: ProcessEvent) -> None:
-        """What a task's process has sent, or its end."""
+        """Process a message of a task's process, or its end."""
         if isinstance(event, TaskMessage):
             self.tasks.take_message(event)
         else:
-            # The end of the lease may be known here by its deaths first.
+            # The deaths may arrive here before the news that the lease has ended.
             self._follow_membership()
             self.tasks.take_death(event)
 
     # The lead.
 
     def _follow_membership(self) -> None:
-        """Make what runs here follow the membership."""
+        """Take over or step down as the membership demands."""
         if self.role.must_step_down():
             self._step_down()
         if not self.loop.stopping.is_set() and self.role.may_take_over():
             self.role.take_over()
 
     def _check_topics(self) -> None:
-        """A topic that was replaced ends the work; one that is no longer followed ends the worker."""
+        """Stop working if a topic was replaced.
+
+        Raise TransientError if one is no longer followed.
+        """
         for log in self._followed:
             if isinstance(log.ended, TopicReplacedError):
                 self._stop_working(str(log.ended))
@@ -386,7 +399,7 @@ class Herder:
                 raise TransientError(f"the topic {log.topic} is no longer followed: {log.ended}")
 
     def _stop_working(self, reason: str) -> None:
-        """Stop what runs here and write nothing more: what the topics hold now is not what was asked for."""
+        """Stop all work and write nothing more: the topics no longer hold what was requested."""
         if self.role.broken:
             return
         self.role.abandon(reason)
@@ -395,9 +408,13 @@ class Herder:
             self._step_down()
 
     def _step_down(self) -> None:
-        """Forget what ran here. The lease has ended its processes, or does so now; the next leader reports what became of the tasks."""
+        """Forget what ran here.
+
+        The lease has ended its processes, or does so now. The next leader writes the states of the
+        tasks.
+        """
         self.role.step_down()
-        # What the brokers have not taken yet would arrive behind the statuses of the next leader.
+        # Unacknowledged statuses would arrive after those of the next leader.
         self.statuses.log.abandon()
         if self.dumps is not None:
             self.dumps.abandon()
@@ -407,10 +424,10 @@ class Herder:
             "this worker runs no connectors now", group=self.role.group, reason=self.role.waits_because() or "it joins its group again"
         )
 
-    # End.
+    # The end.
 
     def _shut_down(self) -> None:
-        """Stop every task in order; whatever outlives its limit is killed by the process table."""
+        """Stop every task in order. The process table kills tasks that exceed their limit."""
         self.stage = Stage("shutting down", self._clock.now_us())
         stopped = self.tasks.stop_all()
         deadline_s = time.monotonic() + self._stop_limit_s + 5.0
@@ -420,7 +437,7 @@ class Herder:
             return
         for task in stopped:
             if self.configs.view(task.connector) is None:
-                # Deleted a moment ago: there is nothing left to be unassigned.
+                # Deleted a moment ago, so there is nothing left to be unassigned.
                 self.statuses.write_task(task, None)
                 self.statuses.write_connector(task.connector, None)
             else:

@@ -1,4 +1,4 @@
-"""The connectors as this worker runs them: each has a configuration that was checked, a target and a state."""
+"""The connectors that this worker runs, each with a checked configuration, a target and a state."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from dblog.errors import ConfigError, DblogError
 
 
 class LocalConnectors:
-    """Changed in the herder's thread only; any thread may read a copy."""
+    """Connectors of this worker.
+
+    Changed only in the herder's thread; any thread may read a copy.
+    """
 
     def __init__(
         self, configs: ConfigStore, status_writer: StatusWriter, *, providers: Mapping[str, Provider], hidden: Mapping[str, str]
     ) -> None:
         self.startups = self.startup_failures = 0
-        """Since this worker began."""
+        """Counts since this worker started."""
         self._configs = configs
         self._status_writer = status_writer
         self._providers = providers
@@ -31,15 +34,18 @@ class LocalConnectors:
         self._actual: dict[str, ConnectorActual] = {}
 
     def actual(self) -> dict[str, ConnectorActual]:
-        """For the comparison with what is wanted; a copy."""
+        """Return a copy of the connectors, for the comparison with what is wanted."""
         return dict(self._actual)
 
     def states(self) -> dict[str, State]:
-        """The states of all, as of now."""
+        """Return the current state of each connector."""
         return {name: State.FAILED if actual.failed else _state_of(actual.target) for name, actual in self.actual().items()}
 
     def start(self, name: str) -> str | None:
-        """Check its configuration and take it; why it has failed, None where it has not."""
+        """Check a connector's configuration and start it.
+
+        Return the reason if it failed, else None.
+        """
         view = self._configs.view(name)
         if view is None:
             return None
@@ -58,7 +64,7 @@ class LocalConnectors:
         return trace
 
     def _unusable_because(self, view: ConnectorView) -> str | None:
-        """Why the connector cannot run, for its status; None if it can."""
+        """Return why the connector cannot run, for its status, or None if it can."""
         try:
             plugin = connector_of(view.config)
             resolution = resolve(plugin.read_keys(view.config), self._providers)
@@ -74,7 +80,7 @@ class LocalConnectors:
         return None
 
     def retarget(self, name: str, target: Target) -> None:
-        """Pause, resume or stop it."""
+        """Pause, resume or stop a connector."""
         actual = self._actual[name]
         if actual.failed and target is not Target.STOPPED:
             # FAILED stays FAILED; the target is remembered for the restart.
@@ -83,27 +89,30 @@ class LocalConnectors:
         self.start(name)
 
     def fail(self, name: str, trace: str) -> None:
-        """It cannot be run."""
+        """Mark a connector as FAILED with this trace."""
         actual = self._actual[name]
         self._actual[name] = ConnectorActual(config=actual.config, target=actual.target, failed=True)
         self._status_writer.write_connector(name, State.FAILED, trace)
 
     def restart_with_status(self, name: str) -> None:
-        """Have the next reconcile start it; its status is RESTARTING until then."""
+        """Set the status RESTARTING. The next reconcile starts the connector."""
         self._status_writer.write_connector(name, State.RESTARTING)
         self.forget(name)
 
     def forget(self, name: str) -> None:
-        """Run it no more; the next reconcile starts it if it is still wanted."""
+        """Forget a connector. The next reconcile starts it if it is still wanted."""
         self._actual.pop(name, None)
 
     def abandon(self) -> None:
-        """Forget all, for another worker may lead."""
+        """Forget all connectors, because another worker may lead."""
         self._actual.clear()
 
 
 def make_tasks(view: ConnectorView) -> list[dict[str, str]] | None:
-    """One task for a log, with the connector's configuration and Connect's ``task.class``; None for a class this worker lacks."""
+    """Return the configurations of a connector's tasks, or None for a class that this worker lacks.
+
+    There is one task for a log: the connector's configuration with Connect's ``task.class``.
+    """
     plugin = find_connector(view.config.get("connector.class"))
     return None if plugin is None else [{**view.config, "task.class": plugin.task_class}]
 

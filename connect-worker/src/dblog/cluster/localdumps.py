@@ -1,11 +1,14 @@
-"""The dumps of the tasks that run on this worker: what their processes report of them, and what they are told.
+"""The dumps of the tasks that run on this worker: the reports of their processes, and the messages
+to them.
 
-A task gets all requests that have not ended with its first message (``startorder.py``), and each new one or change when its record is read back. It reports a
-status of each dump it knows. An end is stored first; when it has been read back, the task is told that it may forget the dump. Whatever of this is lost in
-between happens again: the task reports an end until it is told, and one that is stored already is answered at once.
+A task gets all unended requests with its first message (``startorder.py``), and each new or changed
+one when its record is read back. It reports a status of each dump it knows. An end is stored first;
+once it has been read back, the task is told to forget the dump. Whatever is lost in between happens
+again: the task reports an end until it is told to forget it, and an end that is already stored is
+answered at once.
 
-What a signal has asked for the task alone knows at first: it reports the request with its status, and the request is stored here, so that it can be listed
-and steered like any other.
+Only the task knows a signal's request at first. It reports the request with its status, and the
+request is stored here, so that it can be listed and changed like any other.
 """
 
 from __future__ import annotations
@@ -29,24 +32,24 @@ from dblog.errors import TransientError
 _log = structlog.get_logger("dblog.cluster.dumps")
 
 _CHECKS_MAX = 8
-"""Of one task at a time: each keeps a connection to its database."""
+"""Checks of one task at a time. Each keeps a connection to its database."""
 _TABLES_MAX = 100_000
 _REFUSALS = range(400, 600)
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What the task of a connector has reported of its dumps."""
+    """The reports of a connector's task about its dumps."""
 
     statuses: Mapping[str, DumpStatus] = field(default_factory=dict)
-    """By id, in the task's order."""
+    """Statuses by dump id, in the task's order."""
     fresh: bool = False
-    """Whether they are of the process that runs now."""
+    """True if they come from the process that runs now."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """One process."""
+    """One run of a task's process."""
 
     connector: str
     hide: Callable[[str], str]
@@ -54,12 +57,15 @@ class _Run:
 
 
 class LocalDumps:
-    """Changed in the herder's thread only; any thread may ask ``reported``."""
+    """Dumps of this worker's tasks.
+
+    Changed only in the herder's thread; any thread may call ``reported``.
+    """
 
     def __init__(
         self, store: DumpStore, *, send: Callable[[int, Mapping[str, Any]], None], leads: Callable[[], bool], now_ms: Callable[[], int]
     ) -> None:
-        """``send`` sends a message to a process, by its run."""
+        """Create the object. ``send`` sends a message to a process, identified by its run."""
         self._store = store
         self._send = send
         self._leads = leads
@@ -68,16 +74,19 @@ class LocalDumps:
         self._reported: dict[str, Reported] = {}
         self._calls = count(1)
         self._ending: set[DumpKey] = set()
-        """Those whose end is on its way to the topic."""
+        """Dumps whose end is on its way to the topic."""
         self._storing: set[DumpKey] = set()
-        """Requests of signals that are on their way to it."""
+        """Requests of signals that are on their way to the topic."""
 
     def reported(self, connector: str) -> Reported:
-        """What is known of a connector's dumps beyond their requests; of a task that has ended, what it reported last."""
+        """Return a task's reports about a connector's dumps.
+
+        After the task has ended, its last ones.
+        """
         return self._reported.get(connector, Reported())
 
     def tables_of(self, connector: str, dump: str) -> list[str] | None:
-        """The names of a dump's tables; None where they are not known, or more than a status shows."""
+        """Return the names of a dump's tables. None if unknown or more than a status shows."""
         status = self.reported(connector).statuses.get(dump)
         tables = [] if status is None else status.get("tables") or []
         if status is None or status.get("tables_total") != len(tables):
@@ -87,12 +96,15 @@ class LocalDumps:
     # Processes.
 
     def begun(self, task: TaskId, run: int, hide: Callable[[str], str] = str) -> None:
-        """A process has been started with the requests that have not ended; ``hide`` takes its secrets out of texts."""
+        """Note that a process was started with all unended requests.
+
+        ``hide`` removes secrets from its texts.
+        """
         self._runs[run] = _Run(task.connector, hide)
         self._stale(task.connector)
 
     def ended(self, run: int) -> None:
-        """A process has ended; who still waits for an answer of it gets one."""
+        """Note that a process has ended. Pending checks fail."""
         ended = self._runs.pop(run, None)
         if ended is None:
             return
@@ -106,7 +118,10 @@ class LocalDumps:
             )
 
     def abandon(self) -> None:
-        """This worker leads no longer: the next one learns from its own tasks."""
+        """Drop everything, because this worker no longer leads.
+
+        The next leader learns from its own tasks.
+        """
         self._ending.clear()
         self._storing.clear()
         self._reported.clear()
@@ -118,10 +133,14 @@ class LocalDumps:
     def _run_of(self, connector: str) -> int | None:
         return next((run for run, each in reversed(self._runs.items()) if each.connector == connector), None)
 
-    # Orders.
+    # Messages to tasks.
 
     def check(self, request: DumpRequest) -> Future[list[str]]:
-        """Have the task check a request on the server; gives the tables that it would dump, or raises RequestError or TransientError."""
+        """Let the task check a request on its server.
+
+        The future gives the tables that the task would dump, or raises RequestError or
+        TransientError.
+        """
         future: Future[list[str]] = Future()
         run = self._run_of(request.connector)
         if run is None:
@@ -131,7 +150,7 @@ class LocalDumps:
                 retry_after_s=5,
             )
         checks = self._runs[run].checks
-        # Whoever waited for one may have gone; the task's answer may still come.
+        # The caller of a cancelled check has gone, but the task's answer may still come.
         for call in [call for call, waiting in checks.items() if waiting.cancelled()]:
             del checks[call]
         if len(checks) >= _CHECKS_MAX:
@@ -144,7 +163,10 @@ class LocalDumps:
         return future
 
     def find_table(self, request: DumpRequest, table: str) -> Future[list[str]] | None:
-        """Have the task find the names among a dump's tables that are like this one; None where no task could answer soon."""
+        """Let the task find the names of a dump's tables that match this one.
+
+        None if no task can answer soon.
+        """
         run = self._run_of(request.connector)
         if run is None or len(self._runs[run].checks) >= _CHECKS_MAX:
             return None
@@ -158,7 +180,7 @@ class LocalDumps:
         self._send(run, {**message, "call": call})
 
     def signal(self, connector: str, signal: Signal) -> None:
-        """Hand a signal to the task; RequestError where none runs."""
+        """Send a signal to the task. Raise RequestError if none runs."""
         run = self._run_of(connector)
         if run is None:
             raise RequestError(
@@ -168,10 +190,10 @@ class LocalDumps:
             )
         self._send(run, {"type": "signal", "id": signal.id, "kind": signal.type, "data": signal.data, "source": signal.source})
 
-    # What tasks report.
+    # Messages from tasks.
 
     def take(self, run: int, message: Mapping[str, Any]) -> None:
-        """A message of a task that is about dumps; any other is left alone."""
+        """Process a task's message about dumps. Ignore any other."""
         known = self._runs.get(run)
         if known is None:
             return
@@ -190,7 +212,10 @@ class LocalDumps:
                         self._take_end(run, (known.connector, status["id"]), status)
 
     def _take_request(self, request: DumpRequest, status: DumpStatus) -> None:
-        """A signal has made it, or changed it. One that has ended already is stored with its end."""
+        """Store a request that a signal has made or changed.
+
+        One that has already ended is stored with its end.
+        """
         key = request.connector, request.id
         known = self._store.get(key)
         if key in self._storing or not self._leads():
@@ -212,7 +237,7 @@ class LocalDumps:
     def _take_end(self, run: int, key: DumpKey, end: DumpStatus) -> None:
         known = self._store.get(key)
         if known is None and key in self._storing:
-            return  # it comes again when the request has been read back
+            return  # reported again after the request has been read back
         if known is None or known.end is not None:
             self._send(run, {"type": "dump_forget", "id": key[1]})
         elif key not in self._ending and self._leads():
@@ -222,7 +247,10 @@ class LocalDumps:
             self._store.end_later(known, self._end_of(end))
 
     def changed(self, key: DumpKey) -> None:
-        """A record of the topic has been read: the task gets the request, or learns that its end is stored. One that starts gets all requests anyway."""
+        """Pass a changed record on: the task gets the request, or learns that its end is stored.
+
+        A task that starts gets all requests anyway.
+        """
         known = self._store.get(key)
         is_open = known is not None and known.end is None
         was_stored = key in self._storing
@@ -237,14 +265,17 @@ class LocalDumps:
                 self._take_end(run, key, status)
 
     def offsets_changed(self, connector: str) -> None:
-        """Offsets were reset or altered by request: where the connector's own dump was is not true any more, until its next process reports."""
+        """Note that offsets were reset or altered by request.
+
+        The progress of the connector's own dump is unknown until its next process reports.
+        """
         known = self._reported.get(connector)
         if known is not None and INITIAL in known.statuses:
             begins = {"id": INITIAL, **BLANK_STATUS, "reason": "the connector's offsets were changed, and its task has not started since"}
             self._reported[connector] = Reported({**known.statuses, INITIAL: begins})
 
     def forget(self, connector: str) -> None:
-        """A connector is gone."""
+        """Drop the reports of a deleted connector."""
         self._reported.pop(connector, None)
 
 

@@ -1,4 +1,6 @@
-"""The tasks that run on this worker: their processes are started, stopped and started again, and what they report is kept and passed to the status topic."""
+"""The tasks of this worker: starts, stops and restarts their processes, and writes what they report
+to the status topic.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ _log = structlog.get_logger("dblog.cluster.herder")
 
 _OFFSETS_READ_LIMIT_S = 10.0
 _STABLE_S = 60.0
-"""A task that ran this long before it was killed counts as sound: its restarts are counted from one again."""
+"""Run time after which a killed task counts as sound; its restarts count from one again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,27 +43,27 @@ class LocalTask:
     target: Target
     phase: Phase
     run: int | None = None
-    """Its process, as the process table counts them; None while it has none."""
+    """Number of its process in the process table. None without a process."""
     kills: int = 0
     started_s: float = 0.0
     hide: Callable[[str], str] = str
     state: State = State.UNASSIGNED
     metrics: dict[str, float] = field(default_factory=dict)
     reported_s: float | None = None
-    """When they came, by the wall clock."""
+    """Wall-clock time in seconds when the metrics arrived."""
     waits: str | None = None
-    """What it waits for while it is not FAILED, as it reported last."""
+    """The reason why the task waits, as it last reported. None if it does not wait."""
     failure: str | None = None
-    """Why its phase is FAILED; secrets are hidden in it."""
+    """The reason for the phase FAILED, with secrets hidden."""
 
     @property
     def has_process(self) -> bool:
-        """Whether a process of it has been started and has not ended."""
+        """True if a process has been started and has not ended."""
         return self.run is not None
 
 
 class LocalTasks:
-    """Changed in the herder's thread only; any thread may read copies."""
+    """Tasks of this worker. Changed only in the herder's thread; any thread may read copies."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class LocalTasks:
         warnings: ConnectorWarnings,
     ) -> None:
         self.startups = self.startup_failures = 0
-        """Since this worker began."""
+        """Counts since this worker started."""
         self._processes = processes
         self._start_orders = start_orders
         self._offsets = offsets
@@ -96,7 +98,7 @@ class LocalTasks:
         self._dumps = dumps
         self._warnings = warnings
         self.restarts: Counter[tuple[TaskId, str]] = Counter()
-        """Starts after the first one, by reason, since this worker began."""
+        """Restarts by task and reason, since this worker started."""
         self.failures: Counter[TaskId] = Counter()
         self._replaced: set[TaskId] = set()
         """Tasks that were stopped for another configuration."""
@@ -110,23 +112,23 @@ class LocalTasks:
     # What runs here.
 
     def get(self, task: TaskId) -> LocalTask | None:
-        """A task that runs here."""
+        """Return a task that runs here, or None."""
         return self._tasks.get(task)
 
     def all(self) -> list[LocalTask]:
-        """All of them, as of now."""
+        """Return all tasks that run here, as a copy."""
         return list(self._tasks.values())
 
     def numbers(self, connector: str) -> set[int]:
-        """The tasks of a connector that run here."""
+        """Return the numbers of a connector's tasks that run here."""
         return {task.task for task in self._tasks if task.connector == connector}
 
     def actual(self) -> dict[TaskId, TaskActual]:
-        """For the comparison with what is wanted."""
+        """Return the tasks for the comparison with what is wanted."""
         return {task.id: TaskActual(config=task.config, target=task.target, phase=task.phase) for task in self._tasks.values()}
 
     def have_processes(self) -> bool:
-        """Whether any of them has a process."""
+        """Return True if any task has a process."""
         return any(task.run is not None for task in self._tasks.values())
 
     # Commands.
@@ -141,7 +143,10 @@ class LocalTasks:
         self._launch_with_offsets(unit)
 
     def stop(self, task: TaskId) -> None:
-        """Stop a task that runs here; it is forgotten when its process has ended. If it comes again, it is for another configuration."""
+        """Stop a task that runs here, and forget it when its process has ended.
+
+        If it is started again, it has another configuration.
+        """
         self._replaced.add(task)
         self._stop(self._tasks[task])
 
@@ -153,7 +158,7 @@ class LocalTasks:
             self._processes.send(unit.run, {"type": "pause" if target is Target.PAUSED else "resume"})
 
     def restart(self, task: TaskId) -> None:
-        """Stop the task if it runs; the next reconcile starts it."""
+        """Stop the task if it runs. The next reconcile starts it."""
         self.restarts[task, "requested"] += 1
         unit = self._tasks.get(task)
         if unit is not None and unit.phase is not Phase.STOPPING:
@@ -161,19 +166,23 @@ class LocalTasks:
         self._loop.reconcile_soon()
 
     def restart_with_status(self, task: TaskId) -> None:
-        """The same, and its status is RESTARTING until it runs."""
+        """Set the status RESTARTING until the task runs, and restart it."""
         self._restarting.add(task)
         self.write_status(task, State.RESTARTING)
         self.restart(task)
 
     def set_level(self, name: str, level: str) -> None:
-        """Set a logger's level in all their processes; any thread may call it."""
+        """Set a logger's level in all processes. Any thread may call this."""
         for unit in self.all():
             if (run := unit.run) is not None:
                 self._processes.send(run, {"type": "level", "logger": name, "level": level})
 
     def abandon(self) -> None:
-        """Forget them: the lease has ended their processes, or does so now; the next leader reports what became of the tasks."""
+        """Forget all tasks.
+
+        The lease has ended their processes, or does so now. The next leader writes the states of
+        the tasks.
+        """
         self._restarting.clear()
         self._waiting_for_offsets.clear()
         self._warnings.abandon()
@@ -187,7 +196,7 @@ class LocalTasks:
                 self._processes.stop(unit.run, limit_s=0.0)
 
     def stop_all(self) -> list[TaskId]:
-        """Stop them all in order; which were to run until now."""
+        """Stop all tasks in order. Return those that were to run until now."""
         for unit in self.all():
             if unit.run is not None and unit.phase is not Phase.FAILED:
                 unit.phase = Phase.STOPPING
@@ -195,16 +204,18 @@ class LocalTasks:
         return [unit.id for unit in self._tasks.values() if unit.phase in (Phase.STOPPING, Phase.WAITING)]
 
     def write_status(self, task: TaskId, state: State, trace: str | None = None) -> None:
-        """Write a task's state, of one that does not run here too."""
+        """Write a task's state, also of one that does not run here."""
         unit = self._tasks.get(task)
         self._status_writer.write_task(task, state, trace, config=None if unit is None else unit.config)
 
     # Starting and stopping.
 
     def _launch_with_offsets(self, unit: LocalTask) -> None:
-        """Start a task once its offsets have been read to the end: it must see what the last one stored.
+        """Start a task once its offsets have been read to the end: it must see what the last run
+        stored.
 
-        The reading waits for brokers, so it happens in a thread of its own; tasks that come meanwhile share the next one.
+        Reading waits for brokers, so it happens in its own thread. Tasks that come meanwhile share
+        the next read.
         """
         self._waiting_for_offsets.append(unit)
         if not self._reading_offsets:
@@ -240,7 +251,7 @@ class LocalTasks:
             self._loop.call_later(0.0 if problem is None else RETRY_S, self._read_offsets)
 
     def _launch(self, unit: LocalTask) -> None:
-        """Start the process of a task; its offsets have just been read."""
+        """Start the process of a task whose offsets have just been read."""
         if unit.id in self._restarting:
             self._restarting.discard(unit.id)
         else:
@@ -277,17 +288,17 @@ class LocalTasks:
         if unit.run is not None:
             self._processes.stop(unit.run, limit_s=self._stop_limit_s)
 
-    # What processes report.
+    # Messages from processes.
 
     def take_message(self, received: TaskMessage) -> None:
-        """A message of a task's process."""
+        """Process a message of a task's process."""
         unit = self._by_run.get(received.run)
         if unit is None:
             return
         try:
             self._take(unit, received.run, received.message)
         except Exception as e:  # noqa: BLE001  whatever it is, it is one task's
-            # One child must not end the worker, and all the others with it.
+            # One child must not end the worker, and all other tasks with it.
             _log.error("a task's message cannot be handled; the task fails", **unit.id.fields, exc_info=e)
             if unit.phase is Phase.ALIVE:
                 self._fail(
@@ -327,7 +338,7 @@ class LocalTasks:
                 )
 
     def take_death(self, died: Died) -> None:
-        """The end of a task's process."""
+        """Note the end of a task's process."""
         unit = self._by_run.pop(died.run, None)
         if unit is None:
             return
@@ -358,7 +369,7 @@ class LocalTasks:
             last_output=died.last_output,
         )
         if isinstance(outcome, Fail):
-            # What a task reports it has logged itself; this end it could not.
+            # A task logs its own reports, but it could not log this end.
             _log.error("task failed", **unit.id.fields, trace=unit.hide(outcome.trace))
             self._fail(unit, outcome.trace)
             return

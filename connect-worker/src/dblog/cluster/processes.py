@@ -1,10 +1,15 @@
-"""Task processes: one child for each task, talked to by JSON lines over a socket pair (D3).
+"""Task processes: one child for each task, which exchanges JSON lines with the worker over a socket
+pair (D3).
 
-One thread starts, watches and ends them all. Children must be started by a thread that runs as long as they do: their parent-death
-signal (set by the child first thing, ``dblog task``) fires when that *thread* ends. A second guard is the socket itself: end of file means
-the herder is gone. A third, where workers share a group, is the lease: children get its end with their first message and at every renewal,
-and their kernel timer ends them at it (``runtime/deadline.py``); the table does the same for one that had no time yet to set its timer. # I7
-Children get a session of their own, so that Ctrl-C in a terminal reaches the worker alone, which stops them in order.
+One thread starts, watches and ends all of them. Children must be started by a thread that lives as
+long as they do: their parent-death signal (set by the child first, ``dblog task``) fires when that
+*thread* ends. A second guard is the socket: end of file means that the herder has ended. Where
+workers share a group, a third guard is the lease. Children get its end with their first message and
+at every renewal, and their kernel timer ends them at that moment (``runtime/deadline.py``); the
+table does the same for a child that had no time to set its timer. # I7
+
+Children get their own session, so that Ctrl-C in a terminal reaches only the worker, which stops
+them in order.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from dblog.kafka.clientlog import ClientLog, is_client_line
 _log = structlog.get_logger("dblog.cluster.processes")
 
 _LINE_BYTES_MAX = 8 << 20
-"""Of a child's message; ``runtime/supervisor.py`` cuts its traces far below."""
+"""Bytes of a child's message. ``runtime/supervisor.py`` cuts its traces far below this."""
 _READ_BYTES = 1 << 16
 _LAST_LINES = 40
 _IDLE_S = 5.0
@@ -50,14 +55,14 @@ class TaskMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """A child's end: its exit code or the signal that ended it."""
+    """The end of a child: its exit code, or the signal that ended it."""
 
     run: int
     exit_code: int | None
     signal_number: int | None
     last_output: str
     forced: bool
-    """It did not stop in time and was killed by us."""
+    """True if the child did not stop in time and we killed it."""
 
 
 ProcessEvent = TaskMessage | Died
@@ -93,11 +98,12 @@ class _Child:
 class ProcessTable:
     """All task processes of this worker.
 
-    ``start``, ``send``, ``stop`` may be called from any thread and return at once; ``on_event`` is called in the table's own thread.
+    Any thread may call ``start``, ``send`` and ``stop``, which return at once. ``on_event`` is
+    called in the table's own thread.
     """
 
     def __init__(self, *, program: TaskProgram, on_event: Callable[[ProcessEvent], None], leased: bool = False) -> None:
-        """``leased``: children run only until what ``lease`` was last given."""
+        """Create the table. If ``leased``, children end at the time last given to ``lease``."""
         self._program = program
         self._leased = leased
         self._lease_until_s = 0.0
@@ -118,7 +124,11 @@ class ProcessTable:
         self._thread.start()
 
     def start(self, task: TaskId, message: Mapping[str, Any], *, hide: Callable[[str], str] = str) -> int:
-        """Start a process and hand it its first message; the number names this run in all events. ``hide`` takes secrets out of its error output."""
+        """Start a process and send it its first message. Return the number that names this run in
+        all events.
+
+        ``hide`` removes secrets from its error output.
+        """
         with self._run_lock:
             self._next_run += 1
             run = self._next_run
@@ -126,11 +136,11 @@ class ProcessTable:
         return run
 
     def send(self, run: int, message: Mapping[str, Any]) -> None:
-        """Send a message to a child; nothing happens if it is gone."""
+        """Send a message to a child. Does nothing if the child has ended."""
         self._order(lambda: self._send(run, message))
 
     def stop(self, run: int, *, limit_s: float) -> None:
-        """Ask a child to stop, and kill it after ``limit_s``; its ``Died`` follows."""
+        """Ask a child to stop, and kill it after ``limit_s``. Its ``Died`` event follows."""
 
         def order() -> None:
             child = self._children.get(run)
@@ -141,7 +151,10 @@ class ProcessTable:
         self._order(order)
 
     def lease(self, until_s: float) -> None:
-        """Children may live until that second of ``clock.lease_clock_s``; one that has passed ends them now."""
+        """Let children live until that second of ``clock.lease_clock_s``.
+
+        A past time ends them now.
+        """
 
         def order() -> None:
             self._lease_until_s = until_s
@@ -151,7 +164,7 @@ class ProcessTable:
         self._order(order)
 
     def end_all(self, *, limit_s: float) -> bool:
-        """Kill every child and wait until all are gone; whether they are."""
+        """Kill every child and wait for their ends. Return True if all have ended."""
 
         def order() -> None:
             for child in self._children.values():
@@ -176,7 +189,7 @@ class ProcessTable:
 
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
-        # A full pipe means a wake-up is already on its way.
+        # A full pipe means that a wake-up is already on its way.
         with contextlib.suppress(BlockingIOError, OSError):
             self._wake_send.send(b"\0")
 
@@ -204,7 +217,8 @@ class ProcessTable:
         deadlines = [child.kill_at_s for child in self._children.values() if child.kill_at_s is not None]
         waits = [max(0.0, at_s - time.monotonic()) for at_s in deadlines]
         if self._leased and self._children:
-            # Past its end, what is left is waited for like any other that was killed.
+            # After the end of the lease, remaining children are polled like others that were
+            # killed.
             waits.append(max(_ENDING_POLL_S, self._lease_until_s - lease_clock_s()))
         return min([_IDLE_S, *waits])
 
@@ -249,7 +263,7 @@ class ProcessTable:
         child = self._children.get(run)
         if child is None or not child.control_open:
             return
-        # In ASCII: an environment variable that a placeholder names may hold what is no UTF-8.
+        # In ASCII: an environment variable behind a placeholder may not be valid UTF-8.
         child.outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self._converse(child, selectors.EVENT_WRITE)
 
@@ -263,7 +277,8 @@ class ProcessTable:
             except BlockingIOError:
                 pass
             except OSError:
-                # Closed at the other end: what it still sent is read below, its end is seen by reap.
+                # Closed at the other end. What the child still sent is read below; _reap sees its
+                # end.
                 child.outgoing.clear()
         if mask & selectors.EVENT_READ:
             self._read(child)
@@ -272,7 +287,9 @@ class ProcessTable:
             self._selector.modify(child.control, events, lambda m: self._converse(child, m))
 
     def _read(self, child: _Child, *, to_end: bool = False) -> None:
-        """Take what has come; without ``to_end`` one piece of it, so that a child that never pauses does not keep the others waiting."""
+        """Read what has arrived: one piece without ``to_end``, so that a child that never pauses
+        does not block the others.
+        """
         while child.control_open:
             try:
                 data = child.control.recv(_READ_BYTES)
@@ -336,7 +353,10 @@ class ProcessTable:
 
     @staticmethod
     def _pass_on(child: _Child, lines: list[str]) -> None:
-        """A line of the log for what came together; what librdkafka repeats many times a second becomes one now and then."""
+        """Log lines that arrived together as one.
+
+        Lines that librdkafka repeats many times a second are logged only now and then.
+        """
         own = [child.hide(line) for line in lines if not is_client_line(line)]
         for line in lines:
             if is_client_line(line):
@@ -355,7 +375,8 @@ class ProcessTable:
             code = child.process.poll()
             if code is None:
                 if not child.control_open and child.kill_at_s is None:
-                    # It closed its control channel and goes on: no message can reach it any more.
+                    # The child closed its control channel and runs on, so no message can reach it
+                    # any more.
                     child.kill_at_s = now_s + _IDLE_S
                 continue
             if child.control_open:
@@ -382,7 +403,10 @@ class ProcessTable:
 
 
 def _encodable(value: Any) -> Any:
-    """A JSON value in whose texts half of a surrogate pair, which no record and no answer could carry, is written as its number."""
+    """Return a JSON value with halves of surrogate pairs written as escapes.
+
+    No record and no answer could hold them.
+    """
     match value:
         case str():
             return value.encode(errors="backslashreplace").decode()

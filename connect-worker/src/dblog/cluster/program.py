@@ -1,7 +1,8 @@
-"""How a task's process is begun: a program, its environment, and the socket that it is talked to by.
+"""Starts a task's process: the program, its environment, and the socket to talk to it.
 
-A process may be begun ahead of its task. Half of the time from a killed worker to its first new record is two interpreters importing
-their modules; begun first thing, the task's does so beside the worker's.
+A process may be started before its task. Half of the time from a killed worker to its first new
+record is spent by two interpreters importing their modules; started first, the task's imports run
+in parallel with the worker's.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ class Begun:
     control: socket.socket
 
     def end(self) -> None:
-        """Kill it and what it started (it has a session of its own); nothing happens if it is gone."""
+        """Kill the process and its children (it has its own session).
+
+        Does nothing if it has ended.
+        """
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def forget(self) -> None:
-        """Wait for the process, which has ended or was ended, and close what leads to it."""
+        """Wait for the ended process, and close its channels."""
         self.process.wait()
         self.control.close()
         if self.process.stderr is not None:
@@ -41,10 +45,12 @@ class Begun:
 
 
 def import_environment() -> dict[str, str]:
-    """Return variables by which a task imports from where this worker does, and nothing from the current directory.
+    """Return variables that make a task import from where this worker does, and nothing from the
+    current directory.
 
-    Whoever may write there could run code with the worker's secrets, and a file that is called numbers.py would end every task. ``python -m`` has put the
-    directory first on the worker's own path; a directory that PYTHONPATH names, or that holds this program, stays.
+    Anyone who may write there could run code with the worker's secrets, and a file named numbers.py
+    would end every task. ``python -m`` puts that directory first on the worker's own path. A
+    directory that PYTHONPATH names, or that holds this program, stays.
     """
     here = Path.cwd()
     named = [Path(part).resolve() for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
@@ -62,16 +68,20 @@ class TaskProgram:
         self._ahead: Begun | None = None
 
     def begin_ahead(self) -> Begun | None:
-        """Begin one process now, for the first task, and return it. Its thread must outlive it: a child dies with the thread that began it.
+        """Start one process now for the first task, and return it.
 
-        None for a program that cannot be started: the first task's start reports it.
+        The calling thread must outlive it, because a child dies with the thread that started it.
+        Return None if the program cannot be started; the first task's start then reports it.
         """
         with contextlib.suppress(OSError):
             self._ahead = self._begin()
         return self._ahead
 
     def begin(self) -> Begun:
-        """The process that was begun ahead, or a new one. Raises OSError when the program cannot be started."""
+        """Return the process that was started ahead, or a new one.
+
+        Raise OSError if the program cannot be started.
+        """
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return self._begin()
@@ -96,7 +106,8 @@ class TaskProgram:
                 stderr=subprocess.PIPE,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                # A secret that the worker has from a variable comes with the task's first message; anybody of the same user can read a variable.
+                # A secret that the worker has from a variable comes with the task's first message,
+                # because any process of the same user can read variables.
                 env={name: text for name, text in os.environ.items() if not is_secret(name)}
                 | self._environment
                 | {"DBLOG_HERDER_PID": str(os.getpid())},

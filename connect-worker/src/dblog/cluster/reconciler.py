@@ -1,4 +1,4 @@
-"""Carries out what brings the worker from what runs here to what is wanted (``decisions.py`` compares the two)."""
+"""Carries out the commands of ``decisions.py`` that turn what runs into what is wanted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROUNDS_MAX = 20
 
 
 class Reconciler:
-    """Works in the herder's thread, and waits there for nothing but the read-back of task configurations."""
+    """Runs in the herder's thread. Waits there only for the read-back of task configurations."""
 
     def __init__(
         self,
@@ -55,17 +55,18 @@ class Reconciler:
         self._loop = loop
         self._dumps = dumps
         self._troubled: set[str] = set()
-        """Connectors whose last write failed; theirs come last."""
+        """Connectors whose last write failed. Their commands come last."""
 
     def reconcile(self) -> None:
-        """Carry out commands until none is left, then remove the statuses of what no longer exists."""
+        """Carry out commands until none is left, then remove statuses of what no longer exists."""
         for _ in range(_ROUNDS_MAX):
             wanted = self._configs.views()
             self._troubled &= set(wanted)
             commands = decide(wanted, self._connectors.actual(), self._tasks.actual(), make_tasks)
             if not commands:
                 break
-            # A write that is refused for its size is refused for ever; one that takes too long comes last the next time. Neither keeps the others waiting.
+            # A write that is refused for its size fails the connector for good. One that takes too
+            # long comes last the next time. So neither blocks the others.
             for command in sorted(commands, key=lambda command: _connector_of(command) in self._troubled):
                 name = _connector_of(command)
                 try:
@@ -104,7 +105,7 @@ class Reconciler:
                 self._tasks.retarget(task, target)
 
     def _remove_stray_statuses(self) -> None:
-        """Remove the status, the topics in use and the dumps of what no longer exists, once it no longer runs here."""
+        """Remove statuses, used topics and dumps of what neither exists nor runs here any more."""
         views = self._configs.views()
         for name, numbers in self._statuses.known().items():
             view = views.get(name)

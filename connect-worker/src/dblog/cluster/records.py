@@ -1,9 +1,10 @@
 """The records of Kafka Connect's three internal topics, to and from bytes.
 
-They have the shape that Connect 4 gives them, byte for byte (KafkaConfigBackingStore, KafkaStatusBackingStore, OffsetStorageWriter), but for one more
-field of a status, which Connect does not look at: values are JSON without schemas, keys UTF-8 text, offset keys a compact JSON array whose bytes
-identify the partition. Readers skip what they do not understand, and what could not be written again: these topics outlive versions, and have other
-writers. No record makes a reader raise.
+They have Connect 4's format, byte for byte (KafkaConfigBackingStore, KafkaStatusBackingStore,
+OffsetStorageWriter), except for one more field of a status, which Connect ignores. Values are JSON
+without schemas and keys are UTF-8 text. Offset keys are a compact JSON array whose bytes identify
+the partition. Readers skip what they do not understand, and what could not be written again,
+because these topics outlive versions and have other writers. No record makes a reader raise.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from dblog.model import OffsetMap
 TaskProperties = Mapping[str, str]
 
 TASKS_MAX = 10_000
-"""Of one connector."""
+"""Tasks of one connector."""
 NUMBER_MAX = (1 << 53) - 1
-"""Of generations and times: what every reader of JSON can hold."""
+"""Largest generation and time: an integer that every reader of JSON can hold."""
 
 
 class Target(StrEnum):
-    """What the user wants of a connector."""
+    """The state that a user wants for a connector."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -33,7 +34,7 @@ class Target(StrEnum):
 
 
 class State(StrEnum):
-    """What became of a connector or task."""
+    """The actual state of a connector or task."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -46,7 +47,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:
-    """A connector's task; Connect writes it ``name-number``."""
+    """A connector's task. Connect writes it ``name-number``."""
 
     connector: str
     task: int
@@ -56,13 +57,13 @@ class TaskId:
 
     @property
     def fields(self) -> dict[str, str | int]:
-        """In lines of the log, as the task's own lines have them."""
+        """Fields that identify the task in log lines, the same as in the task's own lines."""
         return {"connector": self.connector, "task": self.task}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The newest status of a connector or task, by the worker that runs it."""
+    """The newest status of a connector or task, written by the worker that runs it."""
 
     state: State
     worker_id: str
@@ -70,7 +71,9 @@ class Status:
     trace: str | None = None
     version: str | None = None
     run: str = ""
-    """Which run of that worker; empty for those of Connect and of older versions. Two workers may advertise one address."""
+    """Identity of the worker's run, because two workers may advertise one address. Empty in records
+    of Connect and of older versions.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +86,12 @@ class TopicUse:
     discovered_ms: int
 
 
-# The alternatives of a config-topic record.
+# The kinds of records in the config topic.
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """``connector-<name>``: its configuration, None when deleted."""
+    """``connector-<name>``: a connector's configuration, or None if it was deleted."""
 
     name: str
     properties: dict[str, str] | None
@@ -96,7 +99,7 @@ class ConnectorRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """``task-<name>-<i>``: a task's configuration, not applied before its commit."""
+    """``task-<name>-<i>``: a task's configuration, which applies only after its commit."""
 
     id: TaskId
     properties: dict[str, str]
@@ -112,7 +115,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """``target-state-<name>``: None is a tombstone."""
+    """``target-state-<name>``: the wanted state, or None for a tombstone."""
 
     name: str
     target: Target | None
@@ -120,7 +123,7 @@ class TargetRecord:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """``restart-connector-<name>``."""
+    """``restart-connector-<name>``: a restart request."""
 
     name: str
     include_tasks: bool
@@ -129,7 +132,7 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
-    """``tasks-fencing-<name>``: how many producers the last fencing round covered."""
+    """``tasks-fencing-<name>``: the number of producers that the last fencing round covered."""
 
     name: str
     task_count: int
@@ -137,7 +140,7 @@ class FencingRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyRecord:
-    """``session-key``: what internal calls are signed with."""
+    """``session-key``: the key that signs internal calls."""
 
     key: str
     algorithm: str
@@ -146,7 +149,7 @@ class SessionKeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoggerRecord:
-    """``logger-cluster-<namespace>``: a level for all workers."""
+    """``logger-cluster-<namespace>``: a log level for all workers."""
 
     namespace: str
     level: str
@@ -157,7 +160,7 @@ ConfigRecord = ConnectorRecord | TaskRecord | CommitRecord | TargetRecord | Rest
 KeyValue = tuple[bytes, bytes | None]
 
 _TASK_DIGITS_MAX = 4
-"""Of a task's number, below ``TASKS_MAX``."""
+"""Digits of a task's number, which is below ``TASKS_MAX``."""
 
 _CONNECTOR, _TASK, _COMMIT, _TARGET = "connector-", "task-", "commit-", "target-state-"
 _RESTART, _FENCING, _SESSION_KEY, _LOGGER = "restart-connector-", "tasks-fencing-", "session-key", "logger-cluster-"
@@ -166,27 +169,30 @@ _STATUS_CONNECTOR, _STATUS_TASK, _STATUS_TOPIC = "status-connector-", "status-ta
 
 
 def compact_json(value: object) -> bytes:
-    """JSON as Connect's converter writes it: no blanks, no escapes that are not needed."""
+    """Return JSON as Connect's converter writes it: without blanks and unnecessary escapes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def connector_record(name: str, properties: Mapping[str, str] | None) -> KeyValue:
-    """A configuration, or a tombstone."""
+    """Return the record of a connector's configuration, or its tombstone."""
     return f"{_CONNECTOR}{name}".encode(), None if properties is None else compact_json({"properties": dict(properties)})
 
 
 def task_record(task: TaskId, properties: TaskProperties) -> KeyValue:
-    """One task's configuration."""
+    """Return the record of one task's configuration."""
     return f"{_TASK}{task}".encode(), compact_json({"properties": dict(properties)})
 
 
 def commit_record(name: str, tasks: int) -> KeyValue:
-    """The end of a set of task configurations."""
+    """Return the record that commits a set of task configurations."""
     return f"{_COMMIT}{name}".encode(), compact_json({"tasks": tasks})
 
 
 def target_record(name: str, target: Target | None) -> KeyValue:
-    """``state`` speaks to old workers, which do not know STOPPED; ``state.v2`` to all others."""
+    """Return the record of a connector's wanted state, or its tombstone.
+
+    ``state`` is for old workers, which do not know STOPPED; ``state.v2`` is for all others.
+    """
     key = f"{_TARGET}{name}".encode()
     if target is None:
         return key, None
@@ -195,17 +201,20 @@ def target_record(name: str, target: Target | None) -> KeyValue:
 
 
 def restart_record(name: str, *, include_tasks: bool, only_failed: bool) -> KeyValue:
-    """A restart for every worker to act on its share of."""
+    """Return a restart request. Every worker acts on its own share of it."""
     return f"{_RESTART}{name}".encode(), compact_json({"include-tasks": include_tasks, "only-failed": only_failed})
 
 
 def logger_record(namespace: str, level: str) -> KeyValue:
-    """A level for all workers."""
+    """Return the record of a log level for all workers."""
     return f"{_LOGGER}{namespace}".encode(), compact_json({"level": level})
 
 
 def read_config_record(key: bytes | None, value: bytes | None) -> ConfigRecord | None:
-    """What a record of the config topic means; None for what cannot be read or is not known."""
+    """Parse a record of the config topic.
+
+    Return None if it cannot be read or is of an unknown kind.
+    """
     text = _text(key)
     body = _map(value)
     if text is None or (value is not None and body is None):
@@ -257,17 +266,17 @@ def _read_target(name: str, body: Mapping[str, Any] | None) -> TargetRecord | No
 
 
 def connector_status_record(name: str, status: Status | None) -> KeyValue:
-    """A connector's status, or its tombstone."""
+    """Return the record of a connector's status, or its tombstone."""
     return f"{_STATUS_CONNECTOR}{name}".encode(), None if status is None else _status_value(status)
 
 
 def task_status_record(task: TaskId, status: Status | None) -> KeyValue:
-    """A task's status, or its tombstone."""
+    """Return the record of a task's status, or its tombstone."""
     return f"{_STATUS_TASK}{task}".encode(), None if status is None else _status_value(status)
 
 
 def topic_use_record(topic: str, connector: str, use: TopicUse | None) -> KeyValue:
-    """A topic in use, or its tombstone."""
+    """Return the record of a used topic, or its tombstone."""
     key = f"{_STATUS_TOPIC}{topic}:{_CONNECTOR}{connector}".encode()
     if use is None:
         return key, None
@@ -290,7 +299,7 @@ def _status_value(status: Status) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusRecord:
-    """``status-connector-<name>``."""
+    """``status-connector-<name>``: a connector's status, or None for a tombstone."""
 
     name: str
     status: Status | None
@@ -298,7 +307,7 @@ class ConnectorStatusRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatusRecord:
-    """``status-task-<name>-<i>``."""
+    """``status-task-<name>-<i>``: a task's status, or None for a tombstone."""
 
     id: TaskId
     status: Status | None
@@ -306,7 +315,7 @@ class TaskStatusRecord:
 
 @dataclass(frozen=True, slots=True)
 class TopicUseRecord:
-    """``status-topic-<topic>:connector-<name>``."""
+    """``status-topic-<topic>:connector-<name>``: a used topic, or None for a tombstone."""
 
     topic: str
     connector: str
@@ -317,7 +326,10 @@ StatusRecord = ConnectorStatusRecord | TaskStatusRecord | TopicUseRecord
 
 
 def read_status_record(key: bytes | None, value: bytes | None) -> StatusRecord | None:
-    """What a record of the status topic means; None for what cannot be read or is not known."""
+    """Parse a record of the status topic.
+
+    Return None if it cannot be read or is of an unknown kind.
+    """
     text = _text(key)
     body = _map(value)
     if text is None or (value is not None and body is None):
@@ -367,17 +379,20 @@ def _read_status(body: Mapping[str, Any]) -> Status | None:
 
 
 def offset_key(connector: str, partition: Mapping[str, Any]) -> bytes:
-    """The key of one source partition; its bytes are its identity, so the map's order is kept."""
+    """Return the key of one source partition.
+
+    Its bytes are its identity, so the map's order is kept.
+    """
     return compact_json([connector, dict(partition)])
 
 
 def offset_record(connector: str, partition: Mapping[str, Any], offset: OffsetMap | None) -> KeyValue:
-    """An offset, or its tombstone."""
+    """Return the record of an offset, or its tombstone."""
     return offset_key(connector, partition), None if offset is None else compact_json(dict(offset))
 
 
 def read_offset_key(key: bytes | None) -> tuple[str, dict[str, Any]] | None:
-    """Connector name and source partition; None for a key that is not Connect's."""
+    """Return connector name and source partition, or None for a key that is not Connect's."""
     match _json(key):
         case [str(name), dict(partition)] if _is_flat(partition):
             return name, partition
@@ -385,7 +400,7 @@ def read_offset_key(key: bytes | None) -> tuple[str, dict[str, Any]] | None:
 
 
 def read_offset_value(value: bytes) -> dict[str, Any] | None:
-    """The offset map; None for what is not one. As in Connect its values are plain."""
+    """Return the offset map, or None if it is not one. As in Connect its values are not nested."""
     offset = _map(value)
     return offset if offset is not None and _is_flat(offset) else None
 
@@ -405,13 +420,17 @@ def _map(value: bytes | None) -> dict[str, Any] | None:
 
 
 def _json(data: bytes | None) -> Any:
-    """The JSON value; None for none, for what is too deep, and for text that is no Unicode."""
+    """Return the JSON value.
+
+    None for no JSON, for too many levels, and for text that is not Unicode.
+    """
     if data is None:
         return None
     try:
         loaded = json.loads(data)
         if b"\\u" in data or not data.isascii():
-            # Half of a surrogate pair, written with \u or as the three bytes that Python's parser lets pass: no answer and no record could carry it.
+            # Raises for half of a surrogate pair, written with \u or as three bytes that Python's
+            # parser accepts. No answer and no record could hold it.
             json.dumps(loaded, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None

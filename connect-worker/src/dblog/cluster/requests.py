@@ -1,7 +1,8 @@
-"""What the REST interface asks of the herder, as values, and how it is refused.
+"""The REST interface's requests to the herder, as values, and their refusals.
 
-Each request is carried out by the herder's own thread, one at a time and in order; its answer comes back through a future. Whatever can be
-slow for reasons of others (checking a configuration against a database) is done before, outside that thread.
+The herder's own thread carries out one request at a time, in order; the answer comes back through a
+future. Whatever may be slow because of other systems (checking a configuration against a database)
+happens before, outside that thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from dblog.model import OffsetMap
 
 
 class RequestError(DblogError):
-    """A request that is refused; status and text are Connect's, and go to the client as they are. ``retry_after_s``: when another try may do."""
+    """A refused request. Status and text are Connect's, and go to the client unchanged.
+
+    ``retry_after_s`` is the time after which another try may succeed, or None.
+    """
 
     def __init__(self, status: int, message: str, *, retry_after_s: int | None = None) -> None:
         self.status = HTTPStatus(status)
@@ -29,22 +33,22 @@ class RequestError(DblogError):
 
 
 def not_found(message: str) -> RequestError:
-    """404."""
+    """Return a 404."""
     return RequestError(HTTPStatus.NOT_FOUND, message)
 
 
 def bad_request(message: str) -> RequestError:
-    """400."""
+    """Return a 400."""
     return RequestError(HTTPStatus.BAD_REQUEST, message)
 
 
 def conflict(message: str) -> RequestError:
-    """409; clients try again."""
+    """Return a 409. Clients try again."""
     return RequestError(HTTPStatus.CONFLICT, message)
 
 
 def not_offered(message: str) -> RequestError:
-    """501: this worker never does it, so nobody need try again."""
+    """Return a 501: this worker never does it, so clients need not try again."""
     return RequestError(HTTPStatus.NOT_IMPLEMENTED, message)
 
 
@@ -53,9 +57,10 @@ STALE = "Cannot complete request momentarily due to stale configuration (typical
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutConnector:
-    """Create or change a connector whose configuration has been validated.
+    """Request to create or change a connector whose configuration has been validated.
 
-    ``only_new``: an existing one is a 409. ``expected``: refuse if the stored configuration is no longer this one (PATCH).
+    ``only_new`` answers 409 if the connector exists. ``expected`` is the configuration that must
+    still be stored (PATCH).
     """
 
     name: str
@@ -67,14 +72,14 @@ class PutConnector:
 
 @dataclass(frozen=True, slots=True)
 class DeleteConnector:
-    """Remove a connector; its offsets stay."""
+    """Request to remove a connector. Its offsets stay."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTarget:
-    """Pause, resume or stop."""
+    """Request to pause, resume or stop a connector."""
 
     name: str
     target: Target
@@ -82,7 +87,7 @@ class SetTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartConnector:
-    """Restart the connector, and what the flags add."""
+    """Request to restart the connector and the tasks that the flags add."""
 
     name: str
     include_tasks: bool = False
@@ -91,14 +96,14 @@ class RestartConnector:
 
 @dataclass(frozen=True, slots=True)
 class RestartTask:
-    """Restart one task."""
+    """Request to restart one task."""
 
     id: TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class AlterOffsets:
-    """Set or (None) remove offsets of a stopped connector."""
+    """Request to set offsets of a stopped connector, or to remove them (None)."""
 
     name: str
     changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]] = field(default_factory=list)
@@ -106,35 +111,35 @@ class AlterOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ResetOffsets:
-    """Remove all offsets of a stopped connector."""
+    """Request to remove all offsets of a stopped connector."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResetTopics:
-    """Forget which topics a connector has written to."""
+    """Request to forget which topics a connector has written to."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class CheckDump:
-    """Have the connector's task check a request for a dump; the answer is a future of the tables that it would dump."""
+    """Request to let the connector's task check a dump. The answer is a future of its tables."""
 
     request: DumpRequest
 
 
 @dataclass(frozen=True, slots=True)
 class StartDump:
-    """Store a request for a dump that has been checked, and tell the task."""
+    """Request to store a checked dump request, which passes it to the task."""
 
     request: DumpRequest
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeDump:
-    """Change how a dump runs; the body has the fields and their new values."""
+    """Request to change the parameters of a dump. The body has their new values."""
 
     name: str
     dump: str
@@ -143,8 +148,9 @@ class ChangeDump:
 
 @dataclass(frozen=True, slots=True)
 class FindTable:
-    """Have the connector's task find a table of a dump whose status does not show all of them; the answer is a future of the names that are like this one,
-    or None where nobody need or can be asked.
+    """Request to let the connector's task find a table that a dump's status does not show.
+
+    The answer is a future of the matching names, or None if no task needs to be asked or can be.
     """
 
     name: str
@@ -154,7 +160,10 @@ class FindTable:
 
 @dataclass(frozen=True, slots=True)
 class SetDump:
-    """Pause, resume or stop a dump, or one table of it. ``found``: the names that ``FindTable`` has found; None where it was not asked."""
+    """Request to pause, resume or stop a dump, or one of its tables.
+
+    ``found`` are the names that ``FindTable`` has found, or None if it was not asked.
+    """
 
     name: str
     dump: str
@@ -165,7 +174,7 @@ class SetDump:
 
 @dataclass(frozen=True, slots=True)
 class SendSignal:
-    """Hand a signal to the connector's task."""
+    """Request to send a signal to the connector's task."""
 
     name: str
     signal: Signal
@@ -173,7 +182,7 @@ class SendSignal:
 
 @dataclass(frozen=True, slots=True)
 class SetClusterLevel:
-    """Set a logger's level on every worker."""
+    """Request to set a logger's level on every worker."""
 
     namespace: str
     level: str
@@ -181,7 +190,7 @@ class SetClusterLevel:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Nothing: answered when the herder's thread is free."""
+    """A request without effect, answered when the herder's thread is free."""
 
 
 Request = (

@@ -11,7 +11,7 @@ from dblog.cluster.stores import StatusStore
 
 
 class Restarts:
-    """Used by requests, and by the restart records of any worker."""
+    """Carries out restarts, for requests and for the restart records of any worker."""
 
     def __init__(self, statuses: StatusStore, *, connectors: LocalConnectors, tasks: LocalTasks, loop: EventLoop) -> None:
         self._statuses = statuses
@@ -20,7 +20,7 @@ class Restarts:
         self._loop = loop
 
     def plan(self, name: str, *, include_tasks: bool, only_failed: bool) -> RestartPlan:
-        """What would be restarted now."""
+        """Return what a restart would include now."""
         return plan_restart(
             name,
             connector=self._statuses.connector(name),
@@ -38,7 +38,7 @@ class Restarts:
         self._loop.reconcile_soon()
 
     def restart_connector(self, name: str) -> str | None:
-        """Restart the connector alone, at once; why it has failed, None where it has not."""
+        """Restart the connector alone, at once. Return the reason if it failed, else None."""
         self._connectors.forget(name)
         trace = self._connectors.start(name)
         if trace is None:

@@ -1,7 +1,9 @@
-"""What this worker believes of its group: whether it leads, since which term, under which generation, and whether a rival runs the same connectors.
+"""This worker's role in its group: whether it leads, in which term and generation, and whether a
+rival runs the same connectors.
 
-Only the worker that leads its group (``kafka/group.py``) runs connectors and writes their states; the others follow the topics, answer GETs, and
-wait. What a worker believed while it led is dropped when it leads no longer, and read again when it does again. # I7
+Only the leading worker (``kafka/group.py``) runs connectors and writes their states; the others
+follow the topics, answer GETs, and wait. The knowledge of a leader is dropped when it loses the
+lead, and read again when it leads again. # I7
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ REJOINS = (
 
 
 class Role:
-    """This worker in its group. It changes in the herder's thread only; any thread may read it."""
+    """This worker's role. Changed only in the herder's thread; any thread may read it."""
 
     def __init__(
         self,
@@ -46,13 +48,19 @@ class Role:
     ) -> None:
         self.worker_id = worker_id
         self.run_id = uuid.uuid4().hex
-        """This run of the worker, in each status that it writes. The address alone is not enough: without ``listeners`` all machines have the same one."""
+        """Identity of this run of the worker, written in each status. The address alone is not
+        enough: without ``listeners`` all machines have the same one.
+        """
         self.generation = 1
-        """Connect's, of the statuses that this worker writes: above all that were in the topic when it began to lead."""
+        """Connect's generation in this worker's statuses. Above all generations that the topic held
+        when this worker began to lead.
+        """
         self.broken = ""
-        """Why this worker does nothing any more: one of its topics was replaced. The worker stays, so that its health can report it."""
+        """Reason why this worker has stopped working: one of its topics was replaced. Empty
+        otherwise. The process stays, so that its health can report it.
+        """
         self.rival = ""
-        """That another worker, of no group of ours, runs the same connectors at the same time; empty while none is seen."""
+        """Message about a worker outside our group that runs the same connectors, or empty."""
         self._membership = membership
         self._advertised_url = advertised_url
         self._configs = configs
@@ -62,12 +70,12 @@ class Role:
         self._loop = loop
         self._clock = clock
         self._term: int | None = None
-        """The membership's term in which this worker runs connectors; None while it does not."""
+        """Term in which this worker runs connectors. None while it does not."""
         self._take_over_at_s = 0.0
         self.leaderships = 0
-        """How often this worker has taken over."""
+        """Number of times that this worker has taken over."""
         self._led_term = self._led_generation = 0
-        """The last ones in which this worker ran connectors; 0 before the first."""
+        """Last term and generation in which this worker ran connectors; 0 before the first."""
 
     @property
     def group(self) -> str:
@@ -76,32 +84,35 @@ class Role:
 
     @property
     def rebalances(self) -> int:
-        """How many of the group's rebalances this worker has seen."""
+        """Number of the group's rebalances that this worker has seen."""
         return self._membership.rebalances
 
     @property
     def leader(self) -> str:
-        """URL of the worker that leads; empty while that is not known."""
+        """URL of the leading worker. Empty while it is unknown."""
         return self._membership.standing.leader
 
     @property
     def known(self) -> bool:
-        """Whether it is decided who leads."""
+        """True if it is decided who leads."""
         return self._membership.standing.known
 
     @property
     def leads(self) -> bool:
-        """Whether this worker runs the group's connectors."""
+        """True if this worker runs the group's connectors."""
         return self._term is not None and self._leads_in(self._term)
 
     @property
     def stands_by(self) -> bool:
-        """Whether another worker of the group runs the connectors, and this one waits in order."""
+        """True if another worker of the group runs the connectors and this one is its standby."""
         standing = self._membership.standing
         return not standing.leads and not standing.problem and bool(standing.leader)
 
     def waits_because(self) -> str:
-        """Why this worker runs no connectors, in a sentence for users; empty when it does, or will in a moment."""
+        """Return why this worker runs no connectors, as a sentence for users.
+
+        Empty if it runs them, or will in a moment.
+        """
         if self.broken:
             return self.broken
         standing = self._membership.standing
@@ -131,28 +142,31 @@ class Role:
 
     @property
     def runs_connectors(self) -> bool:
-        """Whether it took over and has not stepped down since, even if its lease has ended meanwhile."""
+        """True from taking over until stepping down, even if the lease has ended meanwhile."""
         return self._term is not None
 
     def must_step_down(self) -> bool:
-        """Whether what runs here runs without the lead."""
+        """Return True if this worker runs connectors without the lead."""
         return self._term is not None and not self._leads_in(self._term)
 
     def step_down(self) -> None:
-        """Lead no longer."""
+        """Give up the lead."""
         self._term = None
 
     def abandon(self, reason: str) -> None:
-        """Do not lead again in this run of the worker."""
+        """Never lead again in this run of the worker."""
         self.broken = reason
 
     def may_take_over(self) -> bool:
-        """Whether the membership reports that this worker leads, and it runs nothing yet."""
+        """Return True if the membership gives the lead to this worker and it runs nothing yet."""
         may_try = not self.broken and self._clock.monotonic_s() >= self._take_over_at_s
         return self._term is None and may_try and self._membership.standing.leads
 
     def take_over(self) -> None:
-        """Run the connectors, from what the topics hold now: another worker may have written to them a moment ago."""
+        """Read the topics to their ends, then take over.
+
+        Another worker may have just written to them.
+        """
         term = self._membership.standing.term
         try:
             logs = [self._configs.log, self._statuses.log]
@@ -162,7 +176,7 @@ class Role:
                 log.read_to_end(limit_s=_TAKE_OVER_LIMIT_S)
         except TransientError as e:
             _log.warning("the topics cannot be read to their ends; trying again", reason=str(e), next_try_s=RETRY_S)
-            # Every turn asks whether to lead: what failed a moment ago is not tried in each of them.
+            # Every turn asks whether to lead; a failed try is not repeated in each of them.
             self._take_over_at_s = self._clock.monotonic_s() + RETRY_S
             self._loop.call_later(RETRY_S, lambda: None)
             return
@@ -181,17 +195,19 @@ class Role:
     # Rivals.
 
     def is_rivals(self, status: Status) -> bool:
-        """Whether a worker outside of our group wrote it: in the group nobody else leads, and whoever led before wrote an older generation. RUNNING alone
-        counts, for what a leader was writing when it was killed may arrive late.
+        """Return True if a worker outside our group wrote the status.
+
+        In our group nobody else leads, and earlier leaders wrote an older generation. Only RUNNING
+        counts, because other statuses of a killed leader may arrive late.
         """
         return self._is_others(status) and status.state is State.RUNNING and status.generation >= self.generation and self.leads
 
     def _is_others(self, status: Status) -> bool:
-        """Whether another worker wrote it, or another run of this one."""
+        """Return True if another worker, or another run of this one, wrote the status."""
         return status.run != self.run_id if status.run else status.worker_id != self.worker_id
 
     def note_rival(self, task: TaskId, status: Status) -> None:
-        """Log it once; what runs goes on, for who of the two is meant cannot be known here."""
+        """Log a rival once. The connectors run on: which of the two is meant is unknown here."""
         if not self.leads or self.rival:
             return
         group = self._membership.group
@@ -206,7 +222,11 @@ class Role:
         _log.error("another group of workers uses this worker's topics", reason=self.rival)
 
     def _ran_meanwhile(self) -> tuple[TaskId, Status] | None:
-        """A task that somebody has begun to run since this worker led, when nobody of its group could: what runs on writes no more statuses."""
+        """Return a task that another worker has begun to run since this one led, although nobody in
+        its group could.
+
+        A rival's tasks that run on write no more statuses, so only this search finds them.
+        """
         for name, numbers in self._statuses.known().items():
             for number in numbers:
                 status = self._statuses.task(TaskId(name, number))

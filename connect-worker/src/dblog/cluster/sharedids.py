@@ -1,11 +1,15 @@
-"""Connectors of this worker that share what one alone should have: a reader's name at a server, or a prefix of topics.
+"""Finds connectors of this worker that share what only one should have: a reader's name at a
+server, or a prefix of topics.
 
-A MySQL server ends the log connection of one ``database.server.id`` whenever another connects with it; a PostgreSQL server refuses a second reader of a slot.
+A MySQL server ends the log connection of a ``database.server.id`` when another connects with it. A
+PostgreSQL server refuses a second reader of a slot.
 
-Connectors with one ``topic.prefix`` write one set of topics, whatever servers they read: a row would come twice, or rows of equal keys overwrite each other.
+Connectors with one ``topic.prefix`` write one set of topics, whatever servers they read: rows would
+come twice, or rows of equal keys would overwrite each other.
 
-Only what the configurations hold is compared. That a server knows the name proves nothing: MySQL keeps the id of a connection that has ended for up to a
-minute, and a connector that is changed is such a reader itself.
+Only the configurations are compared. A name that the server knows proves nothing: MySQL keeps the
+id of an ended connection for up to a minute, and a connector that is being changed is such a reader
+itself.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ _CONSEQUENCES = {
     "database.server.id": "which ends the log connection of one whenever the other connects",
     "slot.name": "which lets one of them read the slot at a time",
 }
-"""By the key that names a reader of the log."""
+"""Consequence of sharing, by the option that names a reader of the log."""
 _PREFIX = "topic.prefix"
 _ACCEPTED = "dblog.topics.shared"
 _SERVER = ("database.hostname", "database.port")
@@ -28,9 +32,11 @@ _SERVER = ("database.hostname", "database.port")
 def shared_reader(
     name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]
 ) -> str | None:
-    """A sentence for the first other connector, not stopped, that reads the same server's log by the same name; None when there is none.
+    """Return a sentence about the first other connector with the same reader's name at the same
+    server.
 
-    ``others``: by name.
+    Return None if there is none. Stopped connectors do not count. ``others`` are configurations by
+    name.
     """
     reader = _reader(config)
     if reader is None:
@@ -45,7 +51,11 @@ def shared_reader(
 def shared_prefix(
     name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]
 ) -> str | None:
-    """Return a sentence for the first other connector, not stopped, with this topic.prefix; None where there is none, or one of both accepts it."""
+    """Return a sentence about the first other connector with this topic.prefix.
+
+    Return None if there is none, or if one of both accepts sharing. Stopped connectors do not
+    count.
+    """
     prefix = _prefix(config)
     if prefix is None:
         return None
@@ -59,7 +69,7 @@ def shared_prefix(
 
 
 def shared_prefixes(configs: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]) -> dict[str, str]:
-    """Return what ``shared_prefix`` says of each connector, in one pass over all of them."""
+    """Return the sentence of ``shared_prefix`` for each connector, in one pass over all of them."""
     alike: dict[str, dict[str, Mapping[str, str]]] = {}
     for name, config in configs.items():
         if (prefix := _prefix(config)) is not None:
@@ -70,7 +80,7 @@ def shared_prefixes(configs: Mapping[str, Mapping[str, str]], *, is_stopped: Cal
 
 
 def shared_readers(configs: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]) -> dict[str, str]:
-    """Return what ``shared_reader`` says of each connector, in one pass over all of them."""
+    """Return the sentence of ``shared_reader`` for each connector, in one pass over all of them."""
     alike: dict[tuple[str, str, str, str], dict[str, Mapping[str, str]]] = {}
     for name, config in configs.items():
         if (reader := _reader(config)) is not None:
@@ -81,7 +91,9 @@ def shared_readers(configs: Mapping[str, Mapping[str, str]], *, is_stopped: Call
 
 
 def slot_left(config: Mapping[str, str | None]) -> str | None:
-    """A sentence for the replication slot that a deleted connector leaves at its server, and how to drop it; None where the log is not read by one."""
+    """Return a sentence about the replication slot that a deleted connector leaves at its server,
+    and how to drop it. None if it does not use a slot.
+    """
     reader = _reader(config)
     if reader is None or reader[0] != "slot.name":
         return None
@@ -94,14 +106,20 @@ def slot_left(config: Mapping[str, str | None]) -> str | None:
 
 
 def _prefix(config: Mapping[str, str | None]) -> str | None:
-    """The prefix that a connector of this worker's kinds writes to; None for others, and where its configuration accepts to share it."""
+    """Return the prefix that a connector writes to.
+
+    None for classes that this worker lacks, and for configurations that accept sharing.
+    """
     if find_connector(config.get("connector.class")) is None or (config.get(_ACCEPTED) or "").strip().lower() == "true":
         return None
     return (config.get(_PREFIX) or "").strip() or None
 
 
 def _reader(config: Mapping[str, str | None]) -> tuple[str, str, str, str] | None:
-    """The key, the server's host and port, and the name that the key has; None for a configuration that names no reader."""
+    """Return the option, the server's host and port, and the reader's name.
+
+    None without a reader.
+    """
     defaults = _defaults(config.get("connector.class") or "")
     host, port = (_text(config, key, defaults) for key in _SERVER)
     found = [(key, text) for key in _CONSEQUENCES if key in defaults and (text := _text(config, key, defaults))]
@@ -114,7 +132,10 @@ def _text(config: Mapping[str, str | None], key: str, defaults: Mapping[str, str
 
 @lru_cache(maxsize=16)
 def _defaults(class_name: str) -> Mapping[str, str]:
-    """Of the keys that matter here, those that a connector of this class has; kept, for a worker may have a thousand connectors."""
+    """Return the defaults of the relevant options of a class.
+
+    Cached, because a worker may have a thousand connectors.
+    """
     plugin = find_connector(class_name)
     options = plugin.options if plugin is not None else ()
     return {option.name: option.default or "" for option in options if option.name in (*_SERVER, *_CONSEQUENCES)}

@@ -1,4 +1,4 @@
-"""What the herder does, or last did, for the text of a request that timed out."""
+"""The herder's current or last operation, for the message of a request that timed out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dblog.cluster.requests import (
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One operation, with its times."""
+    """One operation with its start and end in microseconds."""
 
     what: str
     began_us: int
@@ -42,7 +42,7 @@ class Stage:
 
 
 def describe(request: Request) -> str:
-    """A request as Connect names it in a stage."""
+    """Return a request's description, in the words of Connect's stages."""
     match request:
         case PutConnector(name=name):
             return f"writing the configuration of connector {name}"

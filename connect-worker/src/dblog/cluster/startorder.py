@@ -1,4 +1,6 @@
-"""The first message of a task's process: its configuration with its secrets, its offsets, and what it shares with the worker."""
+"""The first message to a task's process: its configuration with secrets, its offsets, and what it
+shares with the worker.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from dblog.observe.hidden import Hidden
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """The message, and what takes its secrets out of texts."""
+    """The message, and a function that removes its secrets from texts."""
 
     message: Mapping[str, Any]
     hide: Callable[[str], str]
@@ -38,7 +40,12 @@ class StartOrders:
         levels: Callable[[], Mapping[str, str]],
         dumps: DumpStore | None = None,
     ) -> None:
-        """``hidden``: secrets of the worker's own file, and what is shown instead. ``levels``: of the loggers, as of now. ``dumps`` None: none are taken."""
+        """Create the builder.
+
+        ``hidden`` maps secrets of the worker's own file to what is shown instead. ``levels``
+        returns the current log levels. ``dumps`` None means that requests for dumps are not
+        accepted.
+        """
         self._offsets = offsets
         self._providers = providers
         self._hidden = hidden
@@ -48,7 +55,10 @@ class StartOrders:
         self._dumps = dumps
 
     def build(self, task: TaskId, config: Mapping[str, str], target: Target, *, generation: int) -> StartOrder:
-        """A task's order with the offsets that have been read so far; a ``DefiniteError`` when its configuration cannot be used."""
+        """Return a task's order with the offsets that have been read so far.
+
+        Raise DefiniteError if its configuration cannot be used.
+        """
         plugin = find_connector(config.get("connector.class"))
         resolution = resolve(config if plugin is None else plugin.read_keys(config), self._providers)
         if plugin is None or resolution.errors:

@@ -1,8 +1,9 @@
 """The state of the cluster, folded from the records of the config and status topics. Pure.
 
-Whoever reads the same records in the same order knows the same state: that is how several workers agree. The rules are Kafka
-Connect's (``KafkaConfigBackingStore``, ``KafkaStatusBackingStore``): task configurations count only from their commit on, a commit with
-gaps makes the connector inconsistent, and a late UNASSIGNED of an older generation does not hide a RUNNING.
+Workers that read the same records in the same order know the same state; that is how they agree.
+The rules are Kafka Connect's (``KafkaConfigBackingStore``, ``KafkaStatusBackingStore``): task
+configurations count only from their commit on, a commit with gaps makes the connector inconsistent,
+and a late UNASSIGNED of an older generation does not hide a RUNNING.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dblog.cluster.records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorView:
-    """One connector as the config topic has it."""
+    """One connector as the config topic describes it."""
 
     name: str
     config: Mapping[str, str]
@@ -45,7 +46,7 @@ class ConnectorView:
 
 @dataclass(slots=True)
 class ConfigState:
-    """The fold of the config topic. Not thread-safe: its store guards it."""
+    """The fold of the config topic. Not thread-safe: its store protects it."""
 
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class ConfigState:
     inconsistent: set[str] = field(default_factory=set)
 
     def apply(self, record: ConfigRecord) -> None:
-        """Take one record."""
+        """Apply one record."""
         match record:
             case ConnectorRecord(name, None):
                 self._forget(name)
@@ -73,14 +74,14 @@ class ConfigState:
             case CommitRecord(name, count):
                 self._commit(name, count)
             case RestartRecord() | LoggerRecord():
-                # Requests, not state: whoever reads one live acts on it.
+                # Requests, not state: only a reader that sees one live acts on it.
                 pass
             case FencingRecord() | SessionKeyRecord():
-                # Of JVM workers: known, so that they are not reported as unreadable.
+                # Records of JVM workers, known so that they are not reported as unreadable.
                 pass
 
     def _commit(self, name: str, count: int) -> None:
-        # Always emptied: what an incomplete commit left behind must not complete a later one.
+        # Always emptied: the rest of an incomplete commit must not complete a later one.
         pending = self.pending.pop(name, {})
         if name not in self.configs:
             return
@@ -102,7 +103,7 @@ class ConfigState:
             del self.task_configs[task]
 
     def view(self, name: str) -> ConnectorView | None:
-        """One connector, None when it does not exist."""
+        """Return one connector, or None if it does not exist."""
         if name not in self.configs:
             return None
         consistent = name not in self.inconsistent
@@ -116,20 +117,20 @@ class ConfigState:
         )
 
     def views(self) -> dict[str, ConnectorView]:
-        """All connectors by name."""
+        """Return all connectors by name."""
         return {name: view for name in self.configs if (view := self.view(name)) is not None}
 
 
 @dataclass(slots=True)
 class StatusState:
-    """The fold of the status topic. Not thread-safe: its store guards it."""
+    """The fold of the status topic. Not thread-safe: its store protects it."""
 
     connectors: dict[str, Status] = field(default_factory=dict)
     tasks: dict[str, dict[int, Status]] = field(default_factory=dict)
     topics: dict[str, dict[str, TopicUse]] = field(default_factory=dict)
 
     def apply(self, record: StatusRecord) -> None:
-        """Take one record."""
+        """Apply one record."""
         match record:
             case ConnectorStatusRecord(name, None):
                 # Connect drops the tasks with their connector.
@@ -149,16 +150,18 @@ class StatusState:
                 self.topics.setdefault(connector, {})[topic] = use
 
     def generation_max(self) -> int:
-        """The newest generation any worker wrote in; a new one starts above it."""
+        """Return the highest generation of any worker. A new leader starts above it."""
         generations = [status.generation for status in self.connectors.values()]
         generations += [status.generation for tasks in self.tasks.values() for status in tasks.values()]
         return max(generations, default=0)
 
 
 def is_stale(status: Status, known: Status | None) -> bool:
-    """Whether a task's UNASSIGNED comes from a worker that lost the task to the one that runs it (KAFKA-12525).
+    """Return True for an UNASSIGNED of a worker that lost the task to the one that runs it
+    (KAFKA-12525).
 
-    Records of one worker in one generation are in order, so its own UNASSIGNED after RUNNING is news, not stale.
+    Records of one worker in one generation are in order, so its own UNASSIGNED after RUNNING is
+    news, not stale.
     """
     if known is None or status.state is not State.UNASSIGNED or known.state is not State.RUNNING:
         return False
@@ -168,7 +171,10 @@ def is_stale(status: Status, known: Status | None) -> bool:
 
 
 def may_write(status: Status, known: Status | None) -> bool:
-    """Connect's safe write: UNASSIGNED and FAILED do not replace the status of another worker of a newer generation."""
+    """Return True if Connect's safe write allows the status.
+
+    UNASSIGNED and FAILED must not replace the status of another worker of a newer generation.
+    """
     if known is None or status.state not in (State.UNASSIGNED, State.FAILED):
         return True
     return known.worker_id == status.worker_id or known.generation <= status.generation

@@ -1,4 +1,4 @@
-"""What GETs and metrics show of connectors and tasks: copies, made without waiting for the herder's thread."""
+"""Statuses of connectors and tasks for GETs and metrics, copied without the herder's thread."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dblog.cluster.stores import ConfigStore, StatusStore
 from dblog.config.plugins import Plugin, find_connector
 
 _RUNS = (State.RUNNING, State.PAUSED, State.RESTARTING)
-"""States of what runs, or is about to."""
+"""States of what runs or is about to run."""
 _NO_PROCESS = "No process runs the task at the moment: the worker that leads its group is about to start it."
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What runs on this worker, for metrics and the health of it: a copy."""
+    """A copy of what runs on this worker, for its metrics and its health."""
 
     connectors: dict[str, State]
     tasks: dict[TaskId, State]
@@ -35,15 +35,15 @@ class Snapshot:
     restarts: dict[TaskId, dict[str, int]]
     failures: dict[TaskId, int]
     configured: dict[str, int]
-    """All connectors of the group, and how many tasks each should have."""
+    """All connectors of the group, each with its configured number of tasks."""
     plugins: dict[str, Plugin | None]
-    """What each of them is, None where its class is none of this worker's."""
+    """The plugin of each connector. None for a class that this worker lacks."""
     warnings: dict[str, int]
-    """How many stand for each connector that runs here, without those that are ordinary."""
+    """Number of warnings, without ordinary ones, of each connector that runs here."""
 
 
 class StatusView:
-    """The statuses of the topic, with what only the worker that runs a task knows of it."""
+    """The status topic's view, completed with what only the worker that runs a task knows."""
 
     def __init__(
         self,
@@ -63,7 +63,10 @@ class StatusView:
         self._warnings = warnings
 
     def connector_status(self, name: str) -> dict[str, Any] | None:
-        """STATUS of a connector and its tasks, with the warnings that stand, a field that Connect does not have; None when nothing is known."""
+        """Return the status of a connector and its tasks, or None if nothing is known.
+
+        ``warnings`` is a field that Connect does not have.
+        """
         view = self._configs.view(name)
         connector = self._statuses.connector(name)
         tasks = {number: self._as_it_is(TaskId(name, number), status) for number, status in self._statuses.tasks(name).items()}
@@ -80,12 +83,15 @@ class StatusView:
         return {**answer, "warnings": list(self._warnings.of(name))}
 
     def task_status(self, task: TaskId) -> Status | None:
-        """The newest status of a task, None when nothing is known."""
+        """Return the newest status of a task, or None if nothing is known."""
         status = self._statuses.task(task)
         return None if status is None else self._as_it_is(task, status)
 
     def _as_it_is(self, task: TaskId, status: Status) -> Status:
-        """Return the status with what this worker alone knows: when Kafka is away, the status topic gets none of it."""
+        """Return the status corrected by what this worker knows itself.
+
+        Without Kafka the topic misses it.
+        """
         status = self._without_lead(status)
         unit = self._tasks.get(task)
         if unit is not None and unit.phase is Phase.FAILED and status.state is not State.FAILED:
@@ -97,13 +103,13 @@ class StatusView:
         return replace(status, trace=unit.waits)
 
     def _without_lead(self, status: Status) -> Status:
-        """Return what a worker has written of itself and that is not so any more: it leads no longer, so nothing runs there."""
+        """Return this worker's statuses as UNASSIGNED without the lead: nothing runs here then."""
         if self._role.leads or status.run != self._role.run_id or status.state not in _RUNS:
             return status
         return replace(status, state=State.UNASSIGNED, trace=self._role.waits_because() or REJOINS)
 
     def snapshot(self) -> Snapshot:
-        """What runs here."""
+        """Return a copy of what runs here."""
         tasks = self._tasks.all()
         views = self._configs.views()
         restarts: dict[TaskId, dict[str, int]] = {task.id: {} for task in tasks}
@@ -128,8 +134,10 @@ class StatusView:
         )
 
     def _lost(self, views: Mapping[str, ConnectorView]) -> dict[TaskId, Mapping[str, str]]:
-        """Return the tasks that ran here until the lead was lost, with their configurations, while nobody is known to lead: no worker else has numbers of
-        them, and what is in no number raises no alert.
+        """Return the tasks that ran here until the lead was lost, with their configurations, while
+        no leader is known.
+
+        No other worker reports numbers of them, and without numbers there is no alert.
         """
         if self._role.leads or self._role.leader:
             return {}
@@ -143,11 +151,11 @@ class StatusView:
         }
 
     def configurations(self) -> dict[str, Mapping[str, str]]:
-        """Those of the connectors with tasks here."""
+        """Return the configurations of connectors with tasks here."""
         return {task.id.connector: task.config for task in self._tasks.all()}
 
     def startup_counts(self) -> dict[str, int]:
-        """How many starts went well or badly since this worker began."""
+        """Return the numbers of successful and failed starts since this worker started."""
         return {
             "connector-startup-success": self._connectors.startups,
             "connector-startup-failure": self._connectors.startup_failures,

@@ -1,4 +1,4 @@
-"""Writes what becomes of connectors and tasks to the status topic, and to the log."""
+"""Writes the states of connectors and tasks to the status topic and to the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRACE_CHARS_MAX = 60_000
 
 
 class StatusWriter:
-    """Statuses under this worker's name; it writes none while another worker leads."""
+    """Writes statuses in this worker's name. Writes none while another worker leads."""
 
     def __init__(self, configs: ConfigStore, statuses: StatusStore, role: Role) -> None:
         self._configs = configs
@@ -26,7 +26,7 @@ class StatusWriter:
         self._role = role
 
     def write_connector(self, name: str, state: State, trace: str | None = None) -> None:
-        """A connector's new state."""
+        """Write a connector's new state."""
         view = self._configs.view(name)
         status = self.status(state, trace, config=None if view is None else view.config)
         if self._role.leads and may_write(status, self._statuses.connector(name)):
@@ -34,18 +34,18 @@ class StatusWriter:
         _log.info("connector state", connector=name, state=state.value, **({"trace": trace} if trace else {}))
 
     def write_task(self, task: TaskId, state: State, trace: str | None = None, *, config: Mapping[str, str] | None) -> None:
-        """A task's new state; ``config``: None when it does not run here."""
+        """Write a task's new state. ``config`` is None if the task does not run here."""
         status = self.status(state, trace, config=config)
         if self._role.leads and may_write(status, self._statuses.task(task)):
             self._statuses.write_task(task, status)
-        # A trace of FAILED has been logged by whoever found it.
+        # The code that found a FAILED has already logged its trace.
         reason = {"reason": trace} if trace and state is not State.FAILED else {}
         _log.info("task state", **task.fields, state=state.value, **reason)
 
     def status(self, state: State, trace: str | None = None, *, config: Mapping[str, str] | None = None) -> Status:
-        """A status as this worker writes it: its trace is cut to what a record takes."""
+        """Return this worker's status. Its trace is cut to what fits a record."""
         if trace is not None:
-            # A name in it may be a database's bytes that are no UTF-8.
+            # A name in it may come from a database whose bytes are not valid UTF-8.
             trace = trace.encode(errors="backslashreplace").decode()
         if trace is not None and len(trace) > _TRACE_CHARS_MAX:
             trace = f"{trace[:_TRACE_CHARS_MAX]}... ({len(trace) - _TRACE_CHARS_MAX} characters more)"

@@ -1,7 +1,8 @@
 """The three internal topics as views that never block a reader.
 
-A store folds its topic in the log's thread and answers from memory under a short lock. A write returns when it has been read back, so
-the writer sees its own change in the view (and so does every GET that follows).
+A store folds its topic in the log's thread and answers from memory under a short lock. A write
+returns when it has been read back, so the writer sees its own change in the view, and so does every
+later GET.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ WRITE_LIMIT_S = 30.0
 _UNREADABLE = "this version does not know its kind, or cannot read its value"
 
 MakeLog = Callable[[str, Callable[[LogRecord], None]], CompactedLog]
-"""Builds the log of a topic, with the callback for its records."""
+"""Creates the log of a topic with the callback for its records."""
 
 
 def start_logs(logs: Sequence[CompactedLog], *, limit_s: float) -> None:
-    """Read those that are not open yet to their ends, side by side; the first failure is raised when all are done."""
+    """Read all logs that are not open yet to their ends, in parallel.
+
+    Raise the first failure when all are done.
+    """
     failures: list[BaseException] = []
 
     def start(log: CompactedLog) -> None:
@@ -61,7 +65,7 @@ def start_logs(logs: Sequence[CompactedLog], *, limit_s: float) -> None:
 
 
 def stop_logs(logs: Sequence[CompactedLog]) -> None:
-    """Stop them side by side: each waits for its own last poll."""
+    """Stop the logs in parallel, because each waits for its own last poll."""
     _side_by_side(lambda log: log.stop(), logs)
 
 
@@ -74,7 +78,7 @@ def _side_by_side(work: Callable[[CompactedLog], None], logs: Sequence[Compacted
 
 
 class ConfigStore:
-    """Connector and task configurations, and what the user wants."""
+    """Configurations of connectors and tasks, and the states that users want."""
 
     def __init__(self, topic: str, make_log: MakeLog, *, on_change: Callable[[ConfigRecord], None]) -> None:
         self._lock = threading.Lock()
@@ -93,60 +97,67 @@ class ConfigStore:
             self._on_change(known)
 
     def names(self) -> list[str]:
-        """All connectors."""
+        """Return the names of all connectors."""
         with self._lock:
             return list(self._state.configs)
 
     def view(self, name: str) -> ConnectorView | None:
-        """One connector."""
+        """Return one connector, or None."""
         with self._lock:
             return self._state.view(name)
 
     def connector_configs(self) -> dict[str, Mapping[str, str]]:
-        """All connectors' configurations, without their tasks: quick, however many there are."""
+        """Return the configurations of all connectors without their tasks.
+
+        Fast even for many connectors.
+        """
         with self._lock:
             return dict(self._state.configs)
 
     def is_stopped(self, name: str) -> bool:
-        """Whether nothing of a connector is wanted to run: it is stopped, or none."""
+        """Return True if nothing of a connector should run: it is stopped or does not exist."""
         with self._lock:
             return self._state.targets.get(name, Target.STOPPED) is Target.STOPPED
 
     def views(self) -> dict[str, ConnectorView]:
-        """All connectors with their configurations, targets and tasks, as of now."""
+        """Return a copy of all connectors with their configurations, targets and tasks."""
         with self._lock:
             return self._state.views()
 
     def write_connector(self, name: str, config: Mapping[str, str], *, target: Target | None) -> None:
-        """Create or change; a target given goes first, so that nobody starts what should be paused."""
+        """Create or change a connector.
+
+        A given target is written first, so that nobody starts what should be paused.
+        """
         records = [] if target is None else [target_record(name, target)]
         with self._lock:
             stray = name not in self._state.configs and name in self._state.targets
         if stray and target is None:
-            # Left by a worker that died between the two records of a create or a delete: a new connector must not wake up paused.
+            # Left by a worker that died between the two records of a create or a delete. A new
+            # connector must not start paused.
             records = [target_record(name, None)]
         self.write([*records, connector_record(name, config)])
 
     def write_tasks(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """All task configurations of a connector, then their commit."""
+        """Write all task configurations of a connector, then their commit."""
         tasks = [task_record(TaskId(name, number), config) for number, config in enumerate(configs)]
         self.write([*tasks, commit_record(name, len(configs))])
 
     def write_target(self, name: str, target: Target) -> None:
-        """What the user wants."""
+        """Write the state that a user wants."""
         self.write([target_record(name, target)])
 
     def delete(self, name: str) -> None:
-        """Connect's two tombstones; everything else of the connector stays."""
+        """Write Connect's two tombstones. Everything else of the connector stays."""
         self.write([connector_record(name, None), target_record(name, None)])
 
     def write(self, records: Iterable[KeyValue]) -> None:
-        """Any records, in order, read back before this returns."""
+        """Write records in order. Return when they have been read back."""
         self.log.put_all([Write(key, value) for key, value in records], limit_s=WRITE_LIMIT_S)
 
 
 class StatusStore:
-    """What became of connectors and tasks, and which topics they write to."""
+    """Statuses of connectors and tasks, and the topics that they write to."""
 
     def __init__(self, topic: str, make_log: MakeLog, *, on_change: Callable[[StatusRecord], None]) -> None:
         self._lock = threading.Lock()
@@ -164,66 +175,66 @@ class StatusStore:
             self._on_change(known)
 
     def connector(self, name: str) -> Status | None:
-        """The newest status of a connector."""
+        """Return the newest status of a connector, or None."""
         with self._lock:
             return self._state.connectors.get(name)
 
     def task(self, task: TaskId) -> Status | None:
-        """The newest status of a task."""
+        """Return the newest status of a task, or None."""
         with self._lock:
             return self._state.tasks.get(task.connector, {}).get(task.task)
 
     def tasks(self, name: str) -> dict[int, Status]:
-        """Statuses of all tasks of a connector, by number."""
+        """Return the statuses of all tasks of a connector, by number."""
         with self._lock:
             return dict(sorted(self._state.tasks.get(name, {}).items()))
 
     def known(self) -> dict[str, set[int]]:
-        """Every connector that has a status, with the numbers of its tasks that have one."""
+        """Return the connectors with a status, each with the numbers of its tasks that have one."""
         with self._lock:
             names = set(self._state.connectors) | {name for name, tasks in self._state.tasks.items() if tasks}
             return {name: set(self._state.tasks.get(name, {})) for name in names}
 
     def topics(self, name: str) -> list[str]:
-        """Topics that a connector has written to, in the order they were first seen."""
+        """Return the topics that a connector has written to, in the order they were first seen."""
         with self._lock:
             uses = self._state.topics.get(name, {})
             return [use.topic for use in sorted(uses.values(), key=lambda use: (use.discovered_ms, use.topic))]
 
     def generation_max(self) -> int:
-        """The newest generation in the topic."""
+        """Return the highest generation in the topic."""
         with self._lock:
             return self._state.generation_max()
 
     def write_connector(self, name: str, status: Status | None) -> None:
-        """Send without waiting; None removes."""
+        """Write a status without waiting. None removes it."""
         self.log.put_later(*connector_status_record(name, status))
 
     def write_task(self, task: TaskId, status: Status | None) -> None:
-        """Send without waiting; None removes."""
+        """Write a status without waiting. None removes it."""
         self.log.put_later(*task_status_record(task, status))
 
     def note_topic(self, use: TopicUse) -> None:
-        """Send without waiting, once for each topic and connector."""
+        """Write a used topic without waiting, once for each topic and connector."""
         with self._lock:
             if use.topic in self._state.topics.get(use.connector, {}):
                 return
         self.log.put_later(*topic_use_record(use.topic, use.connector, use))
 
     def topic_users(self) -> list[str]:
-        """Connectors that have topics in use."""
+        """Return the connectors that have used topics."""
         with self._lock:
             return [name for name, topics in self._state.topics.items() if topics]
 
     def drop_topics(self, name: str) -> None:
-        """Remove all topics in use of a connector, without waiting."""
+        """Remove all used topics of a connector, without waiting."""
         with self._lock:
             topics = list(self._state.topics.get(name, {}))
         for topic in topics:
             self.log.put_later(*topic_use_record(topic, name, None))
 
     def forget_topics(self, name: str, *, limit_s: float) -> None:
-        """Remove all topics in use of a connector."""
+        """Remove all used topics of a connector. Return when they have been read back."""
         with self._lock:
             topics = list(self._state.topics.get(name, {}))
         if topics:
@@ -252,15 +263,15 @@ class OffsetStore:
                 self._offsets.setdefault(name, {})[record.key] = (partition, value)
 
     def of(self, name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Partition and offset pairs of a connector, in the order of their keys."""
+        """Return the pairs of partition and offset of a connector, in the order of their keys."""
         with self._lock:
             return [entry for _, entry in sorted(self._offsets.get(name, {}).items(), key=lambda item: item[0])]
 
     def refresh(self, *, limit_s: float) -> None:
-        """Read to the end: a task that starts must see what the last one stored."""
+        """Read to the end: a task that starts must see what the last run stored."""
         self.log.read_to_end(limit_s=limit_s)
 
     def write(self, name: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]], *, limit_s: float) -> None:
-        """Set or (None) remove offsets; returns when they are in the view."""
+        """Set offsets, or remove them (None). Return when the changes are in the view."""
         records = [offset_record(name, partition, offset) for partition, offset in changes]
         self.log.put_all([Write(key, value) for key, value in records], limit_s=limit_s)

@@ -1,7 +1,9 @@
-"""Whether a connector's configuration can be accepted: its keys, its secrets, and the database it names.
+"""Checks whether a connector's configuration can be accepted: its options, its secrets, and the
+database that it names.
 
-The database check is handed in, since only the composition root knows the dialects. It may take as long as the database does, so this
-runs in REST's worker threads and never in the herder's. No resolved secret leaves this module: texts are scrubbed.
+The check of the database is passed in, because only the composition root knows the dialects. It may
+take as long as the database does, so this runs in REST's worker threads and never in the herder's.
+No resolved secret leaves this module: texts have them replaced.
 """
 
 from __future__ import annotations
@@ -38,31 +40,39 @@ from dblog.observe.hidden import Hidden, forms_of
 from dblog.readers.reserved_topics import check_topics
 
 DatabaseCheck = Callable[[str, Settings, float, Abort], Sequence[str] | None]
-"""Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; gives warnings; raises ``ConfigError`` to name
-keys, else ``DefiniteError`` or ``TransientError``."""
+"""Connects to the database and checks it. Returns warnings.
+
+Arguments are the flavor, the settings, a limit in seconds, and an ``Abort`` that cuts connections.
+Raises ConfigError to name options, else DefiniteError or TransientError.
+"""
 
 ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
-"""Given the settings, the worker's and a limit in seconds, asks brokers and registry; raises ``ConfigError`` to name the keys of what does not answer."""
+"""Asks brokers and registry. Raises ConfigError naming the options of those that do not answer.
+
+Arguments are the connector's settings, the worker's configuration, and a limit in seconds.
+"""
 
 _UNNAMED = "unnamed"
 _REACHABLE_LIMIT_S = 10.0
 _LIMIT_KEY = "connection.validation.timeout.ms"
 _LIMIT_MAX_S = 60.0
-"""connection.validation.timeout.ms's default, and the longest: whoever posts a configuration must not keep a thread for longer."""
+"""Default and maximum of connection.validation.timeout.ms, so that a posted configuration cannot
+keep a thread for longer.
+"""
 _CUT_AGAIN_S = 0.25
 _CUT_LIMIT_S = 20.0
-"""A name service may be slow to fail, and cannot be cut."""
+"""Time to wait after an abort. A name service may be slow to fail, and cannot be cut off."""
 
 _QUOTED_CHARS_MAX = 100
-"""Of a value in an error."""
+"""Characters of a value in an error."""
 
 _DATABASE_KEY = "database.hostname"
-"""Where Debezium reports what the database answers."""
+"""The option under which Debezium reports the database's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The outcome: what the validate endpoint answers, every message by key, and remarks, which are no errors."""
+    """Outcome of a validation: the endpoint's answer, all error messages by option, and remarks."""
 
     infos: dict[str, Any]
     errors: dict[str, list[str]]
@@ -88,7 +98,11 @@ class Validator:
         allowed_hosts: Sequence[str] = (),
         worker_topics: Mapping[str, str] | None = None,
     ) -> None:
-        """``worker_topics``: topics that no connector may write, with the keys of the worker's file that name them."""
+        """Create the validator.
+
+        ``worker_topics`` maps topics that no connector may write to the worker's options that name
+        them.
+        """
         self._providers = providers
         self._hidden = dict(hidden or {})
         self._check_database = check_database
@@ -96,11 +110,15 @@ class Validator:
         self._override_policy = override_policy or OverridePolicy()
         self._allowed_hosts = allowed_hosts
         self._worker_topics = worker_topics or {}
-        # Checks that only compute run one at a time: together they are no faster, and each more keeps the interpreter from whoever answers requests.
+        # Checks that only compute run one at a time. In parallel they would not be faster, and each
+        # would slow the threads that answer requests.
         self._computing = threading.Lock()
 
     def validate(self, properties: Properties) -> Validation:
-        """Every message for a configuration; 400 for one without a known class."""
+        """Return the outcome for a configuration.
+
+        Raise RequestError 400 if its class is unknown.
+        """
         with _named(properties):
             return self._validated(properties)
 
@@ -114,12 +132,14 @@ class Validator:
             hide_own = hide = hider(resolution, properties, plugin)
             usual = [hide_own(text) for text in ordinary(plugin, properties)]
             found = [text for text in map(hide_own, doubts(plugin, properties)) if text not in usual]
-            if errors.keys() == {"name"} and "name" not in properties:  # a form that is filled in: all else of it is asked about
+            # a form that is being filled in: everything else is checked
+            if errors.keys() == {"name"} and "name" not in properties:
                 checked = check_connector(plugin.options, {**resolution.values, "name": _UNNAMED}, shown=resolution.placeholders)
         if not checked.errors and errors.keys() <= {"name"}:
             errors |= check_topics(Settings(checked.values, resolution.values), self._worker_topics)
         if not checked.errors and errors.keys() <= {"name"}:
-            # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
+            # Answers of servers may quote the worker's own logins, so these are hidden as well.
+            # Messages found so far quote only the request.
             hide = hider(resolution, properties, plugin, of_worker=self._hidden)
             with hidden_from_log(hide):
                 answered, by_database = self._asked_outside(plugin, Settings(checked.values, resolution.values))
@@ -127,7 +147,8 @@ class Validator:
             found += map(hide, by_database)
             usual += written_out(plugin, properties, self._providers)
         with self._computing:
-            # A name that is made of a value, as topic.creation.<group>.include is, may hold what a placeholder stands for.
+            # An option name made from a value, such as topic.creation.<group>.include, may contain
+            # the value of a placeholder.
             errors = {name if name in properties else hide(name): texts for name, texts in errors.items()}
             errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
             infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, read, errors, unknown=unknown)
@@ -136,8 +157,12 @@ class Validator:
     def _checked_here(
         self, plugin: Plugin, properties: Properties, resolution: Resolution, shown: Mapping[str, list[str]]
     ) -> tuple[Checked, dict[str, list[str]], dict[str, str | None]]:
-        """What is known without asking anybody: values, messages, and names that are no keys. ``shown``: the messages of placeholders that stay as they are."""
-        # Nulls are kept for the checks to complain about.
+        """Return values, messages and unknown names as far as they are known without asking a
+        server.
+
+        ``shown`` are the messages about placeholders that are not resolved.
+        """
+        # Nulls stay in, because the checks report them.
         resolved: dict[str, str | None] = {name: properties[name] if name in shown else resolution.values.get(name) for name in properties}
         checked = check_connector(plugin.options, resolved, shown=resolution.placeholders)
         errors = {name: list(texts) for name, texts in checked.errors.items() if name not in resolution.errors}
@@ -152,13 +177,16 @@ class Validator:
                 errors.setdefault(name, []).extend(texts)
         unknown = unknown_keys(plugin.options, properties)
         for name, meant in unknown.items():
-            # Its value may be missing because its name is misspelt.
+            # The value may be missing because its name is misspelt.
             if meant in errors and meant not in properties:
                 errors[meant] = [f"{text} (there is {shown_name(name)}, which is no key; is {meant} meant?)" for text in errors[meant]]
         return checked, errors, unknown
 
     def require_valid(self, properties: Properties) -> Remarks:
-        """Refuse (400) a configuration with errors, with Connect's text; return the remarks on one without."""
+        """Return the remarks on a valid configuration.
+
+        Raise RequestError 400 with Connect's text otherwise.
+        """
         outcome = self.validate(properties)
         errors = outcome.errors
         count = sum(len(texts) for texts in errors.values())
@@ -170,7 +198,10 @@ class Validator:
         return outcome.remarks
 
     def resolved(self, properties: Properties, *, asked: Sequence[str] = ()) -> tuple[dict[str, str], Callable[[str], str]]:
-        """The configuration with its secrets, and what takes them out of a text again; ``asked``: other texts of the request."""
+        """Return the configuration with its secrets, and a function that removes them from texts.
+
+        ``asked`` are other texts of the request.
+        """
         plugin = connector_of(properties)
         with _named(properties):
             resolution = resolve(plugin.read_keys(properties), self._providers)
@@ -180,7 +211,7 @@ class Validator:
         return values, hider(resolution, properties, plugin, of_worker=self._hidden, asked=asked)
 
     def _asked_outside(self, plugin: Plugin, settings: Settings) -> tuple[dict[str, list[str]], Sequence[str]]:
-        """Errors and warnings: what database, brokers and registry answer, asked side by side: one answer has all of it."""
+        """Return errors and warnings of database, brokers and registry, asked in parallel."""
         found: list[dict[str, list[str]]] = []
         raised: list[BaseException] = []
 
@@ -230,7 +261,7 @@ class Validator:
 
 
 def _named(properties: Properties) -> AbstractContextManager[Any]:
-    """Lines of the log that are written meanwhile, in threads that are started too, have the connector's name."""
+    """Add the connector's name to log lines written in this context and in threads it starts."""
     name = properties.get("name")
     return structlog.contextvars.bound_contextvars(**({"connector": name} if name else {}))
 
@@ -239,15 +270,16 @@ T = TypeVar("T")
 
 
 def limit_of(properties: Mapping[str, str]) -> float:
-    """How long a connector's configuration lets its checks take, in seconds."""
+    """Return the time limit of a connector's checks in seconds, from its configuration."""
     text = properties.get(_LIMIT_KEY, "").strip()
     return min(int(text[-18:]) / 1000, _LIMIT_MAX_S) if text.isascii() and text.isdigit() else _LIMIT_MAX_S
 
 
 def within_limit(work: Callable[[float, Abort], T], limit_s: float, *, late: str, remedy: str) -> T:
-    """Run what waits for others, and cut it off after the limit: what hangs is an error (``late``, ``remedy``), not a request that does.
+    """Run work that waits for other systems, and cut it off after the limit.
 
-    Returns when the work's thread has ended: whoever asks again and again must not leave threads and sockets behind.
+    Work that hangs then raises TransientError with ``late`` and ``remedy``. Return when the work's
+    thread has ended, so that repeated requests leave no threads and sockets.
     """
     done: list[T] = []
     raised: list[BaseException] = []
@@ -274,7 +306,7 @@ def within_limit(work: Callable[[float, Abort], T], limit_s: float, *, late: str
 
 
 def connector_of(properties: Properties) -> Plugin:
-    """The connector that a configuration names, or Connect's 400."""
+    """Return the plugin that a configuration names. Raise Connect's 400 if there is none."""
     name = properties.get("connector.class")
     if name is None or not name.strip():
         raise bad_request("Connector config contains no connector type")
@@ -285,7 +317,7 @@ def connector_of(properties: Properties) -> Plugin:
 
 
 def unknown_class(name: str) -> RequestError:
-    """The 400 for a class this worker does not have."""
+    """Return the 400 for a class that this worker lacks."""
     known = ", ".join(
         f"PluginDesc{{klass=class {plugin.class_name}, name='{plugin.class_name}', version='{plugin.version}', "
         f"encodedVersion={plugin.version}, type={plugin.type}, typeName='{plugin.type}', location='dblog'}}"
@@ -304,11 +336,12 @@ def hider(
     of_worker: Mapping[str, str] | None = None,
     asked: Iterable[str] = (),
 ) -> Callable[[str], str]:
-    """A function that takes every secret of a configuration, and of the worker's file, out of a text: provider values become placeholders,
-    others ``[hidden]``.
+    """Return a function that removes all secrets of a configuration and of the worker's file from a
+    text.
 
-    Secrets of the worker that stand in the configuration, or in ``asked``, stay: an error quotes what was posted, and if one part of a long list were hidden
-    there, whoever posts lists would learn the worker's passwords.
+    Values of providers become placeholders, others ``[hidden]``. Secrets of the worker that stand
+    in the configuration or in ``asked`` stay. An error quotes what was posted; if part of a long
+    list were hidden there, the caller could learn the worker's passwords by posting lists.
     """
     posted = "\n".join((*asked, *(part for name, text in properties.items() for part in (name, text or "")))).casefold()
     foreign = {
@@ -318,5 +351,8 @@ def hider(
 
 
 def _shortened(text: str, value: str) -> str:
-    """The text with the start of the value that it quotes; both are without secrets, so that none is cut in two."""
+    """Return the text with the quoted value shortened.
+
+    Both have no secrets left, so none is cut in two.
+    """
     return text.replace(value, f"{value[:_QUOTED_CHARS_MAX]}...") if len(value) > _QUOTED_CHARS_MAX else text
