@@ -12,7 +12,6 @@ UNREVISED = (
     "connect-worker/src/dblog/dialects/mysql/task/",
     "connect-worker/src/dblog/dialects/mysql/wire/",
     "connect-worker/src/dblog/dialects/postgres/",
-    "connect-worker/src/dblog/config/",
     "spark-sink/src/dblog_sink/snapshots/",
     "spark-sink/src/dblog_sink/delta/",
     "spark-sink/src/dblog_sink/batches/",

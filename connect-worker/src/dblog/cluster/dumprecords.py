@@ -2,8 +2,8 @@
 revision and in the end its outcome. Pure.
 
 A key is the JSON array of connector and id, in the format of the offset topic. A value has the
-request as the task gets it, and its end, which is the task's last status of it. Readers skip what
-they do not understand, because the topic outlives versions.
+request as the task gets it, and its end: the task's final status of it. Readers skip what they do
+not understand, because the topic outlives versions.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class KnownDump:
 
 
 def dump_record(key: DumpKey, known: KnownDump | None, *, bytes_max: int | None = None) -> KeyValue:
-    """Return the record of a request with its end, or its tombstone.
+    """Return the record of a request with its final status, or its tombstone.
 
-    A record above ``bytes_max`` leaves out the tables of the end.
+    A record above ``bytes_max`` leaves out the tables of that status.
     """
     name = compact_json(list(key))
     if known is None:

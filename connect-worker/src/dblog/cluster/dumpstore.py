@@ -24,18 +24,18 @@ OPEN_MAX = 50
 _REASON_CHARS = 100
 """Characters of a reason in a record that has no room for more."""
 _END_BYTES = 16 * 1024
-"""Bytes of an end without its tables: some numbers and a reason."""
+"""Bytes reserved for the final status without its tables: some numbers and a reason."""
 
 
 class DumpStore:
-    """Requests and their ends, by connector and id."""
+    """Requests and their final statuses, by connector and id."""
 
     def __init__(self, topic: str, make_log: MakeLog, *, on_change: Callable[[DumpKey], None], record_bytes_max: int) -> None:
         """Create the view. The log's thread calls ``on_change`` for each live record."""
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, KnownDump]] = {}
         self._overtaken: set[DumpKey] = set()
-        """Requests whose newest record in the topic is older than the known one."""
+        """Requests whose newest record in the topic is older than the known request."""
         self._tidying: set[DumpKey] = set()
         """Requests whose records are being repaired."""
         self._on_change = on_change
@@ -87,7 +87,7 @@ class DumpStore:
             return list(self._known)
 
     def size_left(self, request: DumpRequest) -> int:
-        """Return the bytes left in a request's record, besides room for an end without tables."""
+        """Return the bytes left in a request's record, besides those of a short final status."""
         key, value = dump_record((request.connector, request.id), KnownDump(request))
         return self._record_bytes_max - _END_BYTES - len(key) - len(value or b"")
 
@@ -103,11 +103,11 @@ class DumpStore:
         self.log.put_later(*dump_record((request.connector, request.id), KnownDump(request)))
 
     def end_later(self, known: KnownDump, end: DumpStatus) -> None:
-        """Write the end of a request without waiting. ``on_change`` reports the read-back.
+        """Write a request's final status without waiting. ``on_change`` reports the read-back.
 
-        The topic may accept less than the worker sends. Then the end is written without its tables,
-        then with the start of its reason, and at last as a tombstone; otherwise the task would
-        report an end forever that cannot be stored.
+        The topic may accept less than the worker sends. Then the status is written without its
+        tables, then with the start of its reason, and at last as a tombstone; otherwise the task
+        would report forever an end that cannot be stored.
         """
         key, value = dump_record(known.key, KnownDump(known.request, end), bytes_max=self._record_bytes_max)
         bare = {**end, "tables": []}
@@ -160,7 +160,8 @@ class DumpStore:
 def _is_behind(new: KnownDump, known: KnownDump) -> bool:
     """Return True if a record that arrived later is older all the same.
 
-    An end stays. Of two records with the same revision the first counts, because the task has it.
+    A final status stays. Of two records with the same revision the first counts, because the task
+    has it.
     """
     if new.end is not None:
         return False

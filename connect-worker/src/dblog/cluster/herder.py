@@ -210,7 +210,7 @@ class Herder:
                 return
             try:
                 future.set_result(self._answer(request))
-            except Exception as e:  # noqa: BLE001  the caller gets it, whatever it is
+            except Exception as e:  # noqa: BLE001  the caller gets any error
                 future.set_exception(e)
 
         self.loop.post(carry_out)
@@ -277,7 +277,7 @@ class Herder:
             while not self.loop.stopping.is_set():
                 self.turn()
             self._shut_down()
-        except BaseException as e:  # noqa: BLE001  whatever it is ends the worker, with its reason
+        except BaseException as e:  # noqa: BLE001  any error ends the worker, with its reason
             if not self.loop.stopping.is_set():
                 self._on_fatal(e)
         finally:

@@ -2,10 +2,10 @@
 to them.
 
 A task gets all unended requests with its first message (``startorder.py``), and each new or changed
-one when its record is read back. It reports a status of each dump it knows. An end is stored first;
-once it has been read back, the task is told to forget the dump. Whatever is lost in between happens
-again: the task reports an end until it is told to forget it, and an end that is already stored is
-answered at once.
+one when its record is read back. It reports a status of each dump it knows. The final status is
+stored first; once it has been read back, the task is told to forget the dump. Whatever is lost in
+between happens again: the task reports the final status until it is told to forget the dump, and
+one that is already stored is answered at once.
 
 Only the task knows a signal's request at first. It reports the request with its status, and the
 request is stored here, so that it can be listed and changed like any other.
@@ -74,7 +74,7 @@ class LocalDumps:
         self._reported: dict[str, Reported] = {}
         self._calls = count(1)
         self._ending: set[DumpKey] = set()
-        """Dumps whose end is on its way to the topic."""
+        """Dumps whose final status is on its way to the topic."""
         self._storing: set[DumpKey] = set()
         """Requests of signals that are on their way to the topic."""
 
@@ -214,7 +214,7 @@ class LocalDumps:
     def _take_request(self, request: DumpRequest, status: DumpStatus) -> None:
         """Store a request that a signal has made or changed.
 
-        One that has already ended is stored with its end.
+        Include its final status if it has one.
         """
         key = request.connector, request.id
         known = self._store.get(key)

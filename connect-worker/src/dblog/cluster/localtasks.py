@@ -297,7 +297,7 @@ class LocalTasks:
             return
         try:
             self._take(unit, received.run, received.message)
-        except Exception as e:  # noqa: BLE001  whatever it is, it is one task's
+        except Exception as e:  # noqa: BLE001  any error concerns only one task
             # One child must not end the worker, and all other tasks with it.
             _log.error("a task's message cannot be handled; the task fails", **unit.id.fields, exc_info=e)
             if unit.phase is Phase.ALIVE:

@@ -88,9 +88,9 @@ class StatusView:
         return None if status is None else self._as_it_is(task, status)
 
     def _as_it_is(self, task: TaskId, status: Status) -> Status:
-        """Return the status corrected by what this worker knows itself.
+        """Return the status with what this worker knows itself.
 
-        Without Kafka the topic misses it.
+        The status topic misses it while Kafka is away.
         """
         status = self._without_lead(status)
         unit = self._tasks.get(task)

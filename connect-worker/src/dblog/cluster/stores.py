@@ -215,26 +215,26 @@ class StatusStore:
         self.log.put_later(*task_status_record(task, status))
 
     def note_topic(self, use: TopicUse) -> None:
-        """Write a used topic without waiting, once for each topic and connector."""
+        """Record that a connector writes to a topic, once and without waiting."""
         with self._lock:
             if use.topic in self._state.topics.get(use.connector, {}):
                 return
         self.log.put_later(*topic_use_record(use.topic, use.connector, use))
 
     def topic_users(self) -> list[str]:
-        """Return the connectors that have used topics."""
+        """Return the connectors with recorded topics."""
         with self._lock:
             return [name for name, topics in self._state.topics.items() if topics]
 
     def drop_topics(self, name: str) -> None:
-        """Remove all used topics of a connector, without waiting."""
+        """Remove all recorded topics of a connector, without waiting."""
         with self._lock:
             topics = list(self._state.topics.get(name, {}))
         for topic in topics:
             self.log.put_later(*topic_use_record(topic, name, None))
 
     def forget_topics(self, name: str, *, limit_s: float) -> None:
-        """Remove all used topics of a connector. Return when they have been read back."""
+        """Remove all recorded topics of a connector. Return when that has been read back."""
         with self._lock:
             topics = list(self._state.topics.get(name, {}))
         if topics:

@@ -1,1 +1,1 @@
-"""Options as data: what the worker and its connectors can be asked for, and what is wrong with what they were asked for."""
+"""Options as data: settings of the worker and its connectors, and the checks of their values."""

@@ -1,8 +1,9 @@
-"""Which host a text means, in whatever spelling: no name service is asked.
+"""Normalizes the spelling of hosts, without asking a name service.
 
-An address has many: ``169.254.169.254`` is ``2852039166``, ``0xA9FEA9FE`` and ``0251.0376.0251.0376`` for ``inet_aton``, which the name service's
-functions of every platform read numbers by; ``::ffff:169.254.169.254`` in IPv6, and its wide digits in the names that IDNA folds. What compares hosts has
-to compare what is meant.
+An address has many spellings. ``169.254.169.254`` is ``2852039166``, ``0xA9FEA9FE`` and
+``0251.0376.0251.0376`` for ``inet_aton``, with which the name service's functions of every platform
+read numbers. In IPv6 it is ``::ffff:169.254.169.254``, and IDNA folds its wide digits in names.
+Code that compares hosts has to compare what the spellings mean.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def has_host_form(text: str) -> bool:
-    """Whether a text can be one host name or address, and nothing else that a library reads: no list of hosts, no socket's folder."""
+    """Return True if a text can be one host name or address, and nothing else that a library
+    accepts, such as a list of hosts or a socket's folder.
+    """
     return _HOST_FORM.fullmatch(text) is not None
 
 
 def host_of(text: str) -> Address | str:
-    """The address that a text is, or its name in small letters without the dot at its end."""
+    """Return the address that a text means, or its name in lower case without a final dot."""
     name = _folded(text.strip()).lower()
     if name.startswith("[") and name.endswith("]"):
         name = name[1:-1]
@@ -42,7 +45,7 @@ def host_of(text: str) -> Address | str:
 
 
 def _folded(text: str) -> str:
-    """As Python folds a name before it asks the name service."""
+    """Fold a name as Python does before it asks the name service."""
     if text.isascii():
         return text
     try:
@@ -52,7 +55,7 @@ def _folded(text: str) -> str:
 
 
 def _unwrapped(address: ipaddress.IPv6Address) -> Address:
-    """The address of IPv4 that one of IPv6 leads to."""
+    """Return the IPv4 address that an IPv6 address leads to, if any."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:

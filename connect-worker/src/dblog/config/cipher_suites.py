@@ -1,8 +1,9 @@
-"""The list ``ssl.cipher.suites``, in Java's names or OpenSSL's: what becomes of it where OpenSSL does the work.
+"""The list ``ssl.cipher.suites``, in Java's or OpenSSL's names, translated for OpenSSL.
 
-Java has the names of IANA's registry (``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256``). OpenSSL has its own for the suites of TLS 1.2 and one list for these alone:
-the three suites of TLS 1.3 that it offers cannot be chosen one by one, neither by Python's ssl (before 3.15) nor by librdkafka.
-Source: OpenSSL's manual, openssl-ciphers(1), "Cipher suite names".
+Java uses the names of IANA's registry (``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256``). OpenSSL has its
+own names for the suites of TLS 1.2, and a list for these alone. Its three suites of TLS 1.3 cannot
+be chosen one by one, neither by Python's ssl (before 3.15) nor by librdkafka. Source: OpenSSL's
+manual, openssl-ciphers(1), "Cipher suite names".
 """
 
 from __future__ import annotations
@@ -12,31 +13,31 @@ from dataclasses import dataclass
 from typing import Self
 
 OF_TLS_1_3 = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
-"""One name in both; all three are spoken where TLS 1.3 is."""
+"""The suites of TLS 1.3. They have the same names in both, and TLS 1.3 always offers all three."""
 
 _SEPARATORS = re.compile(r"[,:\s]+")
-"""Java's comma, and what OpenSSL's own lists have."""
+"""Java's comma, and the separators of OpenSSL's own lists."""
 _AES = re.compile(r"TLS_(?:RSA|(\w+))_WITH_AES_(128|256)(?:_CBC|_(GCM|CCM(?:_8)?))(?:_(SHA[0-9]*))?")
 _CHACHA20 = re.compile(r"TLS_(\w+)_WITH_CHACHA20_POLY1305_SHA256")
 
 
 @dataclass(frozen=True, slots=True)
 class CipherSuites:
-    """The suites of one list; both empty without a list."""
+    """The suites of one list; both fields are empty without a list."""
 
     of_tls_1_2: tuple[str, ...]
-    """In OpenSSL's names; what is neither Java's name nor of TLS 1.3 as it was given."""
+    """OpenSSL's names. A name that is neither Java's nor of TLS 1.3 stays as given."""
     of_tls_1_3: frozenset[str]
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Unknown names are left to OpenSSL, which passes over them if there is one that it knows."""
+        """Parse a list. OpenSSL ignores unknown names if it knows at least one."""
         names = [name for name in _SEPARATORS.split(text) if name]
         return cls(tuple(_of_openssl(name) for name in names if name not in OF_TLS_1_3), OF_TLS_1_3.intersection(names))
 
     @property
     def openssl_list(self) -> str:
-        """Those of TLS 1.2 as OpenSSL takes them."""
+        """The suites of TLS 1.2 in OpenSSL's syntax."""
         return ":".join(self.of_tls_1_2)
 
     def __bool__(self) -> bool:

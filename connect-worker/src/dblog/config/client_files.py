@@ -1,8 +1,10 @@
-"""Finds what is wrong with a file of the worker's own Kafka clients, once a client has refused it.
+"""Explains a file of the worker's own Kafka clients that a client has refused.
 
-librdkafka names its setting and repeats OpenSSL ("x509 certificate routines::BIO lib"). Whoever wrote the worker's file gets the key as it stands there,
-the reason and the remedy instead. A connector's answer never has the reason (config/named_files.py), for it would show what the machine has.
-The client is asked first, since it takes more than PEM files: a folder of authorities, for one.
+librdkafka names its own setting and repeats OpenSSL ("x509 certificate routines::BIO lib"). The
+author of the worker's file gets the key as it stands there, the reason and the remedy instead. A
+connector's answer never has the reason (config/named_files.py), because it would reveal what the
+machine has. The client tries the file first, because it accepts more than PEM files, such as a
+folder of authorities.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ _EXPECTED = {
 
 
 def refused_file(worker: WorkerConfig, refusal: str) -> str | None:
-    """The sentence for a client's ``refusal``; None where it is not about a file."""
+    """Return the sentence for a client's ``refusal``, or None if it is not about a file."""
     for key, (block, expected) in _EXPECTED.items():
         if f"{key} failed" not in refusal:
             continue
-        # The clients of a role may have a file of their own, so the first one at fault is meant.
+        # The clients of a role may have their own file, so the first faulty one is reported.
         found = [(role, path, _fault(path, block)) for role in _ROLES if (path := worker.client_settings(role).get(key))]
         for role, path, fault in sorted(found, key=lambda each: each[2] is None):
             reason = fault or "its content is damaged, or does not fit the other files"
@@ -47,6 +49,6 @@ def _fault(path: str, block: str) -> str | None:
 
 
 def _given(worker: WorkerConfig, role: str, key: str) -> str:
-    """The key under which the worker's file names it."""
+    """Return the key under which the worker's file names the path."""
     names = [prefix + name for prefix in (f"{role}.", "") for name in (key, CLIENT_FILES[key])]
     return next((name for name in names if name in worker.settings.originals), key)

@@ -1,9 +1,11 @@
-"""Settings of Kafka clients: which of them a configuration may give, and how librdkafka spells them.
+"""Settings of Kafka clients: the ones that a configuration may give, and their names in librdkafka.
 
-Users write the names of Kafka's Java clients. Names that only librdkafka has are taken too, but from a list: librdkafka has settings that load native
-code (``plugin.library.paths``, ``ssl.engine.location``, ``ssl.providers``), run a command (``sasl.kerberos.kinit.cmd``) or ask any address
-(``sasl.oauthbearer.*``), and whoever may post a connector must not get these by it. What is on no list is refused by its name.
-Sources: Kafka's producer, consumer and admin configuration pages; librdkafka's CONFIGURATION.md (2.16).
+Users write the names of Kafka's Java clients. Names that only librdkafka has are accepted too, but
+from a list. librdkafka has settings that load native code (``plugin.library.paths``,
+``ssl.engine.location``, ``ssl.providers``), run a command (``sasl.kerberos.kinit.cmd``) or call any
+address (``sasl.oauthbearer.*``), and a user who may post a connector must not get these. A setting
+on no list is refused by name. Sources: Kafka's producer, consumer and admin configuration pages;
+librdkafka's CONFIGURATION.md (2.16).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ CONNECTOR_CLIENTS = (
     "schema.history.internal.consumer.",
     "signal.consumer.",
 )
-"""Where a connector's configuration gives settings of clients."""
+"""Prefixes of client settings in a connector's configuration."""
 
 HISTORY_SERVERS = "schema.history.internal.kafka.bootstrap.servers"
 SIGNAL_SERVERS = "signal.kafka.bootstrap.servers"
@@ -46,7 +48,9 @@ _JAVA_ONLY = re.compile(
     r"ssl\.(truststore\.(type|password)|keystore\.type|protocol|provider|enabled\.protocols|engine\.factory\.class|(key|trust)manager\.algorithm|"
     r"secure\.random\.implementation|client\.auth)"
 )
-"""Names of the Java clients without a counterpart here: accepted, so that a configuration made for Kafka Connect is taken, and not handed on."""
+"""Settings of the Java clients without a counterpart here. They are accepted and ignored, so that a
+configuration made for Kafka Connect works.
+"""
 
 _SPELLINGS = {
     "max.request.size": "message.max.bytes",
@@ -75,7 +79,7 @@ statistics.interval.ms sticky.partitioning.linger.ms topic.metadata.propagation.
 topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.timeout.ms transactional.id
 """
 _SAME = frozenset(_SAME_NAMES.split())
-"""Names that are handed on as they stand."""
+"""Names that are passed on unchanged."""
 
 CLIENT_CHOICES = frozenset(
     [
@@ -102,29 +106,34 @@ CLIENT_CHOICES = frozenset(
         "requested",
     ]
 )
-"""Values of 8 letters and more, and some shorter ones, that settings of clients and converters choose from, in small letters."""
+"""Values that settings of clients and converters choose from, in lower case: those of 8 letters or
+more, and some shorter ones.
+"""
 
 _WORKER_ONLY_NAMES = """
 enable.sasl.oauthbearer.unsecure.jwt sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions
 sasl.oauthbearer.method sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
 """
 _WORKER_ONLY = frozenset(_WORKER_ONLY_NAMES.split())
-"""Names that make a client ask an address of choice for a token: the worker's own file may give them, a connector may not."""
+"""Settings that make a client fetch a token from any address. Allowed in the worker's own file, not
+in a connector.
+"""
 
 _PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
 
 
 def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[str, str]:
-    """Settings in librdkafka's spelling; those that only a JVM knows are left out.
+    """Return settings in librdkafka's names, without those that only a JVM knows.
 
-    ``sasl.jaas.config`` becomes user name and password (PLAIN and SCRAM logins); PEM truststores work, Java keystores do not exist for
-    librdkafka and are refused here rather than ignored. ``of_worker``: the settings stand in the worker's own file, not in a connector's.
-    ``ConfigError`` names every key that may not be given.
+    ``sasl.jaas.config`` becomes user name and password (PLAIN and SCRAM logins). PEM truststores
+    work; librdkafka cannot read Java keystores, so these are refused rather than ignored.
+    ``of_worker`` is True for settings of the worker's own file. Raise ConfigError naming every key
+    that may not be given.
     """
     out: dict[str, str] = {}
     refused: dict[str, list[str]] = {}
     for name, given in java.items():
-        text = given if "password" in name else given.strip()  # Java takes blanks around a value away
+        text = given if "password" in name else given.strip()  # Java strips blanks around a value
         if name == "sasl.jaas.config":
             try:
                 out |= _login(text, of_worker=of_worker)
@@ -136,7 +145,7 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
             if suites.of_tls_1_2:
                 out[name] = suites.openssl_list
             elif not of_worker or java.get("security.protocol", "").strip().upper() in ("SSL", "SASL_SSL"):
-                refused[name] = [_OF_TLS_1_3_ALONE]  # else the list is meant for the worker's listeners
+                refused[name] = [_OF_TLS_1_3_ALONE]  # otherwise the list is for the worker's listeners
         elif name == "ssl.truststore.location":
             if java.get("ssl.truststore.type", "JKS").strip().upper() != "PEM":
                 kind = "not PEM" if "ssl.truststore.type" in java else "JKS, its default"
@@ -159,7 +168,10 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
 
 
 def _login(text: str, *, of_worker: bool) -> dict[str, str]:
-    """User name and password of ``sasl.jaas.config``. JaasError without any text of it but the name of a login module."""
+    """Return user name and password of ``sasl.jaas.config``.
+
+    Raise JaasError, which quotes only the name of a login module.
+    """
     try:
         modules = parse_modules(text)
     except JaasError:
@@ -183,7 +195,11 @@ _LOGIN_EXAMPLE = 'org.apache.kafka.common.security.plain.PlainLoginModule requir
 
 
 def connector_client(config: Mapping[str, str], prefix: str) -> dict[str, str | NamedFile]:
-    """A connector's settings of one of its clients, in librdkafka's spelling, with the files that they name; ConfigError as above."""
+    """Return a connector's settings of one client, in librdkafka's names, with files as
+    ``NamedFile``.
+
+    Raise ConfigError like ``to_librdkafka``.
+    """
     given = {name.removeprefix(prefix): text for name, text in config.items() if name.startswith(prefix)}
     settings: dict[str, str | NamedFile] = dict(to_librdkafka(given))
     for key, store in CLIENT_FILES.items():
@@ -201,14 +217,17 @@ CLIENT_FILES = {
     "ssl.keystore.location": "ssl.keystore.location",
     "ssl.crl.location": "ssl.crl.location",
 }
-"""What librdkafka reads, and the setting of the Java clients that it may come from. ``probe`` is its value for the machine's own authorities."""
+"""librdkafka's file settings, each with the Java clients' setting that it may come from. The value
+``probe`` means the machine's own authorities.
+"""
 
 
 def beside(worker: Mapping[str, str], own: Mapping[str, str | NamedFile]) -> dict[str, str | NamedFile]:
-    """The worker's settings of a client with a connector's in front of them.
+    """Return the worker's settings of a client, overridden by a connector's.
 
-    The worker's login goes to nobody whom a connector chose: where the connector names other brokers, or another way to log in or to encrypt, it brings
-    its own login or has none. (Kafka Connect merges them, and so shows its password to whoever may override bootstrap.servers.)
+    The worker's login is never sent to a server that a connector chose. If the connector names
+    other brokers, or another login or encryption, it brings its own login or has none. (Kafka
+    Connect merges them, and so reveals its password to users who may override bootstrap.servers.)
     """
     known = _servers(worker.get("bootstrap.servers", ""))
     elsewhere = not _servers(str(own.get("bootstrap.servers", ""))) <= known or any(_SECURITY.match(key) for key in own)
@@ -233,9 +252,9 @@ _WORKERS = "this setting makes the client ask an address for its token; give it 
 
 
 def check_connector_clients(config: Mapping[str, str], policy: OverridePolicy) -> dict[str, list[str]]:
-    """What is wrong with a connector's client settings, by their whole keys.
+    """Return the errors in a connector's client settings, by full key.
 
-    ``policy`` governs ``*.override.*`` alone, as in Kafka Connect.
+    ``policy`` applies only to ``*.override.*``, as in Kafka Connect.
     """
     errors: dict[str, list[str]] = {}
     for prefix in CONNECTOR_CLIENTS:
@@ -256,7 +275,11 @@ def check_connector_clients(config: Mapping[str, str], policy: OverridePolicy) -
 
 
 def _wrong_servers(text: str) -> str | None:
-    """A client has a thread for each server; and one that it reads differently would be another than ``config/hosts.py`` has looked at."""
+    """Return what is wrong with a list of servers, or None.
+
+    A client starts a thread for each server. A server that the client reads in another way would
+    not be the one that ``config/hosts.py`` has checked.
+    """
     servers = [server.strip() for server in text.split(",") if server.strip()]
     if len(servers) > _SERVERS_MAX:
         return f"{len(servers)} servers are listed; name at most {_SERVERS_MAX}, the client learns the others from them"

@@ -1,9 +1,11 @@
-"""The families of keys that name columns whose values are truncated, masked or hashed, as rules.
+"""Rules from the key families that truncate, mask or hash the values of columns.
 
-Debezium's (``RelationalDatabaseConnectorConfig``, ``ColumnMappers``): ``column.truncate.to.<N>.chars``, ``column.mask.with.<N>.chars``,
-``column.mask.hash.<algorithm>.with.salt.<salt>`` and ``column.mask.hash.v2...``; each value is a list of regular expressions for
-``db.table.column``. The first rule that names a column is its only one, in that order of families. What looks like one of the keys
-and is none is an error, for a mask that does nothing is worse; Debezium ignores it.
+Debezium's (``RelationalDatabaseConnectorConfig``, ``ColumnMappers``):
+``column.truncate.to.<N>.chars``, ``column.mask.with.<N>.chars``,
+``column.mask.hash.<algorithm>.with.salt.<salt>`` and ``column.mask.hash.v2...``. Each value is a
+list of regular expressions for ``db.table.column``. Only the first rule that matches a column
+applies, in this order of families. A key that only resembles one of these is an error, because a
+mask without effect would be worse; Debezium ignores it.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ ALGORITHMS = ("MD5", "SHA-1", "SHA-224", "SHA-256", "SHA-384", "SHA-512", "SHA3-
 _LENGTH_MAX = 2**31 - 1
 _DIGITS_MAX = 40
 MASK_LENGTH_MAX = 65_535
-"""Debezium takes any integer. The mask stands in each record, and no VARCHAR is longer."""
+"""Debezium accepts any integer. The mask is in each record, and no VARCHAR is longer than this."""
 MASKS_LENGTH_MAX = 1 << 20
-"""All masks of a connector together; a request to validate may name as many as its body has room for."""
+"""Total length of a connector's masks. A request to validate may name as many as fit its body."""
 _KEYS = (
     "column.truncate.to.<N>.chars",
     "column.mask.with.<N>.chars",
@@ -33,7 +35,10 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRule:
-    """One key: ``kind`` is ``truncate``, ``mask`` or ``hash``; ``columns`` its list, not split yet."""
+    """A rule from one key.
+
+    ``kind`` is ``truncate``, ``mask`` or ``hash``; ``columns`` is the unsplit list.
+    """
 
     option: str
     columns: str
@@ -45,7 +50,7 @@ class ColumnRule:
 
 
 def column_rules(properties: Mapping[str, str | None]) -> tuple[tuple[ColumnRule, ...], dict[str, list[str]]]:
-    """The rules in the order in which they are asked, and what is wrong with keys that are none."""
+    """Return the rules in the order of their precedence, and the errors by key."""
     found: list[tuple[tuple[int, int, str], ColumnRule]] = []
     errors: dict[str, list[str]] = {}
     for name, columns in properties.items():
@@ -68,7 +73,7 @@ def column_rules(properties: Mapping[str, str | None]) -> tuple[tuple[ColumnRule
 
 
 def _refuse_masks_beyond(length_max: int, masks: list[ColumnRule], errors: dict[str, list[str]]) -> None:
-    """Add an error for each mask that makes all of them longer than ``length_max``."""
+    """Add an error for each mask that takes the total length above ``length_max``."""
     total = 0
     for mask in masks:
         total += mask.length
@@ -87,7 +92,8 @@ def _numbered(
 ) -> None:
     least, most = (1, _LENGTH_MAX) if kind == "truncate" else (0, MASK_LENGTH_MAX)
     shown = digits if len(digits) <= _DIGITS_MAX else f"{digits[:_DIGITS_MAX]}..."
-    length = int(digits) if len(digits) <= _DIGITS_MAX else _LENGTH_MAX + 1  # Python refuses to read thousands of digits
+    # Python refuses to parse thousands of digits
+    length = int(digits) if len(digits) <= _DIGITS_MAX else _LENGTH_MAX + 1
     if not least <= length <= most:
         errors[name] = [f"{shown} is no length; use a number from {least} to {most}"]
         return

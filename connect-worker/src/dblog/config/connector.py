@@ -1,8 +1,10 @@
-"""The keys of the source connectors, of MySQL, MariaDB and PostgreSQL: Debezium's, with their defaults, and ours under ``dblog.``.
+"""The options of the source connectors for MySQL, MariaDB and PostgreSQL: Debezium's with their
+defaults, and dblog's own under ``dblog.``.
 
-Debezium's names, types and defaults are its manual's (Connector properties of each connector), so a configuration made for Debezium is taken unchanged.
-What a key asks for and dblog does not do yet is refused with the reason: a privacy mask or a filter that is silently ignored is worse
-than an error. Keys nobody declares are ignored, as Connect does, and named (unknown_keys.py).
+Names, types and defaults are those of Debezium's manual (Connector properties of each connector),
+so a configuration made for Debezium works unchanged. A value that asks for something dblog does not
+do yet is refused with the reason: a privacy mask or a filter that is silently ignored is worse than
+an error. Undeclared keys are ignored, as in Connect, and named (unknown_keys.py).
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ _SHARED = (
     *SIGNAL_OPTIONS,
     *OUR_OPTIONS,
 )
-"""The keys of every connector: important ones first within each topic, the order of forms and of the reference page."""
+"""The options of every connector, important ones first within each topic. Forms and the reference
+page use this order.
+"""
 
 
 def _of_binlog(family: tuple[Option, ...]) -> tuple[Option, ...]:
@@ -62,7 +66,7 @@ MYSQL_OPTIONS = _of_binlog(
         locking=("minimal", "minimal_percona", "minimal_percona_no_table_locks", "minimal_at_least_once", "extended", "none"),
     )
 )
-"""Every key of the MySQL connector besides Connect's own."""
+"""Every option of the MySQL connector besides Connect's own."""
 
 MARIADB_OPTIONS = _of_binlog(
     family_options(
@@ -71,17 +75,22 @@ MARIADB_OPTIONS = _of_binlog(
         locking=("minimal", "minimal_at_least_once", "extended", "none"),
     )
 )
-"""Every key of the MariaDB connector besides Connect's own."""
+"""Every option of the MariaDB connector besides Connect's own."""
 
 POSTGRES_OPTIONS = placed(changed(_SHARED, postgres.POSTGRES_CHANGES), postgres.POSTGRES_OPTIONS)
-"""Every key of the PostgreSQL connector besides Connect's own."""
+"""Every option of the PostgreSQL connector besides Connect's own."""
 
 _REFUSED_FAMILIES = {"driver.": "a JDBC driver's settings mean nothing to this worker; remove the key"}
-"""Keys that would change what is written, and that must not be ignored, unless an option has the name."""
+"""Prefixes of keys that would change what is written, and so must not be ignored. Declared options
+are exempt.
+"""
 
 
 def check_connector(options: tuple[Option, ...], properties: Properties, *, shown: Mapping[str, str] | None = None) -> Checked:
-    """Connect's keys, the connector's keys, families of keys: all values and all messages, without touching the database."""
+    """Check Connect's options, the connector's options and the key families, without the database.
+
+    Return all values and all messages.
+    """
     checked = check_properties((*FRAMEWORK_OPTIONS, *options), properties, shown=shown)
     errors = checked.errors
     declared = {option.name for option in options}
@@ -108,7 +117,7 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
 
 
 def parse_connector(options: tuple[Option, ...], properties: Mapping[str, str]) -> Settings:
-    """Typed settings of a connector or a task; a ``ConfigError`` with every message."""
+    """Return the typed settings of a connector or a task. Raise ConfigError with every message."""
     checked = check_connector(options, properties)
     if checked.errors:
         raise ConfigError(checked.errors)

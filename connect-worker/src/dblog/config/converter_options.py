@@ -1,7 +1,9 @@
-"""The keys of the converters, below ``key.converter.`` or ``value.converter.``: Kafka's JSON and string converters, and Confluent's Avro converter.
+"""Options of the converters, below ``key.converter.`` or ``value.converter.``: Kafka's JSON and
+string converters, and Confluent's Avro converter.
 
-Sources: ``JsonConverterConfig``, ``StringConverterConfig`` (Kafka); ``AvroConverterConfig``, ``AvroDataConfig``, ``AbstractKafkaSchemaSerDeConfig`` and
-``SchemaRegistryClientConfig`` (Schema Registry's reference pages).
+Sources: ``JsonConverterConfig``, ``StringConverterConfig`` (Kafka); ``AvroConverterConfig``,
+``AvroDataConfig``, ``AbstractKafkaSchemaSerDeConfig`` and ``SchemaRegistryClientConfig`` (Schema
+Registry's reference pages).
 """
 
 from __future__ import annotations

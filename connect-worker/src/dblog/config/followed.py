@@ -1,4 +1,4 @@
-"""Files that are read at the start and again when they change, while the worker runs."""
+"""Files that are read at start, and again when they change while the worker runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ T = TypeVar("T")
 
 
 class Followed(Generic[T]):
-    """What files hold. New content that cannot be used is reported once, and the former one goes on."""
+    """The parsed content of files.
+
+    Unusable new content is reported once, and the former content stays in use.
+    """
 
     def __init__(
         self, what: str, paths: Callable[[], Iterable[str]], read: Callable[[], T], *, changed: Callable[[T], None] = lambda _: None
     ) -> None:
-        """Reads them, and raises what ``read`` raises. ``what`` names them in the log; ``changed`` gets each later content."""
+        """Read the files, and raise what ``read`` raises.
+
+        ``what`` names the files in the log. ``changed`` gets each later content.
+        """
         self._what = what
         self._paths = paths
         self._read = read
@@ -33,7 +39,10 @@ class Followed(Generic[T]):
         self.value = read()
 
     def refresh(self) -> None:
-        """Look at the files; they may be slow, so not in the event loop's thread."""
+        """Check the files, and reread them if they have changed.
+
+        Slow file systems make this slow, so do not call it in the event loop's thread.
+        """
         with self._lock:
             state = self._state()
             if state == self._seen:
@@ -41,7 +50,8 @@ class Followed(Generic[T]):
             try:
                 value = self._read()
             except DblogError as e:
-                # Tried again at the next look: what belongs together may be two files, and only one of them new.
+                # Tried again at the next check: two files may belong together while only one of
+                # them is new.
                 if str(e) != self._reported:
                     self._reported = str(e)
                     _log.error(f"{self._what} changed and cannot be used; what was read before is kept", reason=str(e))
@@ -51,7 +61,7 @@ class Followed(Generic[T]):
         self._changed(value)
 
     def _state(self) -> list[object]:
-        """What changes with any of the files, also where a link is laid to another one."""
+        """Return a value that changes with any of the files, or with the target of a link."""
         found: list[object] = []
         for path in self._paths():
             try:

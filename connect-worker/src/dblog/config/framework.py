@@ -1,8 +1,10 @@
-"""The keys that Kafka Connect itself reads in a source connector's configuration, in Connect's order.
+"""The options that Kafka Connect itself reads in a source connector's configuration, in Connect's
+order.
 
-Kafka's own system test asserts this set; clients build forms from it. Names, types, defaults, importance and groups are Connect 4.3's
-(``ConnectorConfig``, ``SourceConnectorConfig``); the phrasing is ours. Where a value asks for something this worker does not have, the
-key is refused with the reason.
+Kafka's own system test asserts this set, and clients build forms from it. Names, types, defaults,
+importance and groups are Connect 4.3's (``ConnectorConfig``, ``SourceConnectorConfig``); the
+phrasing is ours. A value that asks for something this worker does not have is refused with the
+reason.
 """
 
 from __future__ import annotations
@@ -35,12 +37,16 @@ HEADER_CONVERTER_CLASSES = ("org.apache.kafka.connect.storage.SimpleHeaderConver
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NAME_BYTES_MAX = 2000
-"""Up to 6000 in a path, where many HTTP servers and proxies take 8 KB. Kafka Connect creates longer ones too, and then nobody can remove them."""
+"""Up to 6000 bytes in a path, where many HTTP servers and proxies accept 8 KB. Kafka Connect
+creates longer names too, and then nobody can delete them.
+"""
 _ONE_VERSION = "this worker has exactly one version of every plugin; remove the key"
 
 
 def class_known(known: tuple[str, ...], suffix: str) -> Check:
-    """A class given by its full name, its simple name, or that without its usual suffix (Connect's aliases)."""
+    """Return a check for a class by full name, simple name, or simple name without its usual suffix
+    (Connect's aliases).
+    """
     names = {name for full in known for name in (full, full.rsplit(".", 1)[1], full.rsplit(".", 1)[1].removesuffix(suffix))}
 
     def check(value: Value, _all: Mapping[str, Value]) -> str | None:
@@ -290,10 +296,10 @@ def _version(name: str, doc: str, label: str) -> Option:
 
 
 FRAMEWORK_OPTIONS = _framework_options()
-"""Connect's keys of a source connector, in its order."""
+"""Connect's options of a source connector, in its order."""
 
 
 def orders_in_groups(options: tuple[Option, ...]) -> dict[str, int]:
-    """Each option's order within its group, counted from 1, as the validate answer numbers them."""
+    """Return each option's number within its group, from 1, as in the validate answer."""
     counters: dict[str | None, count[int]] = {}
     return {option.name: next(counters.setdefault(option.group, count(1))) for option in options}

@@ -1,8 +1,11 @@
-"""Which hosts a connector's configuration may make this worker talk to (``dblog.connector.allowed.hosts``).
+"""Limits the hosts that a connector's configuration may make this worker call
+(``dblog.connector.allowed.hosts``).
 
-Whoever may post a connector names a database, brokers and a registry, and the worker connects to them from inside its network. The list keeps it from
-addresses that are none of a connector's business. A cloud's metadata service, which hands the machine's own credentials to whoever asks from it, is no
-connector's business without a list either. What a name resolves to is not looked at: the name service may answer something else a moment later.
+A user who may post a connector names a database, brokers and a registry, and the worker connects to
+them from inside its network. The list keeps it from addresses that no connector needs. A cloud's
+metadata service, which gives the machine's credentials to every caller on it, is refused even
+without a list. The address behind a name is not checked, because the name service may answer
+another one a moment later.
 """
 
 from __future__ import annotations
@@ -30,12 +33,18 @@ _METADATA_NETWORKS = tuple(
     ipaddress.ip_network(text)
     for text in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128", "100.100.100.200/32", "168.63.129.16/32")
 )
-"""Link-local addresses, where most clouds have it; then those of AWS and Google in IPv6, of Alibaba and of Azure."""
+"""Link-local addresses, where most clouds have their metadata service, then those of AWS and Google
+in IPv6, of Alibaba and of Azure.
+"""
 _METADATA_NAMES = frozenset({"metadata.google.internal", "metadata.goog", "metadata", "instance-data", "instance-data.ec2.internal"})
 
 
 def check_hosts(config: Mapping[str, str], allowed: Sequence[str]) -> dict[str, list[str]]:
-    """What is wrong, by key. ``allowed``: host, host:port, *.suffix or a network such as 10.1.0.0/16; empty allows all but link-local and metadata."""
+    """Return the refused hosts, by key.
+
+    ``allowed`` has entries of the form host, host:port, *.suffix or a network such as 10.1.0.0/16.
+    An empty list allows everything except link-local and metadata addresses.
+    """
     entries = [entry.strip().lower() for entry in allowed]
     return {
         key: [f"This worker does not let connectors talk to {host}; it may be added to {OPTION} in the worker's configuration"]
@@ -45,13 +54,13 @@ def check_hosts(config: Mapping[str, str], allowed: Sequence[str]) -> dict[str, 
 
 
 def is_listed(host: str, port: str, entries: Sequence[str]) -> bool:
-    """Tell whether a host is one of those that the entries mean, which are written as for ``check_hosts``."""
+    """Return True if one of the entries, in the form of ``check_hosts``, matches the host."""
     return any(_matches(entry.strip().lower(), host_of(host), port) for entry in entries)
 
 
 def _is_allowed(host: Address | str, port: str, entries: Sequence[str]) -> bool:
     if _is_metadata(host):
-        # A suffix or a wide network does not mean it.
+        # A suffix or a wide network is no permission for the metadata service.
         return any(_names_metadata(entry) and _matches(entry, host, port) for entry in entries)
     return not entries or any(_matches(entry, host, port) for entry in entries)
 
@@ -72,7 +81,7 @@ def _names_metadata(entry: str) -> bool:
 
 
 def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """(key, host, port) of every address that a configuration names."""
+    """Yield (key, host, port) of every address that a configuration names."""
     if host := config.get("database.hostname", "").strip():
         yield "database.hostname", host, config.get("database.port", "").strip() or _database_port(config)
     if host := config.get("dblog.dump.hostname", "").strip():
@@ -91,14 +100,16 @@ def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _database_port(config: Mapping[str, str]) -> str:
-    """What a configuration without a port means."""
+    """Return the default port of the configured connector."""
     plugin = find_connector(config.get("connector.class"))
     options = plugin.options if plugin is not None else ()
     return next((option.default for option in options if option.name == "database.port" and option.default), "")
 
 
 def _of_server(server: str) -> tuple[str, str]:
-    """As librdkafka reads it (``rd_kafka_broker_name_parse``): a scheme and a path are passed over, and the port may be missing."""
+    """Parse a server as librdkafka does (``rd_kafka_broker_name_parse``): scheme and path are
+    ignored, and the port may be missing.
+    """
     _, scheme, rest = server.partition("://")
     if scheme:
         server = rest.partition("/")[0]
@@ -131,7 +142,10 @@ def _matches(entry: str, host: Address | str, port: str) -> bool:
 
 
 def _split(entry: str) -> tuple[str, str | None]:
-    """Host, suffix or network, and the port; an address of IPv6 has one only behind brackets."""
+    """Return host, suffix or network, and the port.
+
+    An IPv6 address has a port only after brackets.
+    """
     name, colon, port = entry.rpartition(":")
     if colon and port.isdigit() and (":" not in name or name.endswith("]")):
         return name.strip("[]"), port

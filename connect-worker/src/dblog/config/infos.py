@@ -1,9 +1,10 @@
 """Kafka Connect's answer to a validation (ConfigInfos), made from options and their outcome.
 
-The shape is that of Connect's ``PUT /connector-plugins/{plugin}/config/validate`` (ConfigInfos): every declared key with its definition and value,
-framework keys first. Keys that nobody declares are left out, but for those that look like a declared one misspelt: they follow without a definition
-and without an error, and have the key that is meant as their recommended value. Both ``order`` (up to 4.1) and ``order_in_group`` (since 4.2) are
-written. Values shown are the given texts: placeholders stay placeholders, passwords are hidden.
+The format is that of Connect's ``PUT /connector-plugins/{plugin}/config/validate``: every declared
+option with its definition and value, framework options first. Undeclared keys are left out, except
+those that resemble a declared one: they follow without definition and error, with the resembling
+option as recommended value. Both ``order`` (up to 4.1) and ``order_in_group`` (since 4.2) are
+written. Values are shown as given: placeholders stay, passwords are hidden.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CLIENT_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override
 
 
 def definition(option: Option, order: int) -> dict[str, Any]:
-    """One option as Connect describes it."""
+    """Return one option in Connect's description."""
     return {
         "name": option.name,
         "type": option.kind.value,
@@ -39,12 +40,12 @@ def definition(option: Option, order: int) -> dict[str, Any]:
 
 
 def documentation(option: Option) -> str:
-    """What the key does, and why it does nothing here, where that is so."""
+    """Return the option's text, with the reason if it has no effect here."""
     return option.doc if option.no_effect is None else f"{option.doc} No effect here: {option.no_effect}."
 
 
 def definitions(options: tuple[Option, ...]) -> list[dict[str, Any]]:
-    """All definitions in order."""
+    """Return the definitions of all listed options, in order."""
     orders = orders_in_groups(options)
     return [definition(option, orders[option.name]) for option in options if option.listed]
 
@@ -57,7 +58,10 @@ def config_infos(
     *,
     unknown: Mapping[str, str | None],
 ) -> dict[str, Any]:
-    """The whole answer; ``properties`` are the unresolved ones, ``unknown`` the keys that nobody declares, with the nearest that is."""
+    """Return the whole answer.
+
+    ``properties`` are unresolved. ``unknown`` maps undeclared keys to the nearest declared option.
+    """
     everything = (*FRAMEWORK_OPTIONS, *options)
     orders = orders_in_groups(everything)
     insecure = insecure_choices(options, properties)
@@ -68,12 +72,14 @@ def config_infos(
     ]
     secret = secret_keys(everything, properties)
     declared = {option.name for option in everything} | {alias for option in everything for alias in option.aliases}
-    # Keys with a complaint, a null or an insecure choice, and client overrides, are shown although nobody declares them.
+    # Undeclared keys are shown only if they have an error, a null or an insecure choice, or
+    # override a client setting.
     for name, text in properties.items():
         if name not in declared and (name in errors or name in insecure or text is None or name.startswith(_CLIENT_OVERRIDES)):
             shown = None if text is None else (HIDDEN if name in secret else shown_value(name, text))
             configs.append({"definition": None, "value": _value_info(name, shown, _safer(name, insecure), errors.get(name, []))})
-    # A key that resembles a known one is shown with it; its value is not, for it may be a misspelt password's.
+    # A key that resembles an option is shown with it, but without its value, which may be the
+    # password of a misspelt key.
     configs.extend(
         {"definition": None, "value": _value_info(name, HIDDEN, [nearest], [])}
         for name, nearest in unknown.items()
@@ -96,7 +102,7 @@ def _value(option: Option, properties: Properties, errors: list[str], insecure: 
 
 
 def _safer(name: str, insecure: Mapping[str, InsecureChoice]) -> list[str]:
-    """What to set an insecure choice to; it comes first among the recommended values."""
+    """Return safer values for an insecure choice. They come first among the recommended values."""
     return list(insecure[name].safer) if name in insecure else []
 
 

@@ -1,4 +1,6 @@
-"""Finds secrets that a configuration has written out where the placeholder of a config provider could stand: they are stored as they are."""
+"""Finds secrets written out in a configuration, where the placeholder of a config provider could
+be. They are stored as they are.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,21 @@ from dblog.config.providers import placeholders_in
 from dblog.config.secret_values import NO_SECRETS, is_secret, secret_spans, shown_name
 
 _NAMED_MAX = 5
-"""Of the keys: what the header of an answer can show."""
+"""Number of keys that the header of an answer can show."""
 
 
 def inline_secret_keys(options: Iterable[Option], properties: Mapping[str, str | None]) -> list[str]:
-    """Their keys. A misspelt password's is not among them: it is reported as that."""
+    """Return the keys whose values contain secrets written out.
+
+    Excludes a misspelt password key, which is reported as misspelt.
+    """
     kinds = {name: option.kind for option in options for name in (option.name, *option.aliases)}
     found = []
     for name, text in properties.items():
         if text is None or not text.strip() or text.strip().lower() in NO_SECRETS:
             continue
         secrets = [text[start:end] for start, end in secret_spans(name, text)]
-        # A text with assignments has its secrets within.
+        # The secrets of a text with assignments are within it.
         if not secrets and (kinds[name] is Kind.PASSWORD if name in kinds else is_secret(name)):
             secrets = [text]
         if any(next(placeholders_in(secret), None) is None for secret in secrets):
@@ -29,7 +34,11 @@ def inline_secret_keys(options: Iterable[Option], properties: Mapping[str, str |
 
 
 def described(keys: Sequence[str], providers: Collection[str]) -> str:
-    """One warning for all of them, by name: Debezium's users write passwords out, and their connectors are made as they are."""
+    """Return one warning that names all keys.
+
+    A warning only, because Debezium's users write passwords out, and their configurations must
+    work.
+    """
     names = ", ".join(shown_name(key) for key in keys[:_NAMED_MAX])
     names += f" and {len(keys) - _NAMED_MAX} more" if len(keys) > _NAMED_MAX else ""
     remedy = (

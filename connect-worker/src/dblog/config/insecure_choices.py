@@ -1,6 +1,8 @@
-"""Settings that leave a connection open to whoever stands between: named once in the log, and with a safer value in the validate answer; none is refused.
+"""Finds settings that expose a connection to attackers in the network. Each is logged once and gets
+a safer value in the validate answer; none is refused.
 
-Debezium's and Kafka's defaults are among them, so that configurations made for these keep working; that must not mean that nobody hears of it.
+Debezium's and Kafka's defaults are among them, so that configurations made for these keep working.
+The warning makes sure that users learn of it.
 """
 
 from __future__ import annotations
@@ -20,19 +22,24 @@ _REGISTRY_LOGINS = ("basic.auth.user.info", "schema.registry.basic.auth.user.inf
 _OFF_MODES = ("disabled", "disable")
 _VERIFYING = ("verify_ca", "verify_identity", "verify-ca", "verify-full")
 _HALF_MODES = ("preferred", "required", "trust", "allow", "prefer", "require")
-"""Of MySQL, MariaDB and PostgreSQL: with TLS, or as it comes, and without a look at the certificate."""
+"""Modes of MySQL, MariaDB and PostgreSQL that do not verify the certificate, or use TLS only if the
+server offers it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class InsecureChoice:
-    """What a setting allows, and what to set it to."""
+    """The risk of a setting, and safer values."""
 
     reason: str
     safer: tuple[str, ...]
 
 
 def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
-    """Those of a connector's configuration, by key. A default counts, for a connection does not ask who chose it."""
+    """Return the insecure choices of a connector's configuration, by key.
+
+    Defaults count too, because the risk is the same.
+    """
     found = {}
     mode = mode_of(options)
     if mode is not None and (stores := unused_stores(properties, mode=mode)):
@@ -58,12 +65,12 @@ def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | N
 
 
 def insecure_worker_choices(properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
-    """Those of a worker's file: its Kafka clients'."""
+    """Return the insecure choices of a worker's file: those of its Kafka clients."""
     return _of_clients(properties, _WORKER_CLIENTS) | _of_registries(properties)
 
 
 def described(choices: Mapping[str, InsecureChoice]) -> str:
-    """All of them in one sentence each, for a line of the log; values that are safe are named."""
+    """Return one sentence for each choice, for a log line, with safer values."""
     return "; ".join(f"{key}: {choice.reason}; use {' or '.join(choice.safer)}" for key, choice in choices.items())
 
 

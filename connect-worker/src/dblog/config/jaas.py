@@ -1,8 +1,9 @@
 r"""Java's login configurations (JAAS), as far as Kafka's files and ``sasl.jaas.config`` use them.
 
-A module is ``class flag option=value ... ;``; a file has entries ``name { module module };``. Values are words, or quoted with ``"`` (or ``'``, as many
-write them), with Java's escapes: ``\n``, ``\101``, and ``\`` before any other sign stands for it.
-Source: the class comment of ``javax.security.auth.login.Configuration``. No error shows a value.
+A module is ``class flag option=value ... ;``; a file has entries ``name { module module };``.
+Values are words, or quoted with ``"`` (or ``'``, as many write them), with Java's escapes: ``\n``,
+``\101``, and ``\`` before any other sign stands for that sign. Source: the class comment of
+``javax.security.auth.login.Configuration``. No error quotes a value.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _TOKEN = re.compile(
 
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 _CONTROLS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-"""Of ``java.io.StreamTokenizer``, by which Java reads these files."""
+"""Escapes of ``java.io.StreamTokenizer``, with which Java reads these files."""
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -30,7 +31,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class JaasError(ValueError):
-    """The text is no login configuration; the message names the first part that does not belong there."""
+    """The text is not a login configuration. The message names the first part that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class LoginModule:
 
 
 def parse_modules(text: str) -> tuple[LoginModule, ...]:
-    """The value of ``sasl.jaas.config``. JaasError for anything else."""
+    """Return the modules of a ``sasl.jaas.config``. Raise JaasError if it is not valid."""
     tokens = _Tokens(text)
     modules = tuple(_modules(tokens))
     tokens.expect_end()
@@ -51,7 +52,7 @@ def parse_modules(text: str) -> tuple[LoginModule, ...]:
 
 
 def parse_entries(text: str) -> dict[str, tuple[LoginModule, ...]]:
-    """The entries of a file by their names. JaasError for anything else."""
+    """Return the entries of a file by name. Raise JaasError if it is not valid."""
     tokens = _Tokens(text)
     entries = {}
     while not tokens.at_end:
@@ -79,7 +80,7 @@ def _modules(tokens: _Tokens) -> Iterator[LoginModule]:
 
 
 class _Tokens:
-    """Signs and words (quoted ones unquoted), one after the other."""
+    """Signs and words of a text in order, with quoted words unquoted."""
 
     def __init__(self, text: str) -> None:
         self._left: list[tuple[str, str]] = []

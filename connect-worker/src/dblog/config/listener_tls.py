@@ -1,11 +1,14 @@
-"""TLS of the worker's listeners: Kafka Connect's keys, the files that they name, and a server context that follows these files.
+"""TLS of the worker's listeners: Kafka Connect's options, the files that they name, and a server
+context that follows these files.
 
-As in Connect, the keys below ``listeners.https.`` count if there is any of them, else the worker's own ``ssl.*``. PEM and PKCS12 are read, whatever the type is
-said to be; a JKS store is refused with the command that converts it. Beside Connect's one keystore a certificate and its key may be two files, as certificate
-issuers of Kubernetes write them (``ssl.certificate.location``, ``ssl.key.location``).
+As in Connect, the options below ``listeners.https.`` apply if there are any, else the worker's own
+``ssl.*``. PEM and PKCS12 are read, whatever type is configured; a JKS store is refused with the
+command that converts it. Besides Connect's one keystore, a certificate and its key may be two
+files, as certificate issuers of Kubernetes write them (``ssl.certificate.location``,
+``ssl.key.location``).
 
-The files are looked at again and again: a certificate that was renewed is used for the next connection, and one that cannot be used is reported while the
-former one goes on.
+The files are checked regularly. A renewed certificate is used for the next connection; an unusable
+one is reported while the former stays in use.
 """
 
 from __future__ import annotations
@@ -62,7 +65,9 @@ _JAVA_ONLY = frozenset(
         "ssl.endpoint.identification.algorithm",
     }
 )
-"""Taken without effect: the type is seen in the file, and a server has no name of a client to check."""
+"""Accepted without effect: the type is visible in the file, and a server has no host name of a
+client to check.
+"""
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _VERSIONS = {"TLSV1.2": ssl.TLSVersion.TLSv1_2, "TLSV1.3": ssl.TLSVersion.TLSv1_3}
 _SOON_S = 14 * 24 * 3600
@@ -70,27 +75,27 @@ _SOON_S = 14 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class CertificateInUse:
-    """A certificate that a listener shows its clients, for whoever watches when it ends."""
+    """A listener's certificate, with its expiry for monitoring."""
 
     named_by: str
-    """The key that names its file."""
+    """The option that names the file."""
     path: str
     subject: str
     expires_s: float
-    """Of its whole chain: the first end. Seconds since 1970."""
+    """Earliest expiry in the chain, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
-    """The keys of one set of listeners."""
+    """The TLS options of one set of listeners."""
 
     prefix: str
-    """What stands before them in the worker's file."""
+    """The prefix of the options in the worker's file."""
     texts: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, properties: Mapping[str, str], prefix: str = MAIN_PREFIX) -> Self:
-        """Those below the prefix, or else the worker's own."""
+        """Return the options below the prefix, or the worker's own if there are none."""
         given = {name.removeprefix(prefix): text for name, text in properties.items() if name.startswith(prefix)}
         if given:
             return cls(prefix, given)
@@ -98,21 +103,24 @@ class ListenerTls:
 
     @property
     def asks_for_certificates(self) -> bool:
-        """Whether clients are asked for one; those that are shown are checked."""
+        """True if clients are asked for a certificate. Certificates that they show are verified."""
         return self._client_auth() is not ssl.CERT_NONE
 
     @property
     def requires_certificates(self) -> bool:
-        """Whether nobody comes in without one."""
+        """True if clients without a certificate are refused."""
         return self._client_auth() is ssl.CERT_REQUIRED
 
     def files(self) -> dict[str, str]:
-        """Path by the key that names it."""
+        """Return the paths by the option that names them."""
         names = (_KEYSTORE, _CERTIFICATE, _KEY, _TRUSTSTORE, _AUTHORITIES)
         return {f"{self.prefix}{name}": self.texts[name].strip() for name in names if self.texts.get(name, "").strip()}
 
     def context(self) -> tuple[ssl.SSLContext, CertificateInUse]:
-        """What the files hold now. ConfigError names the key at fault."""
+        """Return a context from the files' current content.
+
+        Raise ConfigError naming the option at fault.
+        """
         self._require_known()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version, context.maximum_version = self._versions()
@@ -128,9 +136,11 @@ class ListenerTls:
         return context, _described(named_by, pem)
 
     def certificates(self) -> list[str]:
-        """Return certificates in PEM that another worker with the same keys is known by: the own one with its chain, and the authorities that are named.
+        """Return the PEM certificates by which a client recognizes another worker with the same
+        options.
 
-        ConfigError names the key at fault.
+        They are the own certificate with its chain, and the configured authorities. Raise
+        ConfigError naming the option at fault.
         """
         _, pem, _ = self._identity()
         own = "".join(c.public_bytes(Encoding.PEM).decode() for c in x509.load_pem_x509_certificates(pem))
@@ -142,7 +152,7 @@ class ListenerTls:
 
     @property
     def suites_beside_the_list(self) -> frozenset[str]:
-        """What is spoken although ssl.cipher.suites leaves it out."""
+        """Suites that are offered although ssl.cipher.suites leaves them out."""
         suites = self._suites()
         return OF_TLS_1_3 - suites.of_tls_1_3 if suites and self._versions()[1] is ssl.TLSVersion.TLSv1_3 else frozenset()
 
@@ -181,7 +191,11 @@ class ListenerTls:
         return store, identity_of(store, password), password if key_password is None else key_password
 
     def _trust(self, context: ssl.SSLContext) -> None:
-        """Whose clients are let in. There is no default: the machine's authorities would vouch for anybody with a public certificate."""
+        """Load the authorities of client certificates.
+
+        There is no default: the machine's authorities would accept anybody with a public
+        certificate.
+        """
         name = _AUTHORITIES if _AUTHORITIES in self.texts else _TRUSTSTORE
         if name not in self.texts:
             raise self._wrong(
@@ -228,13 +242,16 @@ def _described(file: NamedFile, pem: bytes) -> CertificateInUse:
 
 
 class ServerContext(ssl.SSLContext):
-    """A context for listeners whose certificate may change: each connection gets what the files held when they were last looked at."""
+    """A context whose certificate may change.
+
+    Each connection gets the files' content of the last check.
+    """
 
     _tls: ListenerTls
     _followed: Followed[tuple[ssl.SSLContext, CertificateInUse]]
 
     def __new__(cls, tls: ListenerTls) -> Self:
-        """ConfigError for files that cannot be used."""
+        """Create the context. Raise ConfigError for unusable files."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         made._tls = tls
         made._followed = Followed(
@@ -250,24 +267,27 @@ class ServerContext(ssl.SSLContext):
         return made
 
     def __init__(self, tls: ListenerTls) -> None:
-        """All is done before: Python's own class takes a protocol here."""
+        """Do nothing: __new__ has done all, and Python's own class takes a protocol here."""
 
     @property
     def certificate(self) -> CertificateInUse:
-        """What it shows its clients now."""
+        """The certificate that clients see now."""
         return self._followed.value[1]
 
     @property
     def requires_certificates(self) -> bool:
-        """Whether a client without one is not let in."""
+        """True if clients without a certificate are refused."""
         return self._tls.requires_certificates
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
-        """What asyncio asks of a server's context for each connection."""
+        """Return a new connection's SSL object, at asyncio's request."""
         return self._followed.value[0].wrap_bio(*arguments, **named)
 
     def refresh(self) -> None:
-        """Look at the files; they may be slow, so not in the event loop's thread."""
+        """Check the files, and reread them if they have changed.
+
+        Do not call it in the event loop's thread, because file systems may be slow.
+        """
         self._followed.refresh()
 
 

@@ -1,4 +1,6 @@
-"""Where a worker listens: addresses as Kafka Connect writes them, ``http://host:port`` and ``https://host:port``. Pure."""
+"""Addresses that a worker listens on, in Kafka Connect's form ``http://host:port`` and
+``https://host:port``. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from urllib.parse import urlsplit
 SCHEMES = ("http", "https")
 MAIN_PREFIX = "listeners.https."
 ADMIN_PREFIX = "admin.listeners.https."
-"""What stands before the keys of TLS."""
+"""Prefixes of the TLS options."""
 ANY_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104  compared, not bound
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address; port 0 becomes a number when it is bound."""
+    """One address. Port 0 becomes a number when it is bound."""
 
     scheme: str
     host: str
@@ -24,31 +26,31 @@ class Listener:
 
     @property
     def secure(self) -> bool:
-        """Whether it speaks TLS."""
+        """True if the listener uses TLS."""
         return self.scheme == "https"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is reached from its own machine only."""
+        """True if only this machine can reach the listener."""
         return is_loopback(self.host)
 
     @property
     def url(self) -> str:
-        """As it is written in a worker's file."""
+        """The address as written in a worker's file."""
         return f"{self.scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
     def address(self) -> str:
-        """For lines of the log."""
+        """The address for log lines."""
         return f"{self.host or '*'}:{self.port}"
 
     def at_port(self, port: int) -> Listener:
-        """The same, bound."""
+        """Return the listener with the port that it was bound to."""
         return replace(self, port=port)
 
 
 def parse_listener(text: str) -> Listener:
-    """ValueError, with the reason, for a text that is none."""
+    """Parse one entry of ``listeners``. Raise ValueError with the reason."""
     url = urlsplit(text.strip())
     try:
         port = url.port
@@ -60,7 +62,11 @@ def parse_listener(text: str) -> Listener:
 
 
 def advertised(listeners: Iterable[Listener], scheme: str | None) -> Listener | None:
-    """The listener whose address others get: the first of the scheme that is asked for, else of http, else of https, as in Connect. None: there is none."""
+    """Return the listener whose address is advertised to others, or None.
+
+    It is the first with the requested scheme, else the first with http, else with https, as in
+    Connect.
+    """
     for wanted in (scheme.lower(),) if scheme else SCHEMES:
         for listener in listeners:
             if listener.scheme == wanted:
@@ -69,7 +75,7 @@ def advertised(listeners: Iterable[Listener], scheme: str | None) -> Listener | 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a listener on this host is reached from its own machine only."""
+    """Return True if only this machine can reach a listener on this host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,11 +1,15 @@
-"""Who may use the REST interface: Kafka Connect's basic authentication, with its extension class, its login configuration and its file of users.
+"""Logins to the REST interface: Kafka Connect's basic authentication, with its extension class, its
+login configuration and its file of users.
 
-``rest.extension.classes`` names the extension; ``dblog.rest.login.config``, or a JVM's ``-Djava.security.auth.login.config`` in ``KAFKA_OPTS``, names the login
-configuration, whose entry ``KafkaConnect`` has the PropertyFileLoginModule with the file of users (``user=password``). Source: Kafka's documentation of Connect
-(REST extensions) and that module's class comment. One difference: Kafka takes an empty file of users for a permission to everybody; here it is refused.
+``rest.extension.classes`` names the extension. ``dblog.rest.login.config``, or a JVM's
+``-Djava.security.auth.login.config`` in ``KAFKA_OPTS``, names the login configuration. Its entry
+``KafkaConnect`` has the PropertyFileLoginModule with the file of users (``user=password``). Source:
+Kafka's documentation of Connect (REST extensions) and that module's class comment. One difference:
+an empty file of users lets everybody in with Kafka, and is refused here.
 
-``dblog.rest.users.file`` names such a file without Java's ways around it. In either a password may be a hash (``dblog users hash``). The file is followed: a
-changed password needs no restart.
+``dblog.rest.users.file`` names such a file directly, without Java's indirections. In both, a
+password may be a hash (``dblog users hash``). The file is followed: a changed password needs no
+restart.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ _EXAMPLE = f'{_ENTRY} {{ {_MODULE} required file="/path/users.properties"; }};'
 
 
 class Refusal(StrEnum):
-    """Why a login is refused: for the worker's log, and never for its client."""
+    """Reason for refusing a login: for the worker's log, never for the client."""
 
     NONE_GIVEN = "no login"
     UNREADABLE = "not a basic login"
@@ -65,17 +69,17 @@ class Logins:
     """The users and their passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        """HashError for a password that begins like a hash and is none."""
+        """Store the users. Raise HashError for a malformed hash."""
         self._users: dict[str, StoredPassword] = {}
         self._nobody = _NOBODY
         self.version = 0
-        """Rises with each change of the users."""
+        """Number that rises with each change of the users."""
         self._followed: Followed[dict[str, str]] | None = None
         self.take(passwords)
 
     @classmethod
     def of_file(cls, file: str, option: str) -> Logins:
-        """Those of a file, which is followed from now on."""
+        """Return the users of a file, which is followed from now on."""
 
         def take(passwords: dict[str, str]) -> None:
             logins.take(passwords)
@@ -86,31 +90,35 @@ class Logins:
         return logins
 
     def take(self, passwords: Mapping[str, str]) -> None:
-        """These users from now on."""
+        """Replace all users."""
         users = {user: stored(text) for user, text in passwords.items()}
-        # Whoever is none of them is compared with a password that nobody has, of the kind that takes longest: else the time would show who there is.
+        # An unknown user is compared with a password that nobody has, of the slowest kind in use;
+        # otherwise the time would reveal which users exist.
         slow = max((user for user in users.values() if user.is_slow), key=lambda user: user.ln, default=None)
         self._nobody = _NOBODY if slow is None else replace(slow, digest=bytes(len(slow.digest)))
         self._users = users
         self.version += 1
 
     def refresh(self) -> None:
-        """Look whether the file has changed; not in the event loop's thread."""
+        """Reread the file if it has changed. Do not call it in the event loop's thread."""
         if self._followed is not None:
             self._followed.refresh()
 
     @property
     def is_slow(self) -> bool:
-        """Whether a comparison belongs into a thread."""
+        """True if a comparison is slow and needs a thread."""
         return self._nobody.is_slow
 
     def refusal(self, authorization: str) -> Refusal | None:
-        """Why the header ``Authorization`` lets nobody in; None if it has a user's name and password."""
+        """Return why an ``Authorization`` header is refused, or None if it is right."""
         found = self.user_of(authorization)
         return found if isinstance(found, Refusal) else None
 
     def user_of(self, authorization: str) -> str | Refusal:
-        """Whose name and password the header has. Takes as long for a user that there is not."""
+        """Return the user of an ``Authorization`` header, or the refusal.
+
+        Takes as long for unknown users.
+        """
         scheme, _, encoded = authorization.strip().partition(" ")
         if not scheme:
             return Refusal.NONE_GIVEN
@@ -133,7 +141,10 @@ _NOBODY = StoredPassword(bytes(32))
 
 
 def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | None:
-    """The users, None when no login is asked for. ConfigError for files that do not name them: nobody is let in by mistake."""
+    """Return the users, or None if no login is required.
+
+    Raise ConfigError for files that name no users, so that nobody is let in by mistake.
+    """
     own = settings.text_or_none(USERS_FILE)
     if not {BASIC_AUTH_EXTENSION, BASIC_AUTH_ALIAS} & set(settings.items_of("rest.extension.classes")):
         if own:
@@ -158,7 +169,7 @@ def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | 
 
 
 def asks_for_logins(settings: Settings, logins: Logins | None) -> bool:
-    """Whether nobody comes in without a login: a password or a token."""
+    """Return True if a login is required: a password or a token."""
     return logins is not None or bool(settings.text_or_none(ISSUER))
 
 
@@ -179,7 +190,11 @@ def _passwords(file: str, option: str) -> dict[str, str]:
 
 
 def _warn_of_readers(file: str) -> None:
-    """No refusal: Kubernetes may mount its secrets so, in a container that has no other accounts."""
+    """Warn if other accounts can read the file.
+
+    Does not refuse it: Kubernetes may mount secrets like that, in a container without other
+    accounts.
+    """
     found = Path(file).stat()
     mode = stat.S_IMODE(found.st_mode)
     if mode & stat.S_IROTH or (mode & stat.S_IRGRP and not _is_lent(found)):
@@ -192,7 +207,7 @@ def _warn_of_readers(file: str) -> None:
 
 
 def _is_lent(found: os.stat_result) -> bool:
-    """Whether the file is another account's, and its group, which is one of ours, is how we come to read it: so a Pod has its secrets."""
+    """Return True if another account owns the file and we read it by a group, as in a Pod."""
     return found.st_uid != os.geteuid() and found.st_gid in (os.getegid(), *os.getgroups())
 
 

@@ -1,8 +1,11 @@
-"""Reads a file that a configuration names: a regular one, of bounded size, within bounded time, and with one sentence for whatever is wrong.
+"""Reads a file that a configuration names: a regular one, of bounded size, within bounded time, and
+with the same error for every fault.
 
-Whoever may post a connector may name any path of this machine. So a pipe or a device is never opened, since one waits for ever and another never ends; a file
-system that does not answer is not waited for by the caller's thread; and the error text is the same for a file that is missing, may not be read, is no file or
-holds something else, or else the answers would show what this machine has. The reason is in the worker's log, for whoever runs it.
+A user who may post a connector may name any path of this machine. So pipes and devices are never
+opened, since some block and some never end. The caller's thread does not wait for a file system
+that does not answer. The error is the same for a file that is missing, unreadable, not a file or
+not the expected content, because the answers would otherwise reveal what this machine has. The
+worker's log has the reason, for its operator.
 """
 
 from __future__ import annotations
@@ -25,20 +28,24 @@ from dblog.errors import ConfigError
 _log = structlog.get_logger("dblog.config")
 
 FILE_BYTES_MAX = 1024 * 1024
-"""A bundle of all public authorities has a quarter of it."""
+"""Four times the size of a bundle of all public authorities."""
 ANSWER_S = 2.0
-"""How long a file system may take to answer."""
+"""Seconds that a file system may take to answer."""
 ANSWER_BESIDE_S = 0.2
-"""How long it may take while another file's does not answer: whoever reads many files of a dead file system must not wait long for each of them."""
+"""Seconds that it may take while another file's system does not answer, so that reading many files
+of a dead file system does not take long.
+"""
 _UNANSWERED_MAX = 64
 
 _HIDES: ContextVar[Callable[[str], str]] = ContextVar("hides", default=str)
-"""Takes out of a text what placeholders of the configuration stand for, whose files are read now."""
+"""Replaces the values of the current configuration's placeholders in log lines about files."""
 
 
 @contextmanager
 def hidden_from_log(hide: Callable[[str], str]) -> Iterator[None]:
-    """Have ``hide`` take secrets out of the lines about files that are read meanwhile, also in threads that are started with a copy of the context."""
+    """Let ``hide`` replace secrets in log lines about files that are read meanwhile, also in
+    threads started with a copy of the context.
+    """
     token = _HIDES.set(hide)
     try:
         yield
@@ -48,27 +55,32 @@ def hidden_from_log(hide: Callable[[str], str]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A file, and what names it."""
+    """A file, and the option that names it."""
 
     named_by: str
     """The option or placeholder, for messages."""
     path: str
     expected: str
-    """What it has to be, for messages: 'a PEM file'."""
+    """The expected content for messages, such as 'a PEM file'."""
     within: tuple[Path, ...] = ()
-    """The folders that the file has to lie in, links followed; empty: anywhere."""
+    """Folders that may contain the file after following links. Empty for any."""
     for_owner: bool = False
-    """Whoever runs the worker has named it, and reads the error: it has the reason, and no line of the log repeats it."""
+    """True if the worker's operator has named the file. The error then has the reason, and the log
+    does not repeat it.
+    """
 
     def read(self) -> bytes:
-        """All of it. Raises ConfigError."""
+        """Return the content. Raise ConfigError if it cannot be read."""
         try:
             return READS.read(self.path, within=self.within)
         except (OSError, ValueError) as e:
             raise self.unusable((e.strerror if isinstance(e, OSError) else None) or str(e)) from None
 
     def unusable(self, reason: str) -> ConfigError:
-        """The error for whatever is wrong with the file or its content; ``reason`` goes to the log and nowhere else, unless the error is for the owner."""
+        """Return the error for any fault of the file or its content.
+
+        ``reason`` goes only to the log, or with ``for_owner`` only into the error.
+        """
         wanted = f"{self.expected}, a readable regular file of at most {FILE_BYTES_MAX // 1024 // 1024} MiB"
         if self.for_owner:
             return ConfigError({self.named_by: [f"the file {self.path} cannot be used ({reason}): it has to be {wanted}"]})
@@ -81,10 +93,13 @@ class NamedFile:
 
 @contextmanager
 def in_memory(data: bytes) -> Iterator[str]:
-    """A path that leads to these bytes, for libraries that take nothing but a path: they get what has been read, not what is there by now."""
+    """Yield a path to these bytes, for libraries that accept only a path.
+
+    They then get what was read, not what the file contains by now.
+    """
     descriptor = os.memfd_create("named-file")
     try:
-        os.fchmod(descriptor, 0o600)  # libpq takes no private key that others may read
+        os.fchmod(descriptor, 0o600)  # libpq accepts no private key that others may read
         with os.fdopen(descriptor, "wb", closefd=False) as anonymous:
             anonymous.write(data)
         yield f"/proc/self/fd/{descriptor}"
@@ -94,9 +109,10 @@ def in_memory(data: bytes) -> Iterator[str]:
 
 @contextmanager
 def files_in_memory(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Settings of a Kafka client in which each ``NamedFile`` is read and has become a path; they hold while the client is made, which reads them once.
+    """Yield a Kafka client's settings with each ``NamedFile`` replaced by a path to its content.
 
-    A client that does not take one of the files reports it with the name of its setting and more: that becomes the file's own error.
+    The paths are valid while the client is created, which reads them once. If the client refuses a
+    file, its error becomes the file's own, because it names the setting and more.
     """
     named = {key: value for key, value in settings.items() if isinstance(value, NamedFile)}
     with ExitStack() as files:
@@ -111,14 +127,14 @@ def files_in_memory(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class Reads:
-    """Reads files in threads of their own; those whose file system does not answer are left to themselves."""
+    """Reads files in separate threads, and abandons those whose file system does not answer."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._unanswered: set[str] = set()
 
     def read(self, path: str, *, within: tuple[Path, ...] = ()) -> bytes:
-        """All of a file. OSError or ValueError, also when nothing answers in time."""
+        """Return a file's content. Raise OSError or ValueError, also if nothing answers in time."""
         answer: Future[bytes] = Future()
 
         def work() -> None:
@@ -151,8 +167,10 @@ class Reads:
 
 
 def read_regular(path: str, *, within: tuple[Path, ...] = ()) -> bytes:
-    """All of a regular file. It may change its kind, or a link where it leads, between the two looks: the second is at what was opened, and opening waits for
-    nobody.
+    """Return the content of a regular file.
+
+    The file may change its kind, or a link its target, between two checks. The second check
+    therefore looks at the opened file, and opening never blocks.
     """
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise ValueError("it is no regular file")

@@ -1,7 +1,9 @@
-"""What the tables of a connector lie in: databases (MySQL, MariaDB), or the schemas of the one database that it reads (PostgreSQL).
+"""The namespace of a connector's tables: a database (MySQL, MariaDB), or a schema of the one
+database that the connector reads (PostgreSQL).
 
-It is the first part of a table's name in filters, signals and topics, ``model.TableId.database``, and the first word of the keys that
-choose it: ``database.include.list`` or ``schema.include.list``. A connector has the one of them that its options declare.
+It is the first part of a table's name in filters, signals and topics, ``model.TableId.database``,
+and the first word of the options that select it: ``database.include.list`` or
+``schema.include.list``. A connector has the namespace whose option it declares.
 """
 
 from __future__ import annotations
@@ -11,22 +13,22 @@ from enum import StrEnum
 
 
 class Namespace(StrEnum):
-    """By the word that names it in keys and messages."""
+    """The word for the namespace in options and messages."""
 
     DATABASE = "database"
     SCHEMA = "schema"
 
     @property
     def include(self) -> str:
-        """The key of those that are captured."""
+        """The option for the captured namespaces."""
         return f"{self}.include.list"
 
     @property
     def exclude(self) -> str:
-        """The key of those that are not."""
+        """The option for the excluded namespaces."""
         return f"{self}.exclude.list"
 
 
 def namespace_of(declared: Container[object]) -> Namespace:
-    """By the names of a connector's options; parsed ``Settings`` are such names."""
+    """Return a connector's namespace, from its options' names or its parsed ``Settings``."""
     return Namespace.SCHEMA if Namespace.SCHEMA.include in declared else Namespace.DATABASE

@@ -1,8 +1,10 @@
-"""An option is declared once, as data; parsing, the validate answer, the reference page and the CLI help derive from it (D13).
+"""An option is declared once, as data. Parsing, the validate answer, the reference page and the CLI
+help derive from it (D13).
 
-Values arrive as text (Connect stores every property as a string) and leave as a ``Settings`` mapping of typed values. Two voices exist
-because two families of keys exist: Connect words its errors one way (``ConfigDef`` in Kafka), Debezium another (``Field``), and
-operators search the web for exactly these texts.
+Values arrive as text (Connect stores every property as a string) and leave as a ``Settings``
+mapping of typed values. There are two voices because there are two families of options: Connect
+words its errors in one way (``ConfigDef`` in Kafka), Debezium in another (``Field``), and operators
+search the web for exactly these texts.
 """
 
 from __future__ import annotations
@@ -16,16 +18,18 @@ from dblog.config.regex import PatternError, any_of
 from dblog.errors import ConfigError
 
 Value = str | int | float | bool | tuple[str, ...] | None
-"""What an option's text becomes: lists are tuples of trimmed items, absent optional values None (absent lists the empty tuple)."""
+"""A parsed value. Lists are tuples of trimmed items, empty if absent; others are then None."""
 
 Properties = Mapping[str, str | None]
-"""Properties as they come from a file or a REST body; None is a null value, which Connect treats as an error."""
+"""Properties from a file or a REST body. None is a null value, which is an error in Connect."""
 
 Check = Callable[[Value, Mapping[str, Value]], str | None]
-"""Gives what is wrong with a parsed value, or None; it sees all parsed values. ``{value}`` in the text stands for the value shown."""
+"""Returns what is wrong with a parsed value, or None. Gets all parsed values too. ``{value}`` in
+the text stands for the shown value.
+"""
 
 HIDDEN = "[hidden]"
-"""How Connect shows a PASSWORD value."""
+"""Connect's replacement for a PASSWORD value."""
 
 
 class Kind(StrEnum):
@@ -43,7 +47,7 @@ class Kind(StrEnum):
 
 
 class Importance(StrEnum):
-    """How much a user should care."""
+    """An option's importance for users."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -51,7 +55,7 @@ class Importance(StrEnum):
 
 
 class Width(StrEnum):
-    """How wide a form should draw the field."""
+    """The width of a form's field."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -60,7 +64,7 @@ class Width(StrEnum):
 
 
 class Voice(StrEnum):
-    """Whose phrasing an error uses."""
+    """The project whose phrasing an error uses."""
 
     CONNECT = "connect"
     DEBEZIUM = "debezium"
@@ -68,11 +72,12 @@ class Voice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One key: name, type, default, unit, doc, check.
+    """One option: name, type, default, unit, text, check.
 
-    ``default`` is text as in a properties file, None means no default. ``unit`` is ``ms``, ``bytes``, ``rows``... and only documents.
-    ``choices`` are compared without case. ``refused`` shows, for a value that other implementations know, why this worker does not
-    take it: such a key is never silently ignored.
+    ``default`` is text as in a properties file; None means no default. ``unit`` (``ms``, ``bytes``,
+    ``rows``...) is only documentation. ``choices`` are compared without case. ``refused`` returns
+    the reason why this worker does not support a value that other implementations know, so that
+    such an option is never silently ignored.
     """
 
     name: str
@@ -92,15 +97,15 @@ class Option:
     dependents: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     no_effect: str | None = None
-    """Why the key changes nothing here; it is accepted, and whoever sets it gets a warning."""
+    """Reason why the option has no effect here. It is accepted, and setting it gives a warning."""
     other_default: str | None = None
-    """Why the default is another one than Debezium's; whoever leaves the key out gets a warning."""
+    """Reason why the default is not Debezium's. Leaving the option out gives a warning."""
     listed: bool = True
-    """False: accepted and parsed, but not part of the validate answer."""
+    """False for an option that is accepted and parsed, but not part of the validate answer."""
 
 
 class Settings(Mapping[str, Value]):
-    """Parsed options by name, and the texts they came from."""
+    """Parsed options by name, and the texts that they came from."""
 
     __slots__ = ("_values", "originals")
 
@@ -118,39 +123,39 @@ class Settings(Mapping[str, Value]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        # Values may be secrets; a settings object can end up in a log line or a trace.
+        # Values may be secrets, and a settings object can end up in a log line or a trace.
         return f"Settings({len(self._values)} values)"
 
     def text(self, name: str) -> str:
-        """The value of a text option that always has one."""
+        """Return the value of a text option that always has one."""
         value = self._values[name]
         if not isinstance(value, str):
             raise TypeError(f"option {name} has no text value")
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """The value of a text option, None when absent."""
+        """Return the value of a text option, or None if absent."""
         value = self._values[name]
         if value is not None and not isinstance(value, str):
             raise TypeError(f"option {name} is not text")
         return value
 
     def integer(self, name: str) -> int:
-        """The value of an integer option that always has one."""
+        """Return the value of an integer option that always has one."""
         value = self._values[name]
         if not isinstance(value, int):
             raise TypeError(f"option {name} has no integer value")
         return value
 
     def boolean(self, name: str) -> bool:
-        """The value of a boolean option."""
+        """Return the value of a boolean option."""
         value = self._values[name]
         if not isinstance(value, bool):
             raise TypeError(f"option {name} has no boolean value")
         return value
 
     def items_of(self, name: str) -> tuple[str, ...]:
-        """The items of a list option; empty when absent."""
+        """Return the items of a list option, or an empty tuple if absent."""
         value = self._values[name]
         if value is None:
             return ()
@@ -159,13 +164,13 @@ class Settings(Mapping[str, Value]):
         return value
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """The original properties whose names start with ``prefix``, without it (``producer.override.``)."""
+        """Return the original properties below a prefix (``producer.override.``), without it."""
         return {name[len(prefix) :]: text for name, text in self.originals.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The outcome of reading properties: values where they could be read, and the messages for each key at fault."""
+    """The outcome of reading properties: the readable values, and the messages by option."""
 
     values: dict[str, Value]
     errors: dict[str, list[str]]
@@ -183,15 +188,19 @@ _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    r"""Items between commas, trimmed, empty ones dropped; ``\,`` is a comma inside an item (Debezium's rule for regex lists)."""
+    r"""Split a text at commas into trimmed, non-empty items.
+
+    ``\,`` is a comma inside an item (Debezium's rule for lists of regular expressions).
+    """
     items = (item.strip().replace("\\,", ",") for item in _UNESCAPED_COMMA.split(text))
     return tuple(item for item in items if item)
 
 
 def check_properties(options: Iterable[Option], properties: Properties, *, shown: Mapping[str, str] | None = None) -> Checked:
-    """Parse and check; never raises.
+    """Parse and check properties. Never raises.
 
-    ``shown`` gives, for keys whose value came from a config provider, the placeholder to print instead: no secret reaches a message.
+    ``shown`` maps keys whose value came from a config provider to the placeholder to print instead,
+    so that no secret reaches a message.
     """
     values: dict[str, Value] = {}
     errors: dict[str, list[str]] = {}
@@ -226,7 +235,10 @@ def check_properties(options: Iterable[Option], properties: Properties, *, shown
 
 
 def parse(options: Iterable[Option], properties: Mapping[str, str], *, shown: Mapping[str, str] | None = None) -> Settings:
-    """The typed settings, or a ``ConfigError`` with every message; ``shown`` as in ``check_properties``."""
+    """Return the typed settings. Raise ConfigError with every message.
+
+    ``shown`` is as for ``check_properties``.
+    """
     checked = check_properties(options, properties, shown=shown)
     if checked.errors:
         raise ConfigError(checked.errors)
@@ -234,7 +246,7 @@ def parse(options: Iterable[Option], properties: Mapping[str, str], *, shown: Ma
 
 
 def raw_text(option: Option, properties: Properties) -> str | None:
-    """The text given for an option under its name or an alias, else its default."""
+    """Return the text given for an option under its name or an alias, else its default."""
     text, name_given = _given(option, properties)
     return text if name_given is not None else option.default
 
@@ -251,7 +263,7 @@ def _is_blank(text: str | None) -> bool:
 
 
 def _parse(option: Option, text: str | None) -> Value:
-    """The typed value; a ValueError's text is the reason in the option's own voice."""
+    """Return the typed value. Raise ValueError with the reason in the option's voice."""
     if option.kind is Kind.LIST:
         return tuple(_as_declared(option, item) for item in split_list(text)) if text is not None else ()
     if text is None:
@@ -267,7 +279,7 @@ def _parse(option: Option, text: str | None) -> Value:
             return lowered == "true"
         raise ValueError(_type_reason(option, "Expected value to be either true or false"))
     if not trimmed and option.voice is Voice.DEBEZIUM and not option.required:
-        # Debezium reads an empty number as an absent one.
+        # Debezium treats an empty number as absent.
         return _parse(option, option.default) if option.default else None
     if option.kind is Kind.DOUBLE:
         try:
@@ -281,7 +293,10 @@ def _parse(option: Option, text: str | None) -> Value:
 
 
 def _as_declared(option: Option, text: str) -> str:
-    """A choice as the option declares it, for blanks and case do not count: whoever compares it must not take ``FAIL`` for another word than ``fail``."""
+    """Return a choice in its declared spelling, because blanks and case do not count.
+
+    Code that compares choices must not take ``FAIL`` for another word than ``fail``.
+    """
     wanted = text.strip().lower()
     return next((choice for choice in option.choices if choice.lower() == wanted), text)
 
@@ -291,7 +306,7 @@ def _type_reason(option: Option, connect_reason: str) -> str:
 
 
 def _problem(option: Option, text: str | None, values: Mapping[str, Value]) -> str | None:
-    """The first thing wrong with a value that could be parsed."""
+    """Return the first thing wrong with a parsed value, or None."""
     value = values[option.name]
     if option.required and _is_blank(text) and (text is None or option.check is None or option.voice is Voice.DEBEZIUM):
         return "A value is required" if option.voice is Voice.DEBEZIUM else "String must be non-empty"
@@ -333,7 +348,7 @@ def _null_error(name: str) -> str:
 
 
 def at_least(low: int) -> Check:
-    """Connect's lower bound."""
+    """Return a check that a number is at least ``low``, in Connect's words."""
 
     def check(value: Value, _all: Mapping[str, Value]) -> str | None:
         return f"Value must be at least {low}" if isinstance(value, int | float) and value < low else None
@@ -342,27 +357,27 @@ def at_least(low: int) -> Check:
 
 
 def positive(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Debezium's bound for sizes."""
+    """Check that an integer is positive: Debezium's bound for sizes."""
     return "A positive, non-zero integer value is expected" if isinstance(value, int) and value <= 0 else None
 
 
 def positive_long(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Debezium's bound for ids and times."""
+    """Check that a long is positive: Debezium's bound for ids and times."""
     return "A positive, non-zero long value is expected" if isinstance(value, int) and value <= 0 else None
 
 
 def not_negative(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Debezium's bound for times where 0 means off."""
+    """Check that an integer is not negative: Debezium's bound for times where 0 means off."""
     return "An non-negative integer is expected" if isinstance(value, int) and value < 0 else None
 
 
 def not_negative_long(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """The same for longs."""
+    """Check that a long is not negative: Debezium's bound where 0 means off."""
     return "A non-negative long value is expected" if isinstance(value, int) and value < 0 else None
 
 
 def regexes(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Every item of a list must compile."""
+    """Check that every item of a list compiles."""
     if not isinstance(value, tuple):
         return None
     try:
@@ -373,14 +388,14 @@ def regexes(value: Value, _all: Mapping[str, Value]) -> str | None:
 
 
 def topic_name(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """What Debezium allows in a topic prefix."""
+    """Check the characters that Debezium allows in a topic prefix."""
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z0-9_.\-]+", value):
         return "{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
     return None
 
 
 def excludes(other: str) -> Check:
-    """An exclude list beside its include list, which Debezium refuses."""
+    """Return a check that refuses an exclude list beside its include list, as Debezium does."""
 
     def check(value: Value, everything: Mapping[str, Value]) -> str | None:
         if value and everything.get(other):
@@ -391,7 +406,7 @@ def excludes(other: str) -> Check:
 
 
 def all_of(*checks: Check) -> Check:
-    """The first problem that any of the checks finds."""
+    """Return a check that reports the first problem of several checks."""
 
     def check(value: Value, everything: Mapping[str, Value]) -> str | None:
         for one in checks:
@@ -403,7 +418,10 @@ def all_of(*checks: Check) -> Check:
 
 
 def only(*accepted: Value, because: str) -> Callable[[Value], str | None]:
-    """Refuse every value but these, stating why; for keys whose other values this worker does not have yet."""
+    """Return a function that refuses every value except ``accepted``, with the reason ``because``.
+
+    For options whose other values this worker does not support yet.
+    """
     lowered = {item.lower() if isinstance(item, str) else item for item in accepted}
 
     def refused(value: Value) -> str | None:

@@ -1,9 +1,12 @@
-r"""The entries of ``access.control.allow.origin``: which origins the pages may have that call the REST interface from a browser.
+r"""The entries of ``access.control.allow.origin``: origins whose pages may call the REST interface
+from a browser.
 
-Kafka Connect changed what an entry is, and files of both kinds are taken. Up to Kafka 3.9 ``*`` inside an entry stands for anything (Jetty 9's
-CrossOriginFilter: ``https://*.corp.example``); since Kafka 4.0 an entry is a regular expression (Jetty 12's CrossOriginHandler:
-``https://.*\.corp\.example``). What only an expression can have makes an entry one. An entry with nothing special is one origin as it is written: that
-Kafka 4 takes each of its dots for any character would let in pages that nobody named.
+Kafka Connect has changed the form of an entry, and both forms are accepted. Up to Kafka 3.9 ``*``
+inside an entry stands for any text (Jetty 9's CrossOriginFilter: ``https://*.corp.example``). Since
+Kafka 4.0 an entry is a regular expression (Jetty 12's CrossOriginHandler:
+``https://.*\.corp\.example``). An entry with characters that only an expression can have is an
+expression. An entry without special characters is one literal origin: in Kafka 4 each of its dots
+would match any character and let in pages that nobody named.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from dblog.config.options import Value, split_list
 from dblog.config.regex import Pattern, PatternError, as_written
 
 _EXPRESSION = re.compile(r"[\\(){}|?+^$]|\.\*|\[(?![0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\])")
-"""What an origin with ``*`` in it cannot have; a bracket may hold the address of an IPv6 host."""
+"""Characters that an origin with ``*`` cannot have. Brackets may enclose an IPv6 address."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedOrigins:
-    """The origins of one list. Empty: no page of another origin may call."""
+    """The origins of one list. Without any, no page of another origin may call."""
 
     every: bool
     exact: frozenset[str]
@@ -30,7 +33,7 @@ class AllowedOrigins:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """PatternError names the entry at fault."""
+        """Parse a list. Raise PatternError naming the entry at fault."""
         entries = split_list(text)
         exact = frozenset(entry for entry in entries if "*" not in entry and not _EXPRESSION.search(entry))
         return cls("*" in entries, exact, tuple(_pattern(entry) for entry in entries if entry != "*" and entry not in exact))
@@ -39,7 +42,7 @@ class AllowedOrigins:
         return bool(self.every or self.exact or self.patterns)
 
     def allows(self, origin: str) -> bool:
-        """Whether a page of this origin may call."""
+        """Return True if a page of this origin may call."""
         return self.every or origin in self.exact or any(pattern.fullmatch(origin) for pattern in self.patterns)
 
 
@@ -52,7 +55,7 @@ def _pattern(entry: str) -> Pattern:
 
 
 def check_origins(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """What is wrong with the list."""
+    """Return what is wrong with the list, or None."""
     try:
         AllowedOrigins.of(value if isinstance(value, str) else "")
     except PatternError as e:

@@ -1,4 +1,7 @@
-"""Finds keys that a configuration leaves out although their default here is not Debezium's: a warning names the key to write."""
+"""Finds options that a configuration leaves out and whose default here is not Debezium's.
+
+A warning names the option to write.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dblog.config.options import Option
 
 
 def other_defaults(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
-    """A sentence for each such key."""
+    """Return a sentence for each such option, by name."""
     return {
         option.name: f"not set: {option.other_default}; write {option.name}={option.default}"
         for option in options

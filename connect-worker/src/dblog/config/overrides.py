@@ -1,7 +1,8 @@
-"""Which settings of its clients a connector may override: Kafka Connect's policies, by their names or their classes.
+"""Client settings that a connector may override: Kafka Connect's policies, by name or class.
 
-They govern ``producer.override.*``, ``consumer.override.*`` and ``admin.override.*``. Source: ``org.apache.kafka.connect.connector.policy`` of Kafka 4.2;
-Allowlist is KIP-1188's, with an empty list as its default.
+They govern ``producer.override.*``, ``consumer.override.*`` and ``admin.override.*``. Source:
+``org.apache.kafka.connect.connector.policy`` of Kafka 4.2. Allowlist is KIP-1188's, with an empty
+list as its default.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ _NAMES = ("All", "Allowlist", "None", "Principal")
 _SUFFIX = "ConnectorClientConfigOverridePolicy"
 _PACKAGE = "org.apache.kafka.connect.connector.policy."
 POLICY_CHOICES = tuple(spelling for name in _NAMES for spelling in (name, f"{name}{_SUFFIX}", f"{_PACKAGE}{name}{_SUFFIX}"))
-"""Connect takes an alias, a simple class name or the whole one."""
+"""Spellings of a policy. Connect accepts an alias, a simple class name or the full one."""
 
 _PRINCIPAL = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 
 
 @dataclass(frozen=True, slots=True)
 class OverridePolicy:
-    """What the worker's configuration allows."""
+    """The policy of the worker's configuration."""
 
     name: str = "All"
     """All, Allowlist, None or Principal."""
     allowlist: frozenset[str] = frozenset()
 
     def allows(self, key: str) -> bool:
-        """Whether a setting may be overridden; its name is without the prefix."""
+        """Return True if a setting, named without its prefix, may be overridden."""
         match self.name:
             case "All":
                 return True
@@ -44,6 +45,6 @@ class OverridePolicy:
 
 
 def override_policy(worker: Settings) -> OverridePolicy:
-    """The policy of a worker's settings, which have been checked."""
+    """Return the policy of a worker's checked settings."""
     given = worker.text(POLICY).strip().lower().removeprefix(_PACKAGE).removesuffix(_SUFFIX.lower())
     return OverridePolicy(next(name for name in _NAMES if name.lower() == given), frozenset(worker.items_of(ALLOWLIST)))

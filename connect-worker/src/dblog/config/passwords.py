@@ -1,4 +1,6 @@
-"""Passwords of users as a file keeps them: plain, as Kafka Connect does, or as a salted scrypt hash in the form ``$scrypt$ln=14,r=8,p=1$salt$hash``."""
+"""Stored passwords of users: plain, as in Kafka Connect, or as a salted scrypt hash of the form
+``$scrypt$ln=14,r=8,p=1$salt$hash``.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +15,35 @@ from dataclasses import dataclass, field
 _BEGINS = "$scrypt$"
 _FORM = re.compile(r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{16,128})\$([A-Za-z0-9+/]{22,128})")
 _LN, _R, _P = 14, 8, 1
-"""16 MiB and some 40 ms for one try."""
+"""Cost of a new hash: 16 MiB and about 40 ms for one try."""
 _LN_MAX, _R_MAX, _P_MAX = 17, 16, 4
-"""A file of users must not make the worker take gigabytes for a login."""
+"""Largest accepted cost, so that a file of users cannot make a login take gigabytes."""
 _SALT_BYTES = 16
 _HASH_BYTES = 32
 
 
 class HashError(ValueError):
-    """The text begins like a hash and is none."""
+    """The text starts like a hash but is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPassword:
-    """What a password is compared with; never the password itself."""
+    """The digest that a password is compared with; never the password itself."""
 
     digest: bytes = field(repr=False)
     salt: bytes = field(default=b"", repr=False)
     ln: int = 0
-    """0: a plain password's SHA-256, which is compared in constant time."""
+    """0 for a plain password's SHA-256, which is compared in constant time."""
     r: int = 0
     p: int = 0
 
     @property
     def is_slow(self) -> bool:
-        """Whether a comparison takes some 40 ms of a core."""
+        """True if a comparison takes about 40 ms of a core."""
         return self.ln > 0
 
     def is_of(self, password: str) -> bool:
-        """Whether it is this one. Takes as long for any other."""
+        """Return True if the password is the right one. Takes as long for a wrong one."""
         return hmac.compare_digest(self.digest, self._digest(password))
 
     def _digest(self, password: str) -> bytes:
@@ -51,7 +53,7 @@ class StoredPassword:
 
 
 def stored(text: str) -> StoredPassword:
-    """What a file has for a user. HashError for a hash that cannot be read, without its text."""
+    """Parse a user's entry of a file. Raise HashError, without its text, for a malformed hash."""
     if not text.startswith(_BEGINS):
         return StoredPassword(hashlib.sha256(text.encode()).digest())
     match = _FORM.fullmatch(text.strip())
@@ -68,7 +70,7 @@ def stored(text: str) -> StoredPassword:
 
 
 def hashed(password: str) -> str:
-    """A hash of the password with a salt of its own, as a file of users keeps it."""
+    """Return a hash of the password with a new salt, in the form of a file of users."""
     salt = secrets.token_bytes(_SALT_BYTES)
     parts = (base64.b64encode(part).decode().rstrip("=") for part in (salt, _scrypt(password, salt, _LN, _R, _P, _HASH_BYTES)))
     return f"{_BEGINS}ln={_LN},r={_R},p={_P}${'$'.join(parts)}"

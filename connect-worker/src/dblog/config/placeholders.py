@@ -1,8 +1,11 @@
-"""Where a connector's configuration may have placeholders of config providers: in secrets, addresses, files, accounts and statements.
+"""Positions where a connector's configuration may have placeholders of config providers: in
+secrets, addresses, files, accounts and statements.
 
-Whoever may change one connector may name any value that the worker's providers give. What the value becomes must not be shown then: a topic's name is, to every
-reader, and so is the size of a queue among the metrics. So the list has what is allowed, and an option that comes later takes no placeholder until somebody has
-thought of it. Choices are allowed: a value that is none of them is refused, with the placeholder in the reason.
+A user who may change a connector may name any value that the worker's providers give. An option
+whose value becomes visible must therefore not take placeholders: every reader sees a topic's name,
+and the metrics show the size of a queue. So the list says what is allowed, and a new option takes
+no placeholder until somebody has considered it. Options with choices are allowed, because a wrong
+value is refused with the placeholder in the reason.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ ALLOWED = frozenset(
         *("signal.kafka.bootstrap.servers", "schema.history.internal.kafka.bootstrap.servers"),
         # Files.
         *("database.ssl.keystore", "database.ssl.truststore", "database.sslrootcert", "database.sslcert", "database.sslkey", "signal.file"),
-        # Accounts, and the numbers by which a server tells its replicas apart.
+        # Accounts, and the ids by which a server distinguishes its replicas.
         *("database.user", "database.dbname", "database.server.id", "database.server.id.offset"),
-        # Statements, in which a password may stand.
+        # Statements, which may contain a password.
         *("database.initial.statements", "heartbeat.action.query"),
     }
 )
@@ -46,7 +49,10 @@ _OF_CONVERTERS = {option.name: option for option in CONVERTER_OPTIONS}
 
 
 def may_hold_placeholder(options: Mapping[str, Option], name: str) -> bool:
-    """Tell whether the key takes placeholders. ``options``: the declared ones by all their names; what nobody reads takes any text."""
+    """Return True if the key takes placeholders.
+
+    ``options`` are the declared ones by all their names. A key that nobody reads takes any text.
+    """
     if (option := options.get(name)) is not None:
         return option.name in ALLOWED or _shows_nothing(option)
     if prefix := next((prefix for prefix in _CONVERTERS if name.startswith(prefix)), None):
@@ -63,7 +69,7 @@ def may_hold_placeholder(options: Mapping[str, Option], name: str) -> bool:
 
 
 def refused_placeholders(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Return the reasons by key for each placeholder that stands where its value would be shown."""
+    """Return the reasons, by key, for each placeholder whose value would be shown."""
     declared = {name: option for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
     return {
         name: [f"The '{name}' value is invalid: {_REASON}"]

@@ -1,6 +1,8 @@
-"""What this worker can run: its connectors, converters and header converters, under the names that Connect users write.
+"""The connectors, converters and header converters that this worker can run, under the names that
+Connect users write.
 
-The Debezium class names are the connectors' names here, since configurations, dashboards and records carry them (D1).
+Connectors have Debezium's class names, because configurations, dashboards and records carry them
+(D1).
 """
 
 from __future__ import annotations
@@ -14,30 +16,40 @@ from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES
 from dblog.config.options import Option
 
 CONNECT_VERSION = "4.3.0"
-"""The Kafka Connect whose REST interface and topics this worker speaks; clients choose features by it."""
+"""The Kafka Connect version whose REST interface and topics this worker speaks. Clients choose
+features by it.
+"""
 
 PLUGIN_VERSION = "3.6.3.Final"
-"""The Debezium whose configuration and records the connectors speak; status and plugin answers carry it, as ``source.version`` does."""
+"""The Debezium version whose configuration and records the connectors speak. Status and plugin
+answers carry it, as ``source.version`` does.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """Something a configuration can name by class."""
+    """A plugin that a configuration can name by class."""
 
     class_name: str
     type: str
     version: str | None
     options: tuple[Option, ...] = ()
     flavor: str = ""
-    """``mysql``, ``mariadb`` or ``postgres`` for connectors: the kind of database (``dialects/registry.py``), as Debezium's metrics name it."""
+    """``mysql``, ``mariadb`` or ``postgres`` for connectors: the kind of database
+    (``dialects/registry.py``), as Debezium's metrics name it.
+    """
     task_class: str = ""
     aliases: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-    """Families of keys that other connectors have and this one never reads: what is left of them in a configuration must not refuse it."""
+    """Prefixes of options that other connectors have and this one never reads. Leftovers of them
+    must not make a configuration invalid.
+    """
 
     @property
     def system(self) -> str:
-        """The kind of database as Debezium's packages and OpenTelemetry name it (Semantic Conventions, db.system.name): ``postgresql``."""
+        """The kind of database in the names of Debezium's packages and OpenTelemetry (Semantic
+        Conventions, db.system.name), such as ``postgresql``.
+        """
         return self.class_name.split(".")[-2]
 
     def read_keys(self, properties: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -45,7 +57,7 @@ class Plugin:
         return {name: value for name, value in properties.items() if not name.startswith(self.unread)} if self.unread else dict(properties)
 
     def is_called(self, name: str) -> bool:
-        """Full name, simple name, or simple name without its suffix."""
+        """Return True for the full name, the simple name, or the simple name without its suffix."""
         simple = self.class_name.rsplit(".", 1)[1]
         return name in (self.class_name, simple, simple.removesuffix("Connector"), simple.removesuffix("Converter"), *self.aliases)
 
@@ -77,7 +89,8 @@ CONNECTORS = (
         flavor="postgres",
         task_class="io.debezium.connector.postgresql.PostgresConnectorTask",
         aliases=("dblog.postgres", "dblog.PostgresConnector"),
-        unread=("schema.history.internal",),  # PostgreSQL's log describes its tables: Debezium's connector keeps no such history
+        # PostgreSQL's log describes its tables, so Debezium's connector keeps no such history
+        unread=("schema.history.internal",),
     ),
 )
 
@@ -90,14 +103,14 @@ CONVERTERS = (
 HEADER_CONVERTERS = (Plugin(class_name=HEADER_CONVERTER_CLASSES[0], type="header_converter", version=CONNECT_VERSION),)
 
 PLUGINS = (*CONNECTORS, *CONVERTERS, *HEADER_CONVERTERS)
-"""All of them, in the order Connect lists types."""
+"""All plugins, in the order in which Connect lists types."""
 
 
 def find_connector(name: str | None) -> Plugin | None:
-    """The connector a ``connector.class`` means."""
+    """Return the connector that a ``connector.class`` names, or None."""
     return next((plugin for plugin in CONNECTORS if name is not None and plugin.is_called(name.strip())), None)
 
 
 def find_plugin(name: str) -> Plugin | None:
-    """The plugin a path segment means."""
+    """Return the plugin that a path segment names, or None."""
     return next((plugin for plugin in PLUGINS if plugin.is_called(name)), None)

@@ -1,8 +1,9 @@
-r"""Java's ``.properties`` text, as ``java.util.Properties.load`` reads it.
+r"""Parses Java's ``.properties`` text, as ``java.util.Properties.load`` does.
 
-Logical lines may continue behind an odd number of trailing backslashes; ``#`` and ``!`` start comments; key and value are parted by the
-first unescaped ``=``, ``:`` or white space; ``\t \n \r \f \uXXXX`` are escapes and any other escaped character is itself. Read as UTF-8
-(Java 9 and later do so for resource bundles, and Kafka's files are ASCII in practice).
+A logical line continues after an odd number of trailing backslashes. ``#`` and ``!`` start
+comments. The first unescaped ``=``, ``:`` or white space separates key and value. ``\t \n \r \f
+\uXXXX`` are escapes, and any other escaped character stands for itself. Files are read as UTF-8
+(like Java 9 and later for resource bundles; Kafka's files are ASCII in practice).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The properties of a file; a file that cannot be read is a ``DefiniteError``."""
+    """Return the properties of a file. Raise DefiniteError if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
@@ -26,7 +27,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Key to value, the last one winning."""
+    """Return the values by key. The last of several values wins."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         key_end = _key_end(line)

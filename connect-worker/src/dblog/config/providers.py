@@ -1,8 +1,10 @@
-"""Config providers: ``${file:/path:key}``, ``${env:NAME}``, ``${dir:/path:file}`` become values at start and at validation only.
+"""Config providers: ``${file:/path:key}``, ``${env:NAME}``, ``${dir:/path:file}`` are resolved only
+at start and at validation.
 
-What is stored, returned by REST or logged is always the placeholder (KIP-297): config/secrets.py and observe/hidden.py put the
-placeholder back into any text that might carry the value. Unlike Connect, a provider or key that does not exist is an error, since a
-password that silently stays ``${vault:x}`` only fails later, as "access denied".
+Stored texts, REST answers and logs always have the placeholder (KIP-297): config/secrets.py and
+observe/hidden.py put it back into any text that might contain the value. Unlike in Connect, a
+missing provider or key is an error, because a password that silently stays ``${vault:x}`` fails
+only later, as "access denied".
 """
 
 from __future__ import annotations
@@ -23,28 +25,33 @@ from dblog.errors import ConfigError, DefiniteError
 _log = structlog.get_logger("dblog.config")
 
 SCRUBBED_LENGTH_MIN = 4
-"""Shorter values ("1", "db") would blank out half of any message and are no secrets worth the name."""
+"""Shortest value to hide. Shorter ones ("1", "db") are hardly secrets, and would blank out half of
+any message.
+"""
 
 
 class Provider(Protocol):
-    """Where a value comes from."""
+    """A source of values."""
 
     def get(self, path: str, key: str) -> str:
-        """The value; ``LookupError`` with the reason, or ``ConfigError`` for a file that cannot be used."""
+        """Return the value.
+
+        Raise LookupError with the reason, or ConfigError for an unusable file.
+        """
 
     def for_owner(self) -> Provider:
-        """The same one, for what the owner of the worker has written: see ``NamedFile.for_owner``."""
+        """Return a copy for texts written by the worker's operator: see ``NamedFile.for_owner``."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileProvider:
-    """A key of a ``.properties`` file (FileConfigProvider)."""
+    """Gives a key of a ``.properties`` file (FileConfigProvider)."""
 
     allowed_paths: tuple[Path, ...] = ()
     owner: bool = False
 
     def get(self, path: str, key: str) -> str:
-        """``${file:/path/x.properties:key}``."""
+        """Return the value of ``${file:/path/x.properties:key}``."""
         if not path or not key:
             raise LookupError("it has no key behind the path; write it as ${file:/path:key}")
         target = str(_allowed(path, self.allowed_paths))
@@ -61,19 +68,19 @@ class FileProvider:
         return properties[key]
 
     def for_owner(self) -> FileProvider:
-        """With reasons in its errors."""
+        """Return a copy whose errors have reasons."""
         return replace(self, owner=True)
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryProvider:
-    """A whole file of a directory (DirectoryConfigProvider), as Kubernetes mounts secrets."""
+    """Gives a whole file of a directory (DirectoryConfigProvider), as Kubernetes mounts secrets."""
 
     allowed_paths: tuple[Path, ...] = ()
     owner: bool = False
 
     def get(self, path: str, key: str) -> str:
-        """``${dir:/path:filename}``."""
+        """Return the value of ``${dir:/path:filename}``."""
         if not path or not key:
             raise LookupError("it has no name of a file behind the folder; write it as ${dir:/path:file}")
         if "/" in key or key in (".", ".."):
@@ -82,19 +89,19 @@ class DirectoryProvider:
         return _text(NamedFile(f"${{dir:{path}:{key}}}", str(target), "a text in UTF-8", within=self.allowed_paths, for_owner=self.owner))
 
     def for_owner(self) -> DirectoryProvider:
-        """With reasons in its errors."""
+        """Return a copy whose errors have reasons."""
         return replace(self, owner=True)
 
 
 @dataclass(frozen=True, slots=True)
 class EnvProvider:
-    """An environment variable of the worker (EnvVarConfigProvider)."""
+    """Gives an environment variable of the worker (EnvVarConfigProvider)."""
 
     allowlist: Pattern | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def get(self, path: str, key: str) -> str:
-        """``${env:NAME}``."""
+        """Return the value of ``${env:NAME}``."""
         if path:
             raise LookupError("environment variables have no path: write ${env:NAME}")
         if self.allowlist is not None and not self.allowlist.fullmatch(key):
@@ -104,37 +111,37 @@ class EnvProvider:
         return self.environment[key]
 
     def for_owner(self) -> EnvProvider:
-        """Its errors have their reasons for everybody."""
+        """Return itself: its errors always have reasons."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class WithheldProvider:
-    """One that the worker's file names and keeps for itself, as a connector finds it."""
+    """Stands, for connectors, for a provider that the worker's file reserves for itself."""
 
     option: str
 
     def get(self, path: str, key: str) -> str:
-        """Nothing."""
+        """Raise LookupError: connectors may not use this provider."""
         del path, key
         raise LookupError(
             f"the worker keeps this config provider for its own file ({self.option}); use another one, or a secret of the connector's own"
         )
 
     def for_owner(self) -> WithheldProvider:
-        """The worker's file has the provider itself."""
+        """Return itself: the worker's file uses the real provider."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Properties with their placeholders replaced, and what to show instead of the replacements."""
+    """Properties with their placeholders resolved, and what to show instead of the values."""
 
     values: dict[str, str]
     placeholders: dict[str, str]
-    """Key to original text, for keys that held a placeholder."""
+    """Original text by key, for keys that had a placeholder."""
     secrets: dict[str, str]
-    """Resolved value to placeholder."""
+    """Placeholder by resolved value."""
     errors: dict[str, list[str]]
 
 
@@ -156,13 +163,14 @@ _LIMITS = {
     "dir": ("param.allowed.paths", "any text file that the worker may read"),
     "env": ("param.allowlist.pattern", "any environment variable of the worker"),
 }
-"""What limits a provider, and what it gives to whoever may post a connector without that limit."""
+"""The option that limits a provider, and what users can read by a connector without it."""
 
 
 def build_providers(names: tuple[str, ...], properties: Mapping[str, str], *, withheld: Collection[str] = ()) -> dict[str, Provider]:
-    """The providers that ``config.providers`` names, with their ``class`` and ``param.*`` (a ``ConfigError`` for an unknown class).
+    """Return the providers that ``config.providers`` names, with their ``class`` and ``param.*``.
 
-    As in Kafka a provider may be without limits; a line of the log explains what that means, unless it is ``withheld`` from connectors.
+    As in Kafka, a provider may have no limits; a log line then explains the consequence, unless it
+    is ``withheld`` from connectors. Raise ConfigError for an unknown class.
     """
     built: dict[str, Provider] = {}
     errors: dict[str, list[str]] = {}
@@ -170,7 +178,8 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str], *, wi
         prefix = f"config.providers.{name}."
         class_name = properties.get(prefix + "class", "").strip()
         kind = _CLASSES.get(class_name)
-        # Kafka's rule: an empty text allows everything, but no list of nothing, and no pattern of nothing, may do so.
+        # Kafka's rule: an empty text allows everything. But a list of empty items or an empty
+        # pattern must not.
         given_paths = properties.get(prefix + "param.allowed.paths", "")
         paths = tuple(Path(p.strip()) for p in given_paths.split(",")) if given_paths else ()
         if kind in ("file", "dir") and not all(path.is_absolute() for path in paths):
@@ -209,7 +218,10 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str], *, wi
 
 
 def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provider]) -> Resolution:
-    """Replace every placeholder; keys with one that cannot be replaced come back in ``errors``, by key and without any value."""
+    """Replace every placeholder.
+
+    Keys whose placeholder cannot be resolved are in ``errors``, without any value.
+    """
     values: dict[str, str] = {}
     placeholders: dict[str, str] = {}
     secrets: dict[str, str] = {}
@@ -225,7 +237,7 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
         for start, behind in placeholders_in(text):
             placeholder = text[start:behind]
             if placeholder not in known:
-                # Each one that is asked for may be a file to be read.
+                # Each different placeholder may require reading a file.
                 known[placeholder] = _asked(placeholder, providers) if len(known) < _PLACEHOLDERS_MAX else _TOO_MANY
             parts.append(text[end:start])
             end = behind
@@ -286,7 +298,10 @@ def _asked(placeholder: str, providers: Mapping[str, Provider]) -> _Value | _Unk
 
 
 def placeholders_in(text: str) -> Iterator[tuple[int, int]]:
-    """Where ``${alias:key}`` and ``${alias:path:key}`` begin and end. Each character is looked at a fixed number of times, whatever the text."""
+    """Yield the start and end of each ``${alias:key}`` and ``${alias:path:key}``.
+
+    Takes linear time for any text.
+    """
     end = 0
     while (start := text.find("${", end)) >= 0 and (close := text.find("}", start)) >= 0:
         end = close + 1

@@ -1,4 +1,6 @@
-"""Reads which proxies before the REST interface are believed when they tell whom a request is from (``dblog.rest.proxies``)."""
+"""Parses ``dblog.rest.proxies``: the proxies of the REST interface that are trusted to name the
+client of a request.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ PROXIES = "dblog.rest.proxies"
 
 
 class Proxies:
-    """Addresses and networks of proxies; ``texts`` as they are written."""
+    """Addresses and networks of proxies. ``texts`` are in their original spelling."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """ValueError for what is neither an address nor a network."""
+        """Parse the list. Raise ValueError for a text that is neither an address nor a network."""
         self.texts = tuple(texts)
         self._networks = tuple(ipaddress.ip_network(text, strict=False) for text in self.texts)
 
@@ -27,7 +29,7 @@ class Proxies:
 
 
 def proxies(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Check the option: every item is an address or a network."""
+    """Check that every item is an address or a network."""
     try:
         Proxies(value if isinstance(value, tuple) else ())
     except ValueError:

@@ -1,4 +1,4 @@
-"""The reference page of options, made from their declarations (D13)."""
+"""Generates the reference page of options from their declarations (D13)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dblog.config.options import Option
 
 
 def reference_page(options: Sequence[Option]) -> str:
-    """A Markdown table: key, type with unit, default, what it does and which values it takes."""
+    """Return a Markdown table: key, type with unit, default, meaning and choices."""
     lines = ["| Key | Type | Default | Meaning |", "| --- | --- | --- | --- |"]
     lines += [f"| `{option.name}` | {_type(option)} | {_default(option)} | {_meaning(option)} |" for option in options if option.listed]
     return "\n".join(lines)

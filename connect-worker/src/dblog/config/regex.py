@@ -1,13 +1,15 @@
-r"""Patterns of configurations: Java's dialect, matched in time that grows with the text alone.
+r"""Patterns of configurations: Java's dialect, matched in time linear in the text.
 
-Whoever posts a connector writes its patterns, and a matcher that backtracks (``java.util.regex``, Python's ``re``) can be kept busy for ever by a short one
-such as ``(a|aa)+!``. RE2 follows all ways at once. Java's spellings are translated; what RE2 cannot do is refused by its name, and never means something else:
-back references, atomic groups and possessive quantifiers (they ask which way was taken), and most of looking around. One common use of that is kept, as
-``db\.(?!tmp_).*``: where all that stands in front of a lookahead (or behind a lookbehind) has one length, that character is known, and the whole
-means "this matches, and that does not".
+A user who posts a connector writes its patterns, and a backtracking matcher (``java.util.regex``,
+Python's ``re``) can be kept busy forever by a short one such as ``(a|aa)+!``. RE2 follows all
+alternatives at once. Java's spellings are translated. Constructs that RE2 lacks are refused by
+name, and never change their meaning: back references, atomic groups and possessive quantifiers
+(they depend on the path taken), and most lookarounds. One common use of lookarounds is supported,
+such as ``db\.(?!tmp_).*``: if everything before a lookahead (or after a lookbehind) has one fixed
+length, the position is known, and the whole means "this matches, and that does not".
 
-Sources: the page of ``java.util.regex.Pattern``; RE2's syntax page. Differences that stay: letters are compared without case beyond ASCII too, and ``.`` takes
-every character but the line feed.
+Sources: the page of ``java.util.regex.Pattern``; RE2's syntax page. Remaining differences: letters
+beyond ASCII are compared without case too, and ``.`` matches every character except the line feed.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ import re2
 
 PATTERN_CHARS_MAX = 10_000
 LIST_CHARS_MAX = 1_000_000
-"""Of all patterns of one list; a connector's record in Kafka takes no more either."""
+"""Characters of all patterns of one list. A connector's record in Kafka cannot be larger either."""
 _MEMORY_BYTES_MAX = 1024 * 1024
-"""Of one compiled expression; RE2's own measure."""
+"""Memory of one compiled expression, by RE2's measure."""
 _REPETITIONS_MAX = 1000
 _DEPTH_MAX = 100
 _JOINED_CHARS = 16_000
@@ -31,7 +33,9 @@ _SHOWN_CHARS = 100
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")
 _PLAIN_CHARS_MAX = 200
-"""A name of these characters is the same in both dialects and no error: lists of a hundred thousand are read in a fifth of the time."""
+"""Length of a name of these characters that skips translation, because it means the same in both
+dialects. It makes reading a list of a hundred thousand names five times as fast.
+"""
 
 _POSIX = {
     name: f"[:{name.lower()}:]"
@@ -47,7 +51,7 @@ _AROUND = {"(?=": "lookahead", "(?!": "lookahead", "(?<=": "lookbehind", "(?<!":
 
 
 class PatternError(ValueError):
-    """The pattern cannot be used; the text has the reason, for a user."""
+    """The pattern cannot be used. The text gives users the reason."""
 
 
 class Pattern:
@@ -56,27 +60,34 @@ class Pattern:
     __slots__ = ("_ways", "text")
 
     def __init__(self, text: str, *, ignore_case: bool = False) -> None:
-        """``PatternError`` for what is no pattern, or none that can be matched in bounded time."""
+        """Compile the pattern.
+
+        Raise PatternError for an invalid pattern, or one that cannot be matched in bounded time.
+        """
         self.text = text
         self._ways = tuple(
             tuple((_compiled(each.text, ignore_case=ignore_case), each.wanted) for each in way.all_of()) for way in _ways_of(text)
         )
 
     def fullmatch(self, text: str) -> bool:
-        """Whether the whole text matches."""
+        """Return True if the whole text matches."""
         return any(all((each.fullmatch(text) is not None) is wanted for each, wanted in way) for way in self._ways)
 
 
 def as_written(text: str) -> str:
-    """A pattern for a message: its backslashes are not doubled, so that it can be looked for, and copied."""
+    """Return a pattern for a message.
+
+    Backslashes are not doubled, so that users can search and copy it.
+    """
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:_SHOWN_CHARS])
     return f"'{shown}{'...' if len(text) > _SHOWN_CHARS else ''}'"
 
 
 def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
-    """Whether the whole of a text matches one of the patterns: lists have thousands of members, so the plain ones are matched together.
+    """Return a function that tells whether a whole text matches one of the patterns.
 
-    ``PatternError`` names the member at fault.
+    Lists have thousands of members, so plain members are matched together. Raise PatternError
+    naming the member at fault.
     """
     joined: list[str] = []
     held: list[str] = []
@@ -97,7 +108,8 @@ def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
                 others.append(Pattern(text, ignore_case=ignore_case))
                 continue
             for way in ways:
-                _compiled(way.text, ignore_case=ignore_case)  # alone: what many of them make together is no error of one
+                # compiled alone: a limit that many exceed together is no member's error
+                _compiled(way.text, ignore_case=ignore_case)
         except PatternError as e:
             raise PatternError(f"{as_written(text)} is not a regular expression that can be used: {e}") from None
         held += (f"(?:{way.text})" for way in ways)
@@ -109,7 +121,7 @@ def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
     if held:
         joined.append("|".join(held))
     together = [_compiled(text, ignore_case=ignore_case) for text in joined]
-    re2.purge()  # its cache would keep them beyond their connector
+    re2.purge()  # its cache would keep the patterns beyond their connector
 
     def matches(name: str) -> bool:
         name = _in_utf8(name)
@@ -119,7 +131,10 @@ def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
 
 
 def _in_utf8(name: str) -> str:
-    """Return a name with a replacement character for each byte that was no UTF-8, which it has as a lone surrogate: RE2 takes none."""
+    """Return a name with each lone surrogate replaced, because RE2 accepts none.
+
+    A lone surrogate stands for a byte that was not valid UTF-8.
+    """
     return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -131,7 +146,7 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """One alternative in RE2's syntax, and what must hold of the whole text beside it."""
+    """One alternative in RE2's syntax, with further conditions on the whole text."""
 
     text: str
     conditions: tuple[_Condition, ...] = ()
@@ -169,17 +184,21 @@ def _ways_of(text: str) -> list[_Way]:
 
 @dataclass(slots=True)
 class _Piece:
-    """A part of a sequence: its text, and how many characters it always takes (None: it differs). Or, with ``kind``, a look around."""
+    """A part of a sequence: its text and its fixed width in characters, or None if the width
+    varies.
+
+    With ``kind`` it is a lookaround.
+    """
 
     text: str
     width: int | None
     kind: str = ""
-    """``lookahead``, ``lookbehind``, or ``tempered``: any characters, at none of which ``text`` begins."""
+    """``lookahead``, ``lookbehind``, or ``tempered``: any text without ``text`` in it."""
     wanted: bool = True
     least: int = 0
-    """How many characters a tempered piece has at least."""
+    """Minimum number of characters of a tempered piece."""
     inside: list[list[_Piece]] | None = None
-    """The sequences of a group in which something looks around."""
+    """The sequences of a group that contains a lookaround."""
 
 
 class _Reader:
@@ -189,13 +208,13 @@ class _Reader:
         self._text = text
         self._at = 0
         self.flags = ""
-        """What stands at the beginning for the whole, such as ``(?i)``."""
+        """Flags at the start that apply to the whole pattern, such as ``(?i)``."""
 
     def more(self) -> bool:
         return self._at < len(self._text)
 
     def sequences(self, depth: int = 0) -> list[list[_Piece]]:
-        """The alternatives of the whole, or of what stands between two parentheses."""
+        """Return the alternatives of the whole pattern, or of one group."""
         if depth > _DEPTH_MAX:
             raise PatternError(f"groups are nested more than {_DEPTH_MAX} times")
         found: list[list[_Piece]] = [[]]
@@ -253,7 +272,7 @@ class _Reader:
         )
 
     def _opening(self) -> str:
-        """The beginning of a group up to where its content begins; all of it for flags without content."""
+        """Read the opening of a group up to its content; all of it for flags without content."""
         start = self._at
         self._at += 1
         if not self._takes("?"):
@@ -290,7 +309,7 @@ class _Reader:
         return "".join([*parts, "]"])
 
     def _escape(self, *, in_class: bool = False) -> _Piece:
-        """What follows a backslash."""
+        """Translate the escape after a backslash."""
         letter = self._next("a pattern ends with a backslash; write \\\\ for the sign")
         if letter == "Q" and not in_class:
             return self._quoted()
@@ -367,7 +386,7 @@ class _Reader:
         end = self._text.find("\\E", self._at)
         quoted = self._text[self._at : end] if end >= 0 else self._text[self._at :]
         self._at = end + 2 if end >= 0 else len(self._text)
-        if self._sees("*", "+", "?", "{"):  # Java repeats the last character alone
+        if self._sees("*", "+", "?", "{"):  # Java repeats only the last character
             raise PatternError("what stands between \\Q and \\E cannot be repeated here; put it into a group")
         return _Piece("".join(_literal(char) for char in quoted), len(quoted))
 
@@ -393,8 +412,8 @@ class _Reader:
             raise PatternError(
                 f"the possessive quantifier {given} cannot be used in a pattern here; write {given[:-1]} without the + behind it"
             )
-        self._takes("?")  # as little as possible first: no difference to whether the whole matches
-        # RE2 takes a number with a leading zero for plain text.
+        self._takes("?")  # laziness does not change whether the whole text matches
+        # RE2 treats a number with a leading zero as literal text.
         return re.sub(r"\d+", lambda digits: str(int(digits[0])), self._text[start:end])
 
     def _sees(self, *texts: str) -> bool:
@@ -427,7 +446,10 @@ _AROUND_INSIDE = "looking around inside a group cannot be used in a pattern here
 
 
 def _tempered(piece: _Piece, quantifier: str) -> _Piece | None:
-    """``((?!x).)*``, which many write for "without x from here on"; None for another piece."""
+    """Translate ``((?!x).)*``, a common form of "without x from here on".
+
+    Return None for others.
+    """
     match piece.inside:
         case [[_Piece(kind="lookahead", wanted=False) as unwanted, _Piece(text=".")]] if quantifier in ("*", "+"):
             if _compiled(unwanted.text, ignore_case=False).fullmatch("") is not None:
@@ -440,7 +462,7 @@ def _tempered(piece: _Piece, quantifier: str) -> _Piece | None:
 
 
 def _unwrapped(sequences: list[list[_Piece]]) -> Iterator[list[_Piece]]:
-    """Each alternative; one that is a single group is the alternatives in it."""
+    """Yield each alternative. A single group is replaced by the alternatives in it."""
     for pieces in sequences:
         if len(pieces) == 1 and pieces[0].inside is not None:
             yield from _unwrapped(pieces[0].inside)
@@ -456,7 +478,7 @@ def _width(pieces: Iterable[_Piece]) -> int | None:
 
 
 def _way(pieces: list[_Piece]) -> _Way:
-    """A sequence; each look around in it becomes a condition, which needs its position to be known."""
+    """Translate a sequence. Each lookaround becomes a condition, which needs a known position."""
     conditions: list[_Condition] = []
     for number, piece in enumerate(pieces):
         if not piece.kind:

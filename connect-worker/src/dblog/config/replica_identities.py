@@ -1,8 +1,10 @@
-"""``replica.identity.autoset.values``: which REPLICA IDENTITY the tables of a PostgreSQL source get when a connector starts, as rules.
+"""Rules of ``replica.identity.autoset.values``: the REPLICA IDENTITY that tables of a PostgreSQL
+source get when a connector starts.
 
-Debezium's (``ReplicaIdentityMapper``): ``<regex of schema.table>:<identity>``, parted by commas; an identity is DEFAULT, FULL, NOTHING, or
-INDEX and the name of an index, in any case. A table that two rules name is an error. What an identity means for records: PostgreSQL's
-manual, ALTER TABLE, REPLICA IDENTITY.
+Debezium's form (``ReplicaIdentityMapper``): ``<regex of schema.table>:<identity>``, separated by
+commas. An identity is DEFAULT, FULL, NOTHING, or INDEX and the name of an index, in any case. A
+table that matches two rules is an error. For the effect on records see PostgreSQL's manual, ALTER
+TABLE, REPLICA IDENTITY.
 """
 
 from __future__ import annotations
@@ -20,24 +22,27 @@ _RULE = re.compile(r"(?P<tables>[^\s:]+):(?P<kind>DEFAULT|FULL|NOTHING|INDEX\s+(
 
 @dataclass(frozen=True, slots=True)
 class ReplicaIdentity:
-    """Which old values an update or a delete logs."""
+    """The old values that an update or a delete logs."""
 
     kind: str
     """DEFAULT, FULL, NOTHING or INDEX."""
     index: str | None = None
-    """INDEX's, as it is written."""
+    """Name of the index for INDEX, as written. None for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityRule:
-    """One part of the option."""
+    """One item of the option."""
 
     tables: Pattern
     identity: ReplicaIdentity
 
 
 def identity_rules(text: str | None) -> tuple[IdentityRule, ...]:
-    """The option's rules. Raises ConfigError for a part that has not the form, or whose expression does not compile."""
+    """Return the option's rules.
+
+    Raise ConfigError for a malformed item, or an invalid expression.
+    """
     rules = []
     for part in filter(None, (part.strip() for part in (text or "").split(","))):
         found = _RULE.fullmatch(part)
@@ -55,7 +60,10 @@ def identity_rules(text: str | None) -> tuple[IdentityRule, ...]:
 
 
 def identity_of(table: str, rules: Sequence[IdentityRule]) -> ReplicaIdentity | None:
-    """What ``schema.table`` gets; None for a table that no rule names. Raises ConfigError for one that several do."""
+    """Return the identity of ``schema.table``, or None if no rule matches it.
+
+    Raise ConfigError if several rules match it.
+    """
     found = [rule.identity for rule in rules if rule.tables.fullmatch(table)]
     if len(found) > 1:
         raise ConfigError(

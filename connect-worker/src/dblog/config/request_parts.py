@@ -1,8 +1,9 @@
-"""What of a configuration may become part of an HTTP request: hosts, ports, headers. Pure.
+"""Checks parts of a configuration that go into an HTTP request: hosts, ports, headers. Pure.
 
-What HTTP cannot carry would be an error of the library in the middle of a task, or a second request in one header; and a host that two parsers read
-differently would be another one than ``dblog.connector.allowed.hosts`` has looked at. So these parts are plain ASCII in the form of RFC 9110, or refused
-with their option. No text shows a value.
+A part that HTTP cannot carry would cause a library error in the middle of a task, or a second
+request inside a header. A host that two parsers read differently would bypass
+``dblog.connector.allowed.hosts``. So these parts must be plain ASCII in the form of RFC 9110, or
+are refused with their option. No message shows a value.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _TOKEN = re.compile(r"[!-~]+")
 _FRAMING = frozenset(
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "via"}
 )
-"""What Java's HTTP client keeps to itself as well."""
+"""Headers that Java's HTTP client does not let callers set either."""
 _PORT_MAX = 65_535
 
 
 def is_host(text: str) -> bool:
-    """Whether a text is a host name in ASCII, or an address; one of IPv6 without its brackets."""
+    """Return True for a host name in ASCII, or an address; an IPv6 address without brackets."""
     if ":" in text:
         try:
             ipaddress.IPv6Address(text)
@@ -37,13 +38,13 @@ def is_host(text: str) -> bool:
         return True
     try:
         ipaddress.IPv4Address(text)
-    except ValueError:  # an address in a spelling that some take for another one, such as 0251.254.43518
+    except ValueError:  # an address in a spelling with several readings, such as 0251.254.43518
         return False
     return True
 
 
 def check_request_parts(settings: Mapping[str, str], option_prefix: str) -> dict[str, list[str]]:
-    """What is wrong with the token, the headers and the proxy of a converter's settings, by the full option."""
+    """Return the errors in a converter's token, headers and proxy, by full option."""
     errors: dict[str, list[str]] = {}
     token = settings.get("bearer.auth.token")
     if token and not _TOKEN.fullmatch(token):

@@ -1,8 +1,11 @@
-"""The headers that ``response.http.headers.config`` gives every answer of the REST interface: rules as Kafka Connect has them.
+"""The headers that ``response.http.headers.config`` adds to every answer of the REST interface, by
+Kafka Connect's rules.
 
-A rule is an action, a name and a value: ``set X-Frame-Options: DENY``. ``set`` replaces what earlier rules say of the name, ``add`` stands beside it. With
-``setDate`` and ``addDate`` the value is a number of milliseconds from now, and the header a date. Rules stand between commas; one that has a comma stands in
-double quotes. What an answer has by itself stays, as in Connect, where the resources come after the rules (Jetty's HeaderFilter).
+A rule is an action, a name and a value: ``set X-Frame-Options: DENY``. ``set`` replaces the result
+of earlier rules for the name, and ``add`` adds to it. With ``setDate`` and ``addDate`` the value is
+a number of milliseconds from now, and the header is a date. Commas separate rules; a rule that
+contains a comma is in double quotes. A header that an answer already has stays, as in Connect,
+where the resources run after the rules (Jetty's HeaderFilter).
 """
 
 from __future__ import annotations
@@ -21,9 +24,11 @@ _BARE = re.compile(r"([^,]*)(?:,|$)")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]+")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,13}")
-"""300 years in milliseconds: more than a date of HTTP has room for is refused here, not at each answer."""
+"""At most 300 years in milliseconds. An HTTP date cannot express more, which is refused here and
+not at each answer.
+"""
 _OF_THE_SERVER = frozenset({"connection", "content-length", "date", "keep-alive", "trailer", "transfer-encoding", "upgrade"})
-"""A second one of these, or one that is wrong, and clients no longer know where an answer ends."""
+"""With a second or a wrong one of these headers, clients cannot tell where an answer ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +47,20 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class ResponseHeaders:
-    """What the rules say, in their order."""
+    """The parsed rules, in their order."""
 
     rules: tuple[_Rule, ...]
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """ValueError has the reason, and the rule at fault."""
+        """Parse the option. Raise ValueError with the reason and the rule at fault."""
         return cls(tuple(_rule(item) for item in _items(text) if item))
 
     def at(self, now_s: float) -> list[tuple[bytes, bytes]]:
-        """The headers of an answer at this time, in seconds since 1970; their names in small letters."""
+        """Return an answer's headers at this time, in seconds since 1970.
+
+        Names are in lower case.
+        """
         found: list[tuple[bytes, bytes]] = []
         for rule in self.rules:
             name = rule.name.lower().encode("ascii")
@@ -67,7 +75,7 @@ def _items(text: str) -> Iterator[str]:
     while at < len(text):
         quoted = _QUOTED.match(text, at)
         found = quoted or _BARE.match(text, at)
-        assert found is not None  # an empty item matches
+        assert found is not None  # an empty item matches too
         yield re.sub(r"\\(.)", r"\1", found[1]).strip() if quoted else found[1].strip()
         at = found.end()
 
@@ -89,7 +97,7 @@ def _rule(text: str) -> _Rule:
 
 
 def check_response_headers(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """What is wrong with the rules."""
+    """Return what is wrong with the rules, or None."""
     try:
         ResponseHeaders.of(value if isinstance(value, str) else "")
     except ValueError as e:

@@ -1,7 +1,9 @@
-"""What a user may do: roles, each for all connectors or for those whose name matches a pattern. Pure but for reading the file.
+"""Roles of users, each for all connectors or for those whose name matches a pattern. Pure except
+for reading the file.
 
-A line of the file is ``user=role`` or ``user=role pattern``, several with commas between them. ``@name`` stands for a group of a token, ``*`` for everybody
-who is let in. Rights add up. Without a file everybody who is let in is an administrator, as in Kafka Connect.
+A line of the file is ``user=role`` or ``user=role pattern``, several separated by commas. ``@name``
+stands for a group of a token, and ``*`` for every user who is let in. Rights add up. Without a file
+every user who is let in is an administrator, as in Kafka Connect.
 """
 
 from __future__ import annotations
@@ -20,21 +22,26 @@ _GROUP = "@"
 
 
 class Role(IntEnum):
-    """Each may do what those before it may."""
+    """A role. Each includes the rights of those before it."""
 
     READER = 1
-    """What the listener shows that only reads: health, metrics, statuses, offsets, schemas."""
+    """May read what the read-only listener shows: health, metrics, statuses, offsets, schemas."""
     VIEWER = 2
-    """Configurations too, without what is secret in them."""
+    """May also read configurations, without their secrets."""
     OPERATOR = 3
-    """Pauses, resumes, stops, restarts; starts dumps without SQL of their own; explains DDL; registers schemas."""
+    """May also pause, resume, stop, restart, start dumps without SQL, explain DDL, register
+    schemas.
+    """
     ADMIN = 4
-    """Everything: configurations (and so the SQL in them), offsets, levels of the log."""
+    """May do everything, including configurations (and so their SQL), offsets and log levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role for the connectors whose whole name matches; no pattern: for all of them, and for what belongs to none."""
+    """A role for the connectors whose whole name matches.
+
+    Without a pattern it applies to all connectors, and to what belongs to none.
+    """
 
     role: Role
     pattern: Pattern | None = None
@@ -42,19 +49,19 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """All that one client may."""
+    """All grants of one client."""
 
     granted: tuple[Grant, ...] = ()
 
     def may(self, role: Role, connector: str | None = None) -> bool:
-        """Whether the role is had for this connector; None: for all of them."""
+        """Return True if the client has the role for this connector; None asks for all."""
         return any(
             grant.role >= role and (grant.pattern is None or (connector is not None and grant.pattern.fullmatch(connector)))
             for grant in self.granted
         )
 
     def may_somewhere(self, role: Role) -> bool:
-        """Whether the role is had for any connector."""
+        """Return True if the client has the role for any connector."""
         return any(grant.role >= role for grant in self.granted)
 
 
@@ -65,24 +72,24 @@ NOTHING = Grants()
 
 
 class Roles:
-    """Who has which grants."""
+    """The grants of users and groups."""
 
     def __init__(self, by_name: Mapping[str, tuple[Grant, ...]] | None) -> None:
-        """None: everybody may everything."""
+        """Create the table. None grants everything to everybody."""
         self._by_name = by_name
 
     def of(self, user: str, groups: Iterable[str] = ()) -> Grants:
-        """All that the user has by name, by groups and as somebody who was let in."""
+        """Return the user's grants by name, by groups, and as any user who was let in."""
         if self._by_name is None:
             return EVERYTHING
-        # A provider or a certificate may name anybody: a user called @dba is not the group dba.
+        # A provider or a certificate may use any name: a user called @dba is not the group dba.
         own = () if user.startswith(_GROUP) else (user,)
         names = (*own, *(f"{_GROUP}{group}" for group in groups), _EVERYBODY)
         return Grants(tuple(grant for name in names for grant in self._by_name.get(name, ())))
 
 
 def parse_roles(lines: Mapping[str, str], *, file: str) -> Roles:
-    """ConfigError, with the user, for a line that grants nothing known."""
+    """Parse the file's lines. Raise ConfigError, with the user, for an unknown role."""
     if not any(text.strip() for text in lines.values()):
         raise _wrong(f"the file {file} grants nothing to anybody; write a line user=admin for at least one")
     return Roles({name.strip(): tuple(_grant(item, name, file) for item in split_list(text)) for name, text in lines.items()})

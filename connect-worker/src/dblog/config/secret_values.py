@@ -1,8 +1,11 @@
-"""Which parts of a configuration are secret: values by the name of their key, and parts of values and names by what stands around them.
+"""Finds secrets in a configuration: values by their key, and parts of values and names by their
+context.
 
-A declared option shows it by its kind. The keys of clients and converters are declared by others, and a misspelt key by nobody, so their names are looked at
-too. Inside a value that is shown otherwise, these are secret: the login of a URL, what a JAAS text or a statement assigns to a password, quoted texts of a
-statement behind IDENTIFIED or PASSWORD, and a private key. Inside a name: the salt of a column's hash.
+A declared option shows by its kind whether it is secret. Keys of clients and converters are not
+declared here, and a misspelt key is not declared at all, so their names are examined too. Inside a
+visible value these parts are secret: the login of a URL, the passwords assigned in a JAAS text or a
+statement, quoted texts of a statement after IDENTIFIED or PASSWORD, and a private key. Inside a
+name it is the salt of a column's hash.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ _SECRET_NAME = re.compile(
 _CONVERTERS = ("key.converter.", "value.converter.")
 _CONVERTER_PASSWORDS = sorted(option.name for option in CONVERTER_OPTIONS if option.kind is Kind.PASSWORD)
 _ALIKE = 0.8
-"""difflib's ratio from which a key counts as a misspelt password's, as for all unknown keys."""
+"""difflib's ratio above which a key counts as a misspelt password's, as for all unknown keys."""
 NO_SECRETS = frozenset({"true", "false", "none", "null"})
 
 _LOGIN = re.compile(r"(?<=://)(?:[^\s/?#\"'<>]+(?=@)|[^\s/?#@:\"'<>]{1,256}:(?!\d*(?:[/?#,]|\Z))[^\s\"'<>]{1,256}?(?=@))")
-"""What stands before the host of a URL. A password may have a slash in it by mistake, so the second form asks that no port's number stands there."""
+"""The login before the host of a URL. A password may contain a slash by mistake, so the second form
+requires that the text is not a port number.
+"""
 _SALT = re.compile(r"(?<=column\.mask\.hash\.)((?:v2\.)?[^.]+\.(?:with\.salt\.)?)(.+)", re.DOTALL)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(.+?)(?:-----END|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.|'')*)'?|"((?:[^"\\]|\\.|"")*)"?""", re.DOTALL)
@@ -37,21 +42,21 @@ _ASSIGNED_IN_SQL = re.compile(
     r"""(?<![\w.])([\w.]{1,100})\s*=\s*(?:''([^']+)''|"((?:[^"\\]|\\.)*)"?|'((?:[^'\\]|\\.|'')*)'?|([^\s;"']+))""", re.DOTALL
 )
 _INSIDE = (2, 5)
-"""Its groups for values that stand in a text which is quoted itself: in doubled quotes, or in none."""
+"""Groups for values inside a text that is itself quoted: in doubled quotes, or without quotes."""
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a key that nobody declares, or a variable's, is secret by its name."""
+    """Return True if the name of an undeclared key or a variable suggests a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def shown_name(name: str) -> str:
-    """The name of a key without the salt in it."""
+    """Return the name of a key with its salt hidden."""
     return _SALT.sub(rf"\1{HIDDEN}", name)
 
 
 def shown_value(name: str, text: str) -> str:
-    """A key's value without what is secret in it."""
+    """Return a key's value with its secrets hidden."""
     pieces: list[str] = []
     end = 0
     for start, behind in sorted(secret_spans(name, text)):
@@ -62,7 +67,10 @@ def shown_value(name: str, text: str) -> str:
 
 
 def secret_keys(options: Iterable[Option], names: Iterable[str]) -> frozenset[str]:
-    """Those of the names whose whole value is secret: of a declared password, by its own name, or by that of the password that it misspells."""
+    """Return the names whose whole value is secret.
+
+    They are declared passwords, names that suggest a secret, and misspelt passwords.
+    """
     kinds = {name: option.kind for option in options for name in (option.name, *option.aliases)}
     passwords = sorted(name for name, kind in kinds.items() if kind is Kind.PASSWORD)
     return frozenset(
@@ -73,7 +81,7 @@ def secret_keys(options: Iterable[Option], names: Iterable[str]) -> frozenset[st
 
 
 def secrets_of(options: Iterable[Option], properties: Mapping[str, str | None]) -> Iterator[str]:
-    """Every secret of a configuration, as it stands there."""
+    """Yield every secret of a configuration, as written."""
     keys = secret_keys(options, properties)
     for name, text in properties.items():
         if salt := _SALT.search(name):
@@ -91,7 +99,7 @@ def secrets_of(options: Iterable[Option], properties: Mapping[str, str | None]) 
 
 
 def _of_converter(name: str) -> bool:
-    """A password of a converter, also misspelt."""
+    """Return True for a converter's password, also misspelt."""
     part = next((part for part in _CONVERTERS if name.startswith(part)), None)
     return part is not None and _resembles(name.removeprefix(part), _CONVERTER_PASSWORDS)
 
@@ -101,7 +109,7 @@ def _resembles(name: str, passwords: list[str]) -> bool:
 
 
 def secret_spans(name: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where in a value something secret stands, whatever its key is."""
+    """Yield the positions of secrets in a value, whatever its key."""
     yield from (match.span() for match in _LOGIN.finditer(text))
     yield from (match.span(1) for match in _PRIVATE_KEY.finditer(text))
     if "jaas" in name or "LoginModule" in text:
@@ -111,11 +119,12 @@ def secret_spans(name: str, text: str) -> Iterator[tuple[int, int]]:
         return
     assigned = [match for match in _ASSIGNED_IN_SQL.finditer(text) if is_secret(match[1]) and not text[: match.end()].endswith("(")]
     yield from (match.span(match.lastindex or 0) for match in assigned)
-    # What is assigned without quotes stands inside of some, as in dblink_connect('password=...'): quotes are not to be counted from there.
+    # A value assigned without quotes is inside quotes, as in dblink_connect('password=...'), so
+    # quotes must not be counted from there.
     inside = {match.start(1) for match in assigned if match.lastindex in _INSIDE}
     statement = next((match for match in _LOGIN_STATEMENT.finditer(text) if match.start() not in inside), None)
     if statement is not None:
         for match in _QUOTED.finditer(text, statement.end()):
-            # An account, 'name'@'host', is none.
+            # 'name'@'host' is an account, not a secret.
             if text[match.start() - 1] != "@" and text[match.end() : match.end() + 1] != "@":
                 yield match.span(match.lastindex or 0)

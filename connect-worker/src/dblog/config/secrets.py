@@ -1,7 +1,9 @@
-"""The secrets of a resolved configuration, and what may be shown instead of each: its placeholder where a provider gave it, else ``[hidden]``.
+"""The secrets of a resolved configuration, each with what may be shown instead: its placeholder if
+it came from a provider, else ``[hidden]``.
 
-``secret_values`` decides what of a configuration is secret. Added here are the providers' values, the parts of a template around its placeholders, and
-each line of a secret that has several, for error texts quote parts.
+``secret_values`` finds the secrets of the configuration. This module adds the providers' values,
+the parts of a template around its placeholders, and each line of a multi-line secret, because error
+texts quote parts.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from dblog.config.secret_values import secrets_of as secret_texts_of
 
 
 def secrets_of(resolution: Resolution, properties: Mapping[str, str | None], options: tuple[Option, ...]) -> dict[str, str]:
-    """Each secret, and what may be shown instead. Short ones would blank out half of any text, and are none worth the name."""
+    """Return each secret with what may be shown instead.
+
+    Short texts are left out: they are hardly secrets, and would blank out half of any text.
+    """
     values = {name: resolution.values.get(name, text) for name, text in properties.items()}
     written = list(secret_texts_of(options, values))
     for name in secret_keys(options, properties):

@@ -1,7 +1,10 @@
-"""``snapshot.select.statement.overrides``: which tables have a SELECT of their own in the connector's first dump, and the keys that hold them.
+"""``snapshot.select.statement.overrides``: tables with a SELECT of their own in the connector's
+first dump, and the keys with the statements.
 
-Debezium's: the list names tables as ``database.table`` (or ``schema.table``), and a key below it for each of them has its SELECT. A table without one, and a
-SELECT of a table that is not in the list, would be dumped whole without a word; here both are errors. What a statement may be, the dialect decides.
+As in Debezium, the list names tables as ``database.table`` (or ``schema.table``), and a key below
+it has the SELECT of each. Debezium silently dumps the whole table if a listed one has no SELECT, or
+if a SELECT's table is not listed; both are errors here. The dialect decides which statements are
+valid.
 """
 
 from __future__ import annotations
@@ -15,14 +18,14 @@ PREFIX = f"{LIST}."
 
 
 def key_of(table: str) -> str:
-    """The key with a table's SELECT."""
+    """Return the key of a table's SELECT."""
     return f"{PREFIX}{table}"
 
 
 def select_overrides(
     properties: Mapping[str, str | None], *, namespace: Namespace = Namespace.DATABASE
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The statements by table as the list names it, and what is wrong by key."""
+    """Return the statements by listed table, and the errors by key."""
     listed = [part.strip() for part in (properties.get(LIST) or "").split(",") if part.strip()]
     given = {
         name.removeprefix(PREFIX): statement for name, statement in properties.items() if name.startswith(PREFIX) and statement is not None
@@ -39,7 +42,8 @@ def select_overrides(
     for table in given:
         if table not in listed:
             errors[key_of(table)] = [f"{LIST} does not name {table}, so its SELECT would not be used; add it there, or remove the key"]
-    # MySQL may take names without regard to case; in PostgreSQL they are other tables.
+    # MySQL may ignore the case of names; in PostgreSQL names that differ in case are different
+    # tables.
     if len({table if namespace is Namespace.SCHEMA else table.lower() for table in listed}) < len(listed):
         errors.setdefault(LIST, []).append("a table is named twice; name each once")
     return {table: given[table] for table in listed if given.get(table)}, errors

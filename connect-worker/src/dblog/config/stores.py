@@ -1,4 +1,6 @@
-"""Certificates and keys in PEM, or in PKCS12 stores as Java keeps them, read from files that a configuration names."""
+"""Reads certificates and keys from files that a configuration names: PEM, or PKCS12 stores as Java
+keeps them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ PEM_BEGINS = b"-----BEGIN"
 
 
 def certificates_of(file: NamedFile, password: str | None) -> str:
-    """The certificates of a truststore, as PEM. Raises ConfigError, also when there is none."""
+    """Return the certificates of a truststore as PEM. Raise ConfigError if there are none."""
     data = file.read()
     if PEM_BEGINS in data:
         certificates = data.decode("ascii", "replace")
@@ -27,7 +29,9 @@ def certificates_of(file: NamedFile, password: str | None) -> str:
 
 
 def identity_of(file: NamedFile, password: str | None) -> bytes:
-    """A private key and its certificates, as PEM: the file's own bytes, or what a PKCS12 store holds. Raises ConfigError."""
+    """Return a private key and its certificates as PEM: a PEM file's own bytes, or the content of a
+    PKCS12 store. Raise ConfigError if there are none.
+    """
     data = file.read()
     if PEM_BEGINS in data:
         return data
@@ -39,7 +43,10 @@ def identity_of(file: NamedFile, password: str | None) -> bytes:
 
 
 def load_identity(context: ssl.SSLContext, pem: bytes, password: str | None) -> None:
-    """Python loads key and certificate from files only, so they pass through an anonymous one. Raises what Python does."""
+    """Load a key and its certificates into a context. Raise what Python raises.
+
+    Python loads them only from files, so they pass through an anonymous one.
+    """
     with in_memory(pem) as path:
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(path, password=password or "")

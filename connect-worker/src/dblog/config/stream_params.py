@@ -1,7 +1,8 @@
-"""``slot.stream.params``: further options of the plugin that writes a slot's messages, as ``name=value;name=value`` (Debezium's form).
+"""``slot.stream.params``: further options of the slot's output plugin, as ``name=value;name=value``
+(Debezium's form).
 
-Of pgoutput's (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters") a user may choose ``origin``. The others decide the form of the messages,
-which dblog sets as its decoder reads them.
+Of pgoutput's options (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters") users may
+set ``origin``. The others decide the format of the messages, so dblog sets them for its decoder.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _VALUES = {"origin": ("any", "none")}
 
 
 def stream_params(text: str | None) -> dict[str, str]:
-    """The options, by name. Raises ConfigError for one that is none of a user's choice."""
+    """Return the options by name. Raise ConfigError for one that users may not set."""
     found: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in (text or "").split(";"))):
         name, _, value = (piece.strip() for piece in part.partition("="))

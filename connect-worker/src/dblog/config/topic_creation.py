@@ -1,7 +1,7 @@
-"""How topics are created: the ``topic.creation.*`` groups of a connector (KIP-158), as rules.
+"""Rules for creating topics: the ``topic.creation.*`` groups of a connector (KIP-158).
 
 Connect finds a bad group only when the task starts; here it is found when the connector is created.
-Without any such key there are no rules, and topics are made by the broker's defaults.
+Without such keys there are no rules, and topics get the broker's defaults.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _OWN_KEYS = ("include", "exclude", "replication.factor", "partitions")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRule:
-    """The settings for topics whose whole name matches; -1 leaves replication or partitions to the broker."""
+    """Settings for topics whose whole name matches.
+
+    -1 leaves the replication factor or the number of partitions to the broker.
+    """
 
     group: str
     include: Callable[[str], bool]
@@ -32,12 +35,15 @@ class TopicRule:
     settings: dict[str, str]
 
     def matches(self, topic: str) -> bool:
-        """Whether the topic belongs to this group; an exclusion wins."""
+        """Return True if the topic belongs to this group. An exclusion wins."""
         return self.include(topic) and not self.exclude(topic)
 
 
 def topic_rules(properties: Mapping[str, str]) -> tuple[TopicRule, ...]:
-    """Rules in the order they are tried, the default last; empty when the connector has no ``topic.creation`` keys."""
+    """Return the rules in the order of their precedence, the default last.
+
+    Empty without ``topic.creation`` keys. Raise ConfigError for a bad group.
+    """
     rules, errors = _read(properties)
     if errors:
         raise ConfigError(errors)
@@ -45,7 +51,7 @@ def topic_rules(properties: Mapping[str, str]) -> tuple[TopicRule, ...]:
 
 
 def check_topic_creation(properties: Mapping[str, str]) -> dict[str, list[str]]:
-    """The messages for each key at fault."""
+    """Return the errors by key."""
     return _read(properties)[1]
 
 

@@ -1,8 +1,11 @@
-"""Finds keys of a connector's configuration that change nothing here: unknown ones, with the known key that each most resembles, and known ones without effect.
+"""Finds keys of a configuration that change nothing here: unknown ones, with the option that each
+resembles most, and options without effect.
 
-Connect ignores such keys, and so does this worker, for a configuration often carries keys of other versions and tools. But a misspelt filter that is
-ignored dumps a whole server, so an unknown key is named: in the log and a header when a connector is made, in the log at every start of its task, and in
-the validate answer, without making the configuration invalid. A worker's file is looked at too, at its start.
+Connect ignores such keys, and so does this worker, because a configuration often has keys of other
+versions and tools. But ignoring a misspelt filter would dump a whole server. So an unknown key is
+named in the log and a header when a connector is created, in the log at every start of its task,
+and in the validate answer, without making the configuration invalid. A worker's file is checked at
+its start.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _FAMILIES = (
     "topic.creation.",
     "transforms.",
 )
-"""Keys below these are clients' and transforms' own, or are checked where their family is read."""
+"""Prefixes of keys that belong to clients and transforms, or are checked with their family."""
 
 _WORKER_FAMILIES = (
     "admin.",
@@ -51,18 +54,20 @@ _WORKER_FAMILIES = (
     "ssl.",
     "status.storage.",
 )
-"""The same of a worker's file: clients', providers' and topics' own keys."""
+"""Prefixes of keys in a worker's file that belong to clients, providers and topics."""
 _CONVERTERS = ("key.converter.", "value.converter.")
-"""Below these a key that resembles none of a converter's is a converter's own that is not known here, and not named."""
+"""Prefixes of converters' keys. A key that resembles no converter option may be unknown here, so it
+is not named.
+"""
 
 _CONVERTER_KEYS = {
     key: replace(option, name=key) for option in CONVERTER_OPTIONS for part in _CONVERTERS for key in (f"{part}{option.name}",)
 }
 _OWN_NAMES = frozenset(option.name for option in CONVERTER_OPTIONS)
 _HEADER = ".request.header."
-"""Behind it stands any name."""
+"""Any name may follow this."""
 _ADDED_FOR_TASKS = frozenset({"task.class"})
-"""What the worker itself adds to the configuration of a task, as Connect does."""
+"""Keys that the worker itself adds to a task's configuration, as Connect does."""
 
 
 _LOOKED_UP_MAX = 100
@@ -80,13 +85,16 @@ _FORMER = {
     "table.whitelist": "table.include.list",
     "table.blacklist": "table.exclude.list",
 }
-"""What a key of Debezium 1, or of its connector for another database, is called here: no spelling leads from one to the other."""
+"""New names of keys of Debezium 1, or of its connectors for other databases. Their spelling gives
+no hint.
+"""
 
 
 def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
-    """Each of the names that neither Connect nor the connector's ``options`` declare, in order, with the nearest known one, or None.
+    """Return the undeclared names, in order, each with the nearest declared one or None.
 
-    It is looked for while there are few: a comparison with all known keys takes more than a millisecond.
+    Only the first ones are looked up, because each comparison with all options takes more than a
+    millisecond.
     """
     names = list(names)
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
@@ -103,7 +111,10 @@ def _meant(name: str, known: AbstractSet[str]) -> str | None:
 
 
 def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
-    """Keys of a worker's file that resemble a known one and are none, with the known one. Others are clients' or other tools' own, and not named."""
+    """Return misspelt keys of a worker's file, each with the option it resembles.
+
+    Other undeclared keys belong to clients or other tools, and are not named.
+    """
     known = {option.name for option in WORKER_OPTIONS}
     names = list(names)
     others = [name for name in names if name not in known and not name.startswith((*_WORKER_FAMILIES, *_CONVERTERS))]
@@ -116,19 +127,19 @@ def _misspelt_converter_keys(names: Iterable[str], known: Container[str]) -> dic
     others = (name for name in names if name.startswith(_CONVERTERS) and name not in known and name not in _CONVERTER_KEYS)
     for name in islice((name for name in others if _HEADER not in name), _LOOKED_UP_MAX):
         part = next(part for part in _CONVERTERS if name.startswith(part))
-        # Without what all of them begin with: it would make all of them alike.
+        # Without their common prefix, which would make all of them alike.
         if (nearest := nearest_of(name.removeprefix(part), _OWN_NAMES)) is not None:
             found[name] = f"{part}{nearest}"
     return found
 
 
 def without_effect(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
-    """A sentence for each key of a connector that is set, and to another value than its default, and has no effect here."""
+    """Return a sentence for each option set, without effect here, to other than its default."""
     return _without_effect((*FRAMEWORK_OPTIONS, *options, *_CONVERTER_KEYS.values()), properties)
 
 
 def worker_keys_without_effect(properties: Mapping[str, str | None]) -> dict[str, str]:
-    """The same of a worker's file."""
+    """Return a sentence for each option of a worker's file that is set without effect."""
     return _without_effect((*WORKER_OPTIONS, *_CONVERTER_KEYS.values()), properties)
 
 
@@ -143,5 +154,5 @@ def _without_effect(options: Iterable[Option], properties: Mapping[str, str | No
 
 
 def describe_unknown(unknown: Mapping[str, str | None]) -> dict[str, str]:
-    """A sentence for each unknown key; values are never shown."""
+    """Return a sentence for each unknown key. Values are never shown."""
     return {name: f"no such key; it is ignored{f'. Is {nearest} meant?' if nearest else ''}" for name, nearest in unknown.items()}

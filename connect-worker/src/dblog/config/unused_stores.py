@@ -1,8 +1,9 @@
 """Finds TLS files of the database that a connection without TLS would not use.
 
-Whoever names a truststore expects TLS. Debezium's MariaDB connector, whose ``database.ssl.mode`` is ``disable`` by default, connects in
-clear text all the same and reports nothing. Here the default does not decide it: the configuration has to name the mode. A mode that is
-given counts, and is an insecure choice.
+A user who names a truststore expects TLS. Debezium's MariaDB connector, whose ``database.ssl.mode``
+is ``disable`` by default, connects in clear text all the same and reports nothing. Here the default
+is not enough: the configuration has to name the mode. An explicit mode without TLS is accepted, as
+an insecure choice.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ _STORES: Mapping[str, tuple[str, ...]] = {
     "database.ssl.mode": ("database.ssl.truststore", "database.ssl.keystore"),
     "database.sslmode": ("database.sslrootcert", "database.sslcert", "database.sslkey"),
 }
-"""The keys of the files by the key of the mode: MySQL's and MariaDB's, PostgreSQL's."""
+"""Options with files, by the option with the mode: MySQL's and MariaDB's, PostgreSQL's."""
 _WITHOUT_TLS = ("disable", "disabled")
 
 
 def mode_of(options: Iterable[Option]) -> Option | None:
-    """The option that has the mode of TLS; None for a connector without one."""
+    """Return the option with the TLS mode, or None for a connector without one."""
     return next((option for option in options if option.name in _STORES), None)
 
 
 def unused_stores(properties: Mapping[str, str | None], *, mode: Option) -> tuple[str, ...]:
-    """The keys of the files that the mode, given or by default, does not use."""
+    """Return the file options that the mode, explicit or by default, does not use."""
     chosen = properties.get(mode.name, mode.default) or ""
     if chosen.strip().lower() not in _WITHOUT_TLS:
         return ()
@@ -33,7 +34,7 @@ def unused_stores(properties: Mapping[str, str | None], *, mode: Option) -> tupl
 
 
 def refused_stores(properties: Mapping[str, str | None], *, mode: Option | None) -> dict[str, list[str]]:
-    """Messages for files that only the mode's default leaves unused, by their keys."""
+    """Return errors, by option, for files that only the default of the mode leaves unused."""
     if mode is None or mode.name in properties:
         return {}
     reason = (

@@ -1,4 +1,7 @@
-"""The worker's settings, and what follows from them: its addresses, its clients' settings. ``worker_options.py`` declares the keys."""
+"""The worker's settings, and what derives from them: its addresses and its clients' settings.
+
+``worker_options.py`` declares the options.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,18 @@ from dblog.errors import ConfigError
 _OWN_CLIENT_KEYS = re.compile(r"(bootstrap\.servers|client\.id|client\.rack|security\.protocol|sasl\..+|ssl\..+|socket\..+|reconnect\..+)")
 
 OWN_TOKEN = "dblog.rest.own.token"  # noqa: S105  its name
-"""Made again at each start of a worker, and handed to its tasks with its properties; no user's key."""
+"""Token for the worker's own tasks. Created at each start and passed to the tasks with the
+properties; not an option for users.
+"""
 OWN_URL = "dblog.rest.own.url"
-"""Where its tasks reach its registry if that is not the address that others get; made and handed on in the same way."""
+"""Address of the worker's registry for its own tasks, if others get another one. Created and passed
+on in the same way.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRegistry:
-    """Where a worker's own schema registry is, and what lets its tasks in."""
+    """Address of a worker's own schema registry, and the token of its tasks."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -31,12 +38,12 @@ class OwnRegistry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """The worker's settings, and what follows from them."""
+    """The worker's settings, and what derives from them."""
 
     settings: Settings
     listeners: tuple[Listener, ...]
     admin_listeners: tuple[Listener, ...] | None
-    """Where /admin is served, if not with the rest; empty: nowhere."""
+    """Listeners of /admin. None serves it with the rest; an empty tuple does not serve it."""
     readonly_listener: Listener | None
     advertised_scheme: str
     advertised_host: str
@@ -49,17 +56,21 @@ class WorkerConfig:
 
     @property
     def worker_id(self) -> str:
-        """How status records and answers name this worker."""
+        """This worker's name in status records and answers."""
         host = f"[{self.advertised_host}]" if ":" in self.advertised_host else self.advertised_host
         return f"{host}:{self.advertised_port}"
 
     @property
     def advertised_url(self) -> str:
-        """Where others reach this worker's REST interface."""
+        """Address at which others reach this worker's REST interface."""
         return f"{self.advertised_scheme}://{self.worker_id}"
 
     def client_settings(self, role: str) -> dict[str, str]:
-        """Librdkafka settings of the worker's own clients: the shared connection keys, then ``<role>.*`` (producer, consumer, admin)."""
+        """Return librdkafka settings of the worker's own clients.
+
+        They are the shared connection settings, overridden by ``<role>.*`` (producer, consumer,
+        admin).
+        """
         shared = {name: text for name, text in self.settings.originals.items() if _OWN_CLIENT_KEYS.fullmatch(name) and text}
         own = {
             name: text for name, text in self.settings.with_prefix(f"{role}.").items() if not name.startswith("listeners")
@@ -72,7 +83,10 @@ class WorkerConfig:
 
 
 def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str] | None = None) -> WorkerConfig:
-    """The checked configuration; ``ConfigError`` names every bad key. ``shown``: what messages have for keys that a config provider resolved."""
+    """Return the checked configuration. Raise ConfigError naming every bad option.
+
+    ``shown`` maps keys that a config provider resolved to what messages show.
+    """
     settings = parse(WORKER_OPTIONS, properties, shown=shown)
     distinct = [settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")]
     if len(set(distinct)) < len(distinct):
@@ -104,25 +118,25 @@ def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str
 
 
 def own_topics(settings: Settings) -> dict[str, str]:
-    """Return the topics that the worker alone writes, each with the key that names it."""
+    """Return the topics that only the worker writes, each with the option that names it."""
     named = {f"{kind}.storage.topic": settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")}
     named |= {DUMPS_TOPIC: dumps_topic(settings), "dblog.registry.topic": settings.text("dblog.registry.topic")}
     return {topic: key for key, topic in named.items() if topic}
 
 
 def reserved(topic: str, key: str) -> str:
-    """Return the sentence for a topic of the worker that a connector would write."""
+    """Return the sentence that refuses one of the worker's topics to a connector."""
     return f"{topic} is the worker's own topic ({key} in its file), which no connector may write or read; choose another name"
 
 
 def dumps_topic(settings: Settings) -> str:
-    """The topic of requests for dumps; empty: none are taken."""
+    """Return the topic of dump requests. Empty if none are accepted."""
     named = settings.text_or_none(DUMPS_TOPIC)
     return f"{settings.text('config.storage.topic')}-dumps" if named is None else named
 
 
 def _reachable(host: str) -> str:
-    """The host part others get: a listener on all addresses is reached by the machine's own name or address."""
+    """Return the advertised host: for a listener on all addresses the machine's own address."""
     if host not in ANY_HOSTS:
         return host
     try:

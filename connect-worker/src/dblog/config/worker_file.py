@@ -1,7 +1,9 @@
-"""The worker's properties with their placeholders resolved, by the config providers that the same file names.
+"""The worker's properties with their placeholders resolved by the config providers that the same
+file names.
 
-As in Kafka (AbstractConfig) the keys of ``config.providers`` make the providers, so nothing resolves these keys themselves. Unlike there, a placeholder that
-cannot be resolved ends the start: a worker that looks for brokers at ``${env:BROKERS}`` waits for ever.
+As in Kafka (AbstractConfig), the keys of ``config.providers`` create the providers, so nothing
+resolves these keys themselves. Unlike in Kafka, an unresolvable placeholder ends the start: a
+worker that looks for brokers at ``${env:BROKERS}`` would wait forever.
 """
 
 from __future__ import annotations
@@ -29,25 +31,31 @@ _CHOICES = _SWITCHES | {choice.lower() for option in WORKER_OPTIONS for choice i
 
 @dataclass(frozen=True, slots=True)
 class WorkerFile:
-    """What a worker's file contains."""
+    """The resolved content of a worker's file."""
 
     texts: dict[str, str]
     """Every key, resolved."""
     placeholders: dict[str, str]
-    """Key to original text, for keys that held a placeholder."""
+    """Original text by key, for keys that had a placeholder."""
     providers: Mapping[str, Provider]
-    """Those that resolve the placeholders of connectors; one that is for the worker alone is there to say so."""
+    """Providers for the placeholders of connectors. A provider reserved for the worker is replaced
+    by one that refuses.
+    """
     hidden: dict[str, str]
-    """Each secret of the file, and what is shown instead.
+    """Each secret of the file, with what is shown instead.
 
-    What a provider gives is a secret, as in a connector's configuration, with two exceptions that keep log lines readable. The options that the worker
-    itself declares it shows in its log, answers and topics (group, addresses, levels). And a number, a choice (``true``, ``snappy``) or a text of less
-    than 8 characters is an ordinary word, unless its key is a secret's by its name.
+    Values of providers are secrets, as in a connector's configuration, with two exceptions that
+    keep log lines readable. Options that the worker itself declares (group, addresses, levels)
+    appear in its log, answers and topics. And a number, a choice (``true``, ``snappy``) or a text
+    of less than 8 characters is an ordinary word, unless the name of its key suggests a secret.
     """
 
 
 def resolve_worker_file(written: Mapping[str, str]) -> WorkerFile:
-    """Raises ConfigError, with every key that cannot be resolved and without any value."""
+    """Resolve a worker's file.
+
+    Raise ConfigError with every key that cannot be resolved, without any value.
+    """
     own = {name: text for name, text in written.items() if name in (_PROVIDERS, _WITHHELD) or name.startswith(f"{_PROVIDERS}.")}
     _require_plain(own)
     withheld = split_list(own.get(_WITHHELD, ""))
@@ -69,7 +77,10 @@ def resolve_worker_file(written: Mapping[str, str]) -> WorkerFile:
 
 
 def _uncommon(resolution: Resolution) -> dict[str, str]:
-    """What providers gave, without ordinary words, but for those that are the whole value of a secret's key."""
+    """Return the providers' values without ordinary words.
+
+    The whole value of a secret key stays.
+    """
     whole = {resolution.values[name].strip() for name in secret_keys(WORKER_OPTIONS, resolution.values)} - _SWITCHES
     return {secret: shown for secret, shown in resolution.secrets.items() if secret.strip() in whole or not _is_ordinary(secret.strip())}
 

@@ -1,8 +1,10 @@
-"""The keys of a worker's properties file: Kafka Connect's distributed worker keys, and ours under ``dblog.``.
+"""The options of a worker's properties file: Kafka Connect's distributed worker options, and
+dblog's own under ``dblog.``.
 
-A file made for Kafka Connect is taken as it is. Keys that only a JVM worker obeys (``plugin.path``, reporters) are accepted without
-effect, and named at start with the reason; keys that would change what a user relies on and that this worker does not do (exactly once,
-REST extensions) are refused at start.
+A file made for Kafka Connect works unchanged. Options that only a JVM worker obeys
+(``plugin.path``, reporters) are accepted without effect, and named at start with the reason.
+Options that users rely on and that this worker does not support (exactly once, REST extensions) are
+refused at start.
 """
 
 from __future__ import annotations
@@ -492,4 +494,6 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     _without_effect("inter.worker.signature.algorithm", _NO_KEY, "HmacSHA256"),
     _without_effect("inter.worker.verification.algorithms", _NO_KEY, "HmacSHA256"),
 )
-"""Every key of the worker; ``producer.*``, ``consumer.*``, ``admin.*``, ``sasl.*`` and ``ssl.*`` pass through to the clients."""
+"""Every option of the worker. ``producer.*``, ``consumer.*``, ``admin.*``, ``sasl.*`` and ``ssl.*``
+are passed to the clients.
+"""

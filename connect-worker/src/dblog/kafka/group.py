@@ -213,7 +213,7 @@ class Membership:
                     self._live()
             except KafkaException as e:
                 self._join_again(str(e.args[0].str() if e.args and isinstance(e.args[0], KafkaError) else e), _log.warning)
-            except Exception as e:  # noqa: BLE001  a worker without this thread would stand by for ever
+            except Exception as e:  # noqa: BLE001  a worker without this thread would stand by forever
                 self._join_again(repr(e), _log.exception)
 
     def _waits_for_other_group(self) -> bool:
@@ -252,7 +252,7 @@ class Membership:
         log("membership of the group ended; joining again", group=self.group, reason=reason, next_try_s=REOPEN_S)
         try:
             self._lost()
-        except Exception:  # noqa: BLE001  whatever it was
+        except Exception:  # noqa: BLE001  the lease must end after any error
             # The lease ends by itself at its time.
             _log.exception("the end of the lease could not be reported", group=self.group)
         self.publish()

@@ -10,7 +10,7 @@ The proof is a lock on a file in the directory for temporary files. The kernel r
 process ends for any reason, and kills its tasks at the same moment (``__main__``). The file lists
 the runs that have held the lock; they have ended when another run gets it. A copy of the file, an
 image of the machine, or a file from before a boot proves nothing. So the file records its own
-identity and the boot, and a file that records others is written anew. A worker without a lock is an
+identity and the boot, and a file that records others is replaced. A worker without a lock is an
 ordinary member and waits for a session.
 """
 

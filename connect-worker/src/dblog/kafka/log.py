@@ -661,7 +661,7 @@ class CompactedLog:
                 # the fold done.
                 try:
                     self._on_record(record)
-                except Exception as e:  # noqa: BLE001  whatever a record makes of the fold
+                except Exception as e:  # noqa: BLE001  any error of the fold
                     self._skip(record, e)
             with self._moved:
                 if key is not None:

@@ -83,7 +83,8 @@ class RegistryAccess:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], *, option_prefix: str, own: OwnRegistry | None) -> Self:
-        """Return the access that a converter's settings (without their prefix) describe.
+        """Return where the registry is and how to log in, from a converter's settings without
+        prefix.
 
         ``own`` is the worker's own registry, used if the settings name none. Raise ConfigError
         naming the full option.

@@ -232,7 +232,7 @@ class RegistryStore:
             value = None if record.value is None else json.loads(record.value)
             with self._lock:
                 known = isinstance(key, dict) and (value is None or isinstance(value, dict)) and self._state.apply(key, value)
-        except Exception:  # noqa: BLE001  whatever a record makes of the fold: it must end neither the registry nor its next start
+        except Exception:  # noqa: BLE001  no record may end the registry or its next start
             known = False
         if not known:
             self.skipped += 1

@@ -38,7 +38,7 @@ RETRIABLE: frozenset[int] = frozenset(
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - deleted meanwhile: a new start makes it again
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError._WAIT_COORD,  # noqa: SLF001
-        KafkaError._FATAL,  # noqa: SLF001 - the end of one producer: the next one goes on from the offset
+        KafkaError._FATAL,  # noqa: SLF001 - the end of one producer: the next one continues from the offset
         KafkaError._STATE,  # noqa: SLF001
         KafkaError._PURGE_QUEUE,  # noqa: SLF001
         KafkaError._PURGE_INFLIGHT,  # noqa: SLF001

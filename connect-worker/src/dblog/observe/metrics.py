@@ -77,7 +77,7 @@ class WorkerNumbers:
     plugins: Mapping[str, PluginNames] = field(default_factory=dict)
     """Class, type and version of each connector that runs on this worker."""
     certificates: tuple[tuple[str, str, str, float], ...] = ()
-    """Tuples of use, connector, name, and expiry as a Unix time in seconds."""
+    """Certificates: use, connector, name, and expiry as a Unix time in seconds."""
     registry_requests: Mapping[str, int] = field(default_factory=dict)
 
 

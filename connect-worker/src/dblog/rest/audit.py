@@ -33,7 +33,7 @@ HANDED_ON_FOR = "x-dblog-forwarded-for"
 _NOTED = "dblog.audit"
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _ASKING = re.compile(r"/connector-plugins/.*|/connectors/[^/]+/ddl/explain|/subjects/[^/]+|/compatibility/.*")
-"""Paths whose POST and PUT requests only ask."""
+"""Paths whose POST and PUT requests change nothing."""
 _CHECKING = re.compile(r"/connector-plugins/[^/]+/config/validate|/connectors/[^/]+/ddl/explain")
 """Paths whose requests connect to hosts that a configuration names, with placeholders resolved."""
 _CONNECTOR = re.compile(r"/connectors/([^/]+)(?:/.*)?")

@@ -69,8 +69,9 @@ def host_name(host: str) -> str:
 
 
 def cluster_suffixes(environment: os._Environ[str] | dict[str, str] = os.environ, resolver: Path = _RESOLVER) -> tuple[str, ...]:
-    """Return the suffixes of service names if Kubernetes runs this worker: ``.namespace``, and the
-    same with the cluster's domain.
+    """Return the suffixes of service names if Kubernetes runs this worker, else an empty tuple.
+
+    They are ``.namespace``, and the same with the cluster's domain.
     """
     if "KUBERNETES_SERVICE_HOST" not in environment:
         return ()

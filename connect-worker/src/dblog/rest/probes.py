@@ -17,7 +17,7 @@ from dblog.cluster.requests import Ping, RequestError
 from dblog.rest.api import LIVE_PATH, READY_PATH, Answer, ask, services
 
 _PING_LIMIT_S = 4.0
-"""Below the five seconds that probes usually have."""
+"""Time limit of the herder's answer, below the five seconds that probes usually have."""
 
 
 async def live(_request: HttpRequest) -> Answer:

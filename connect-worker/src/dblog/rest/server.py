@@ -92,5 +92,5 @@ async def follow(followed: Sequence[Refreshed]) -> None:
         for each in followed:
             try:
                 await asyncio.to_thread(each.refresh)
-            except Exception as e:  # noqa: BLE001  what was read before goes on
+            except Exception as e:  # noqa: BLE001  the former content stays in use
                 _log.error("files of the rest interface could not be looked at", exc_info=e)

@@ -44,7 +44,7 @@ class Threads:
             # once.
             try:
                 outcome = work()
-            except BaseException as e:  # noqa: BLE001  the caller gets it, whatever it is
+            except BaseException as e:  # noqa: BLE001  the caller gets any error
                 self._places.release()
                 future.set_exception(e)
             else:

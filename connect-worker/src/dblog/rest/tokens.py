@@ -200,7 +200,7 @@ class _Fetch:
         keys = None
         try:
             keys = self._source.read()
-        except Exception as e:  # noqa: BLE001  whatever it is, the keys from before go on
+        except Exception as e:  # noqa: BLE001  after any error the former keys stay in use
             _log.error("the keys of the tokens' issuer cannot be read", source=self._source.where, reason=type(e).__name__)
         finally:
             self._take(keys)

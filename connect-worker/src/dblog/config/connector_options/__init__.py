@@ -1,1 +1,4 @@
-"""The keys of the connectors, one file a group; what one kind of database alone has is in its own files."""
+"""The options of the connectors, one file for each group.
+
+Options of one kind of database have files of their own.
+"""

@@ -1,4 +1,6 @@
-"""The keys that MySQL and MariaDB have because their log is a binlog: replica ids, GTIDs, statements in the log, databases of tables."""
+"""Options that MySQL and MariaDB have because their log is a binlog: replica ids, GTIDs, statements
+in the log, databases of tables.
+"""
 
 from __future__ import annotations
 
@@ -333,4 +335,6 @@ BINLOG_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     ),
     "dblog.new.tables": _ROW_IMAGES,
 }
-"""By the key of both families that they follow (``forms.placed``). Debezium's names, types and defaults."""
+"""Options by the shared option that they follow (``forms.placed``). Debezium's names, types and
+defaults.
+"""

@@ -1,4 +1,4 @@
-"""Where the database is, and how the connector connects to it."""
+"""Options for the database's address and the connection to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dblog.config.options import Kind, Value, not_negative, positive, positive_l
 
 
 def hostname(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Check the form of one host; Debezium's phrasing."""
+    """Check the form of one host. The phrasing is Debezium's."""
     if isinstance(value, str) and not has_host_form(value):
         return "{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
     return None
@@ -90,4 +90,4 @@ CONNECTION_OPTIONS = (
         check=positive,
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""

@@ -1,4 +1,4 @@
-"""The keys under dblog., which Debezium does not have."""
+"""Options under dblog., which Debezium does not have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def _read_only(value: Value, everything: Mapping[str, Value]) -> str | None:
 
 
 def dump_limit(name: str, *, label: str, default: str, unit: str, doc: str) -> Option:
-    """``dblog.dump.limit.<name>``: what dumps must not press the source beyond; ``doc`` is what is measured."""
+    """Return the option ``dblog.dump.limit.<name>``: a load of the source that dumps must not
+    exceed.
+
+    ``doc`` says what is measured.
+    """
     return long_option(
         name=f"dblog.dump.limit.{name}",
         doc=f"{doc} In front of it dumps read less and less, at it nothing until it is well below. 0: no limit.",
@@ -211,4 +215,4 @@ OUR_OPTIONS = (
         check=topic_name,
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""dblog's own options, in the order of forms and of the reference page."""

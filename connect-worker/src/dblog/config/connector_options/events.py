@@ -1,4 +1,4 @@
-"""How a change becomes a record, and what happens to one that cannot."""
+"""Options for how a change becomes a record, and for changes that cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def _skipped_operations(value: Value, _all: Mapping[str, Value]) -> str | None:
 
 
 def _placeholder(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """It has to fit the shortest large object, of 255 bytes, in every character set; Debezium's hex: notation is not read."""
+    """Check that the placeholder fits the shortest large object, of 255 bytes, in every character
+    set.
+
+    Debezium's hex: notation is not supported.
+    """
     text = str(value)
     if not text.isascii() or not 0 < len(text) <= _PLACEHOLDER_CHARACTERS_MAX or text.startswith("hex:"):
         return f"1 to {_PLACEHOLDER_CHARACTERS_MAX} ASCII characters are expected, the first four of them not 'hex:'"
@@ -172,4 +176,4 @@ EVENT_OPTIONS = (
         choices=("warn", "fail", "skip"),
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""

@@ -1,4 +1,4 @@
-"""The keys whose choices differ between MySQL and MariaDB."""
+"""Options whose choices differ between MySQL and MariaDB."""
 
 from __future__ import annotations
 

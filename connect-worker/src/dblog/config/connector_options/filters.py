@@ -1,4 +1,4 @@
-"""Which databases, tables, columns and transactions are captured."""
+"""Options that select the captured databases, tables, columns and transactions."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ FILTER_OPTIONS = (
         choices=("warn", "fail"),
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""

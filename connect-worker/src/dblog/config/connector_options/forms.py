@@ -1,4 +1,6 @@
-"""What the groups of options share: Debezium's wording of errors, group names, and the reason of a key that asks for what dblog does not do yet."""
+"""Helpers for declaring options: Debezium's wording of errors, group names, and the reason for an
+option that dblog does not support yet.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,15 @@ list_option = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.LIST, width=Width.
 
 
 def not_yet(what: str) -> str:
-    """The reason of a key whose effect dblog does not have yet."""
+    """Return the reason to refuse an option whose effect dblog does not have yet."""
     return f"dblog does not {what} yet; remove the key"
 
 
 def placed(options: tuple[Option, ...], behind: Mapping[str, tuple[Option, ...]]) -> tuple[Option, ...]:
-    """``options`` with others in their places: those of a name follow the option of that name, in forms and on the reference page.
+    """Return ``options`` with others inserted, for forms and the reference page.
 
-    AssertionError for a name that no option has.
+    ``behind`` maps the name of an option to the options that follow it. Raise AssertionError for a
+    name that no option has.
     """
     missing = behind.keys() - {each.name for each in options}
     assert not missing, missing
@@ -45,7 +48,10 @@ def placed(options: tuple[Option, ...], behind: Mapping[str, tuple[Option, ...]]
 
 
 def changed(options: tuple[Option, ...], changes: Mapping[str, Mapping[str, Any]]) -> tuple[Option, ...]:
-    """``options`` with other fields (a default, a text) for those of these names. AssertionError for a name that no option has."""
+    """Return ``options`` with changed fields, such as a default or a text, by option name.
+
+    Raise AssertionError for a name that no option has.
+    """
     missing = changes.keys() - {each.name for each in options}
     assert not missing, missing
     return tuple(replace(each, **changes.get(each.name, {})) for each in options)

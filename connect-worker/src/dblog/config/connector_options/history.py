@@ -1,4 +1,4 @@
-"""The schema history."""
+"""Options of the schema history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dblog.config.options import Kind, Value, all_of, only, positive, topic_name
 
 
 def _history_topic(value: Value, everything: Mapping[str, Value]) -> str | None:
-    # Debezium's check: both streams in one topic would feed DDL events to the history reader.
+    # Debezium's check: with both streams in one topic, DDL events would reach the history reader.
     if value == everything.get("topic.prefix"):
         return "Kafka topic name and topic prefix must be different: the latter names the topic of schema changes"
     return None
@@ -147,7 +147,7 @@ HISTORY_OPTIONS = (
         label="History memory",
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
 
 OWN_HISTORY_OPTIONS = (
     option(
@@ -159,4 +159,4 @@ OWN_HISTORY_OPTIONS = (
         check=topic_name,
     ),
 )
-"""Of a connector that has no schema history in Debezium."""
+"""Options of a connector that has no schema history in Debezium."""

@@ -1,4 +1,7 @@
-"""Keys of every Debezium connector that only a Java program obeys: declared, so that they are reported as that and not as misspelt."""
+"""Options of every Debezium connector that only a Java program obeys.
+
+They are declared so that they are reported as such, not as misspelt.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The keys of the PostgreSQL connector: what differs in those that every database has, and its own.
+"""The PostgreSQL connector's changes to the shared options, and its own options.
 
-Names, types and defaults are those of Debezium 3.6's ``PostgresConnectorConfig``, but for ``plugin.name``, whose default there is a plugin
-that has to be built into the server.
+Names, types and defaults are those of Debezium 3.6's ``PostgresConnectorConfig``, except
+``plugin.name``: its default there is a plugin that has to be built into the server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _LOGIN_METHODS = ("password", "md5", "gss", "sspi", "scram-sha-256", "none")
 
 
 def _login_methods(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Check a list as libpq reads it (PostgreSQL manual, 34.1.2, require_auth): without blanks and repetitions, and with ! before all or none."""
+    """Check a list like libpq (PostgreSQL manual, 34.1.2, require_auth): no blanks, no repetitions,
+    and ! before all items or none.
+    """
     if not isinstance(value, str) or not value:
         return None
     items = value.split(",")
@@ -70,7 +72,7 @@ _WITH_TLS = ("require", "verify-ca", "verify-full")
 
 
 def _direct_tls(value: Value, everything: Mapping[str, Value]) -> str | None:
-    """Check what libpq demands: a mode that may do without TLS cannot begin with it."""
+    """Check libpq's rule: a mode that allows clear text cannot start with TLS directly."""
     mode = str(everything.get("database.sslmode") or "prefer").lower().replace("_", "-")
     if str(value).lower() != "direct" or mode in _WITH_TLS:
         return None
@@ -138,7 +140,7 @@ POSTGRES_CHANGES: Mapping[str, Mapping[str, Any]] = {
         "and less, at it nothing until it is well below. 0: no limit."
     },
 }
-"""What differs from the keys that every database has: defaults, and what lies in schemas there."""
+"""Changed fields of the shared options: defaults, and texts that speak of schemas."""
 
 _DATABASE = (
     option(
@@ -352,4 +354,4 @@ POSTGRES_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "executor.shutdown.timeout.ms": JAVA_OPTIONS,
     "notification.sink.topic.name": OWN_HISTORY_OPTIONS,
 }
-"""Its own, by the key of every database that they follow (``forms.placed``)."""
+"""PostgreSQL's own options, by the shared option that they follow (``forms.placed``)."""

@@ -1,6 +1,7 @@
-"""How the PostgreSQL connector reads the server's log: its slot, its publication, and what it reports back.
+"""Options for reading PostgreSQL's log: the slot, the publication, and the reports to the server.
 
-Names, types and defaults are Debezium 3.6's, but for ``plugin.name``: its default there, decoderbufs, has to be built into the server.
+Names, types and defaults are Debezium 3.6's, except ``plugin.name``: its default there,
+decoderbufs, has to be built into the server.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from dblog.errors import ConfigError
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _NAME_BYTES_MAX = 63
-"""A longer identifier is cut by the server, and then names something else (PostgreSQL's manual, Lexical Structure)."""
+"""Longest identifier. The server cuts off longer ones, which then name something else (PostgreSQL's
+manual, Lexical Structure).
+"""
 _PLUGINS_OF_JSON = ("wal2json", "wal2json_streaming", "wal2json_rds", "wal2json_rds_streaming")
 _NEW_SLOT = (
     "set plugin.name=pgoutput, which every server has, and a new slot.name, for a slot keeps the plugin that it was made with; the new "
@@ -49,7 +52,7 @@ def _slot_name(value: Value, _all: Mapping[str, Value]) -> str | None:
 
 
 def _parsed_by(parse: Callable[[str | None], object]) -> Check:
-    """Whether the function takes the value; what it says where it does not."""
+    """Return a check that reports the errors of ``parse``."""
 
     def check(value: Value, _all: Mapping[str, Value]) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""Queue, polls, retries and stop."""
+"""Options for queue, polls, retries and stop."""
 
 from __future__ import annotations
 
@@ -106,4 +106,4 @@ RUNTIME_OPTIONS = (
         label="Shutdown timeout",
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""

@@ -1,4 +1,4 @@
-"""Signals and notifications."""
+"""Options for signals and notifications."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _notification_channels(value: Value, everything: Mapping[str, Value]) -> str
 
 
 def signal_tables(namespace: Namespace) -> Check:
-    """Names of tables in databases, or in schemas."""
+    """Return a check for names of tables in databases, or in schemas."""
 
     def check(value: Value, _everything: Mapping[str, Value]) -> str | None:
         names = [each.strip() for each in value.split(",")] if isinstance(value, str) and value.strip() else []
@@ -165,4 +165,4 @@ SIGNAL_OPTIONS = (
         label="Notification topic",
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""

@@ -1,4 +1,4 @@
-"""What is dumped, and how."""
+"""Options for what is dumped, and how."""
 
 from __future__ import annotations
 
@@ -151,4 +151,4 @@ SNAPSHOT_OPTIONS = (
         choices=("insert_insert", "insert_delete"),
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""

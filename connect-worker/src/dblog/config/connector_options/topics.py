@@ -1,4 +1,4 @@
-"""Topic names, and the topics beside those of tables."""
+"""Options for the names of topics, and for the topics besides those of tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_STRATEGY = "io.debezium.schema.DefaultTopicNamingStrategy"
 STRATEGIES = tuple(
     f"io.debezium.schema.{parts}{form}TopicNamingStrategy" for form in ("", "Unicode", "Regex") for parts in ("Default", "Schema")
 )
-"""Debezium 3.6's; ``codecs/topic_naming.py`` has what each does."""
+"""Debezium 3.6's naming strategies; ``codecs/topic_naming.py`` implements them."""
 
 
 def _has_regex(everything: Mapping[str, Value]) -> bool:
@@ -39,7 +39,7 @@ def _topic_replacement(value: Value, everything: Mapping[str, Value]) -> str | N
     try:
         regex = re2.compile(str(everything.get("topic.regex") or ""))
     except re2.error:
-        return None  # that key has the error
+        return None  # that option has the error
     for number, name in re.findall(r"(?<!\\)\$(?:(\d+)|\{(\w+)\})", str(value)):
         group = number or name
         if int(group) > regex.groups if group.isdigit() else group not in regex.groupindex:
@@ -164,4 +164,4 @@ TOPIC_OPTIONS = (
         label="Topic cache",
     ),
 )
-"""Debezium's names, types and defaults; in the order of forms and of the reference page."""
+"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
