@@ -182,7 +182,8 @@ class Segment:
 
     ``table`` is the source table, None for markers, heartbeats and schema changes. ``headers`` maps
     the index of a record to its extra headers; few records have any. ``partition`` is set only if
-    the contract fixes it (0 for heartbeat and schema-change topics).
+    the contract fixes it (0 for heartbeat and schema-change topics). ``way_out`` is what helps
+    besides more room in Kafka where a record is too large; empty where nothing does.
     """
 
     topic: str
@@ -192,6 +193,7 @@ class Segment:
     headers: dict[int, Headers] = field(default_factory=dict)
     partition: int | None = None
     context_headers: bool = True
+    way_out: str = ""
 
 
 @dataclass(slots=True, eq=False)

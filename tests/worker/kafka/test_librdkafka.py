@@ -284,8 +284,8 @@ def test_a_record_that_the_broker_refuses_is_a_failure_and_no_acknowledgement(ka
 
     producer.close()
     assert counts == {0: 1, 2: 1}
-    assert [(tag, topic, error.code(), error.retriable()) for tag, topic, error in failed] == [
-        (1, own_folder.name, KafkaError.MSG_SIZE_TOO_LARGE, False)
+    assert [(tag, topic, error.code(), error.retriable(), record_bytes) for tag, topic, error, record_bytes in failed] == [
+        (1, own_folder.name, KafkaError.MSG_SIZE_TOO_LARGE, False, 5001)
     ]
 
 
@@ -300,7 +300,7 @@ def test_an_acknowledgement_without_an_offset_is_a_failure_that_passes(kafka, to
         assert producer.produce(topic, -1, [b"k"] * 3, [b"v"] * 3, 0, 3, False, 2) == (3, 0)
         failed = []
         until(lambda: failed.extend(producer.serve(50)[1]) or len(failed) == 3)
-        assert {(tag, name, error.code(), error.retriable()) for tag, name, error in failed} == {
+        assert {(tag, name, error.code(), error.retriable()) for tag, name, error, _ in failed} == {
             (2, topic, KafkaError.DUPLICATE_SEQUENCE_NUMBER, True)
         }
     finally:

@@ -10,9 +10,10 @@ from confluent_kafka import KafkaError
 from dblog.clock import SystemClock
 from dblog.core.ledger import Ledger
 from dblog.errors import DefiniteError, TransientError
-from dblog.model import Batch, Segment
+from dblog.model import Batch, Segment, TableId
 from dblog.readers.tally import Tally
 from dblog.runtime.sender import GATHER_BYTES_MAX, Sender
+from dblog.runtime.too_large import RequestRefusedError
 
 
 class Brokers:
@@ -23,7 +24,7 @@ class Brokers:
         self.pushes: list[int] = []
         self.refuses = 0
         self._due: dict[int, int] = {}
-        self._failures: list[tuple[int, str, KafkaError]] = []
+        self._failures: list[tuple[int, str, KafkaError, int]] = []
 
     def __len__(self) -> int:
         """Reports that nobody has taken count as out, as librdkafka has it."""
@@ -48,9 +49,9 @@ class Brokers:
     def acknowledge(self, *tags: int) -> None:
         self._due = {tag: self.handed.pop(tag) for tag in tags}
 
-    def fail(self, tag: int, code: int, *, retriable: bool = False, fatal: bool = False) -> None:
+    def fail(self, tag: int, code: int, *, retriable: bool = False, fatal: bool = False, record_bytes: int = 2) -> None:
         self.handed[tag] -= 1
-        self._failures.append((tag, "t", KafkaError(code, "no", fatal, retriable)))
+        self._failures.append((tag, "t", KafkaError(code, "no", fatal, retriable), record_bytes))
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_a_record_that_kafka_refused_stops_the_ledger_at_its_batch(sender: Sende
     brokers.acknowledge(1, 2, 3)
 
     if served_before:
-        with pytest.raises(DefiniteError, match="MSG_SIZE_TOO_LARGE.*check the topic, its limits and the ACLs"):
+        with pytest.raises(DefiniteError, match="MSG_SIZE_TOO_LARGE.*raise max.message.bytes of the topic"):
             sender.serve(0)
     with contextlib.suppress(DefiniteError):
         sender.flush(1.0)
@@ -134,6 +135,51 @@ def test_a_record_that_kafka_refused_stops_the_ledger_at_its_batch(sender: Sende
     assert ledger.take_steps() == [0]
     with pytest.raises(DefiniteError):
         sender.serve(0)
+
+
+@pytest.mark.parametrize("tolerate", [True, False])
+def test_a_refused_request_of_many_records_shows_no_record_as_too_large(brokers: Brokers, tolerate: bool) -> None:
+    """Its good records must not be passed over with the bad one, so a run with small requests has to show which one that is. # I5"""
+    sender = Sender(
+        brokers,  # type: ignore[arg-type]
+        context_headers=[],
+        ensure_topics=lambda topics: None,
+        on_error=lambda error: None,
+        tolerate=tolerate,
+        sends_small_requests=False,
+    )
+    ledger = Ledger()
+    send(sender, ledger, 3)
+    for record_bytes in (2, 5000, 2):
+        brokers.fail(1, KafkaError.MSG_SIZE_TOO_LARGE, record_bytes=record_bytes)
+
+    with pytest.raises(RequestRefusedError, match="records for topic t as too large, the largest of 5000 bytes"):
+        sender.serve(0)
+
+    assert ledger.take_steps() == []
+    assert sender.failures_total == 0
+
+
+@pytest.mark.parametrize("by", ["producer", "broker"])
+def test_a_record_that_is_too_large_is_named_by_topic_table_size_and_every_way_out(sender: Sender, brokers: Brokers, by: str) -> None:
+    ledger = Ledger()
+    segment = Segment(topic="t", keys=[b"key"], values=[b"value"], table=TableId("shop", "orders"), way_out="leave it out")
+    batch = Batch([segment], None, 1, 8)
+    brokers.refuses = KafkaError.MSG_SIZE_TOO_LARGE if by == "producer" else 0
+
+    def trial() -> None:
+        sender.send_all([(batch, ledger.enter(1, 1))])
+        brokers.fail(1, KafkaError.MSG_SIZE_TOO_LARGE, record_bytes=8)
+        sender.serve(0)
+
+    with pytest.raises(DefiniteError, match="record of 8 bytes of table shop.orders for topic t") as raised:
+        trial()
+
+    limit = "producer.override.max.request.size" if by == "producer" else "kafka-configs.sh"
+    assert all(
+        text in str(raised.value) for text in (limit, "max.message.bytes", "or leave it out", "restart the task, which sends it again")
+    )
+    assert ledger.take_steps() == []
 
 
 @pytest.mark.parametrize(("code", "fatal"), [(KafkaError.NOT_ENOUGH_REPLICAS, False), (KafkaError.UNKNOWN_PRODUCER_ID, True)])

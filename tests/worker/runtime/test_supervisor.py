@@ -91,7 +91,9 @@ class CountingTask:
             return []
         n = self.next
         self.next += 1
-        value = random.randbytes(5000) if n == self.world.large_at else None if n % 5 == 0 else b"v%d" % n
+        value = random.randbytes(self.world.large_bytes) if n == self.world.large_at else None if n % 5 == 0 else b"v%d" % n
+        if value is not None:
+            value += random.randbytes(max(0, self.world.value_bytes - len(value)))  # which no compression makes smaller
         segment = Segment(self.world.topic, [b"k%d" % n], [value])
         return [Batch([segment], n, 1, 2, self.world.source_ts_us)]
 
@@ -124,6 +126,8 @@ class World:
         self.offset_topic = f"offsets-{name}"
         self.upto = 20
         self.large_at: int | None = None
+        self.large_bytes = 5000
+        self.value_bytes = 0
         self.waits: str | None = None
         self.desk: Any = None
         self.source_ts_us: int | None = None
@@ -774,12 +778,32 @@ def test_the_offset_never_passes_a_record_that_the_broker_refused(world: World) 
 
     failed = world.wait_state("FAILED")
 
-    assert f"Kafka did not take a record for topic {world.topic}: MSG_SIZE_TOO_LARGE" in failed["trace"]
+    assert f"Kafka did not take a record of {5000 + len(b'k10')} bytes for topic {world.topic}: MSG_SIZE_TOO_LARGE" in failed["trace"]
     until(lambda: world.exit_code == 1)
     (task,) = world.tasks
     assert task.committed, "the start at least"
     assert max(offset["n"] for offset in task.committed) <= world.unbroken()
     assert world.unbroken() < world.large_at
+
+
+@pytest.mark.parametrize("tolerance", [None, "none", "all"])
+def test_a_topic_that_takes_less_than_a_request_gets_every_record_that_fits(world: World, tolerance: str | None) -> None:
+    """None: no record is too large, only their requests are, which Java's client would divide. With a large one, it alone is left out, or the task fails. # I5"""
+    admin = AdminClient({"bootstrap.servers": world.kafka.bootstrap})
+    for made in admin.create_topics([NewTopic(world.topic, 1, 1, config={"max.message.bytes": "20000"})]).values():
+        made.result()
+    world.upto, world.value_bytes = 300, 1000
+    world.large_at, world.large_bytes = (None if tolerance is None else 150), 30_000
+    world.start(**{"errors.max.retries": "0", "errors.tolerance": tolerance or "none", "producer.override.linger.ms": "100"})
+
+    if tolerance == "none":
+        failed = world.wait_state("FAILED")
+        assert f"a record of {30_000 + len(b'k150')} bytes for topic {world.topic}" in failed["trace"]
+    else:
+        until(lambda: any("sends small requests until its task is restarted" in text for text in world.wait_warnings()))
+        assert world.stored()[-1] == 300
+        wanted = {b"k%d" % n for n in range(1, 301)} - ({b"k150"} if tolerance else set())
+        assert {m.key() for m in world.records(world.topic, len(wanted))} == wanted
 
 
 def test_the_first_record_of_a_topic_is_reported_once(world: World) -> None:

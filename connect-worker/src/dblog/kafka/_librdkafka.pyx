@@ -30,6 +30,8 @@ cdef extern from "librdkafka.h" nogil:
     ctypedef struct rk_message:
         int err
         void* topic
+        size_t payload_size
+        size_t key_size
         long long offset
         void* opaque
     ctypedef struct rk_api:
@@ -252,8 +254,8 @@ cdef class BatchProducer:
         """Wait up to ``timeout_ms`` for events, then process all there are.
 
         Return (acknowledged, failures, errors): counts of delivered records by tag; (tag, topic,
-        KafkaError) of each failed record; a KafkaError for each problem with the brokers. A record
-        is either acknowledged or failed, never both. # I1
+        KafkaError, bytes) of each failed record; a KafkaError for each problem with the brokers. A
+        record is either acknowledged or failed, never both. # I1
         """
         cdef dict acknowledged = {}
         cdef list failures = [], errors = []
@@ -295,10 +297,14 @@ cdef class BatchProducer:
                                 run += 1
                             elif messages[index].err == 0:
                                 name = (<bytes>api.topic_name(messages[index].topic)).decode()
-                                failures.append((tag, name, KafkaError(KafkaError.DUPLICATE_SEQUENCE_NUMBER, UNPROVED, retriable=True)))
+                                failures.append(
+                                    (tag, name, KafkaError(KafkaError.DUPLICATE_SEQUENCE_NUMBER, UNPROVED, retriable=True), size_of(messages[index]))
+                                )
                             else:
                                 name = (<bytes>api.topic_name(messages[index].topic)).decode()
-                                failures.append((tag, name, self._error(messages[index].err, api.err2str(messages[index].err))))
+                                failures.append(
+                                    (tag, name, self._error(messages[index].err, api.err2str(messages[index].err)), size_of(messages[index]))
+                                )
                 elif kind == RK_EVENT_ERROR:
                     errors.append(self._error(api.event_error(event), api.event_error_string(event)))
             finally:
@@ -341,6 +347,10 @@ cdef class BatchProducer:
 
 
 QUEUE_FULL = RK_QUEUE_FULL
+
+
+cdef inline size_t size_of(const rk_message* message) noexcept:
+    return message.payload_size + message.key_size
 
 
 cdef inline int point(object data, const char** start, Py_ssize_t* size) except -1:

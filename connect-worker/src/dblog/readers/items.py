@@ -143,7 +143,10 @@ class Signals:
 
 @dataclass(slots=True, kw_only=True)
 class OtherRecord:
-    """A record of the log that is of no table, such as a logical message. Its topic is ``<prefix>.<suffix>``, partition 0 is not asked for."""
+    """A record of the log that is of no table, such as a logical message. Its topic is ``<prefix>.<suffix>``, partition 0 is not asked for.
+
+    ``way_out``: what lets the connector go on without it, where it is too large for Kafka.
+    """
 
     suffix: str
     key_schema: Schema
@@ -152,6 +155,7 @@ class OtherRecord:
     value: dict[str, Any]
     position: Any
     moves: bool = True
+    way_out: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from dblog.model import Headers, Segment, Table, TableId
 from dblog.readers.contract import Progress, RowPlans
 from dblog.readers.interleaved import ChunkMarker
 from dblog.readers.items import OtherRecord
+from dblog.readers.notification_size import smaller_notifications
 from dblog.readers.schema_change_size import smaller_forms, value_bytes_max
 from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.topics import SharedTopicWarnings, naming_of
@@ -85,7 +86,7 @@ class Records:
             skip_unchanged=settings.boolean("skip.messages.without.change"),
             unavailable=settings.text("unavailable.value.placeholder"),
         )
-        self._schema_change_bytes_max = value_bytes_max(record_bytes_max)
+        self._value_bytes_max = value_bytes_max(record_bytes_max)
         self._schema_change_value = envelope.schema_change_value(plans.name, plans.source)
         self.context_headers: Headers = (
             [
@@ -237,7 +238,18 @@ class Records:
             "additional_data": {**notice.data, "connector_name": self._settings.text("topic.prefix")},
             "timestamp": self._clock.now_us() // 1000,
         }
-        return self._segment(topic, NOTIFICATION_KEY, {"id": identity}, NOTIFICATION_VALUE, value, partition=None)
+        segment = self._segment(topic, NOTIFICATION_KEY, {"id": identity}, NOTIFICATION_VALUE, value, partition=None)
+        bytes_total = _value_bytes(segment)
+        if bytes_total <= self._value_bytes_max:
+            return segment
+        for smaller in smaller_notifications(value):
+            segment = self._segment(topic, NOTIFICATION_KEY, {"id": identity}, NOTIFICATION_VALUE, smaller, partition=None)
+            if _value_bytes(segment) <= self._value_bytes_max:
+                break
+        log.warning(
+            "a notification is cut: its record would be larger than Kafka takes", topic=topic, type=notice.type, record_bytes=bytes_total
+        )
+        return segment
 
     def heartbeat(self) -> Segment:
         """One beat, with the wall clock's time."""
@@ -259,12 +271,13 @@ class Records:
             [self._value.serialize(topic, envelope.TRANSACTION_VALUE, _border_value(border)) for border in borders],
             partition=0,
             context_headers=False,
+            way_out="set provide.transaction.metadata=false",
         )
 
     def other(self, item: OtherRecord) -> Segment:
         """A record of the log that is of no table."""
         topic = self._naming.other(item.suffix)
-        return self._segment(topic, item.key_schema, item.key, item.value_schema, item.value, partition=None, context_headers=False)
+        return self._segment(topic, item.key_schema, item.key, item.value_schema, item.value, partition=None, way_out=item.way_out)
 
     def chunk_context(self, low: WatermarkPosition, now_us: int) -> RowContext:
         """Of the rows of a chunk, by the low watermark of its window."""
@@ -297,11 +310,11 @@ class Records:
         key, value = self._plans.schema_change(report, at, prefix=self._naming.prefix, snapshot=snapshot)
         segment = self._schema_change_of(key, value)
         bytes_total = _value_bytes(segment)
-        if bytes_total <= self._schema_change_bytes_max:
+        if bytes_total <= self._value_bytes_max:
             return segment
         for smaller in smaller_forms(value):
             segment = self._schema_change_of(key, smaller)
-            if _value_bytes(segment) <= self._schema_change_bytes_max:
+            if _value_bytes(segment) <= self._value_bytes_max:
                 break
         log.warning(
             "a statement is cut in the schema-change topic: its record would be larger than Kafka takes",
@@ -309,7 +322,7 @@ class Records:
             database=value["databaseName"],
             statement_characters=len(value["ddl"]),
             record_bytes=bytes_total,
-            bytes_max=self._schema_change_bytes_max,
+            bytes_max=self._value_bytes_max,
             at=str(at),
         )
         return segment
@@ -335,6 +348,7 @@ class Records:
         *,
         partition: int | None,
         context_headers: bool = False,
+        way_out: str = "",
     ) -> Segment:
         return Segment(
             topic,
@@ -342,6 +356,7 @@ class Records:
             [self._value.serialize(topic, value_schema, value)],
             partition=partition,
             context_headers=context_headers,
+            way_out=way_out,
         )
 
 

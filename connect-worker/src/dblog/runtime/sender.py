@@ -20,8 +20,9 @@ from dblog.core.ledger import Entry
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer, RecordHeaders
 from dblog.kafka.retriable import RETRIABLE
-from dblog.model import Batch, Headers, Segment
+from dblog.model import Batch, Headers, Segment, TableId
 from dblog.observe.numbers import KAFKA_ERRORS, OTHER
+from dblog.runtime import too_large
 from dblog.runtime.stop import SENT_BY, Stop
 
 log = structlog.get_logger(__name__)
@@ -54,7 +55,9 @@ class Sender:
     empty; the producer was made with the same headers. ``ensure_topics`` is called before the first
     records of new topics, with all new topics at once. ``on_error`` is called with every error that
     the client has with the brokers. If ``tolerate`` is True, a record that Kafka refuses is logged,
-    counted and treated as delivered (errors.tolerance=all); otherwise it ends the task.
+    counted and treated as delivered (errors.tolerance=all); otherwise it ends the task. If
+    ``sends_small_requests`` is True, a request that is refused as too large has one record, or is
+    too small to be refused for the number of its records.
     """
 
     def __init__(
@@ -66,8 +69,10 @@ class Sender:
         on_error: Callable[[KafkaError], None],
         stop: Stop | None = None,
         tolerate: bool = False,
+        sends_small_requests: bool = True,
     ) -> None:
         self._producer = producer
+        self._sends_small_requests = sends_small_requests
         self._stop = stop or Stop()
         self._context_headers = context_headers
         self._ensure_topics = ensure_topics
@@ -77,7 +82,7 @@ class Sender:
         self._step_headers: Headers = []
         self._lent: tuple[RecordHeaders, RecordHeaders] | None = None
         self._entries: dict[int, Entry] = {}
-        self._records_of: dict[int, list[tuple[str, int]]] = {}
+        self._records_of: dict[int, list[tuple[str, int, TableId | None, str]]] = {}
         self._acknowledged_of: Counter[str] = Counter()
         self._batches_total = 0
         self._pushed_to = 0
@@ -94,7 +99,7 @@ class Sender:
 
     def topics_under_way(self) -> set[str]:
         """Return the topics of all batches that are not fully acknowledged."""
-        return {topic for counts in self._records_of.values() for topic, _ in counts}
+        return {topic for parts in self._records_of.values() for topic, *_ in parts}
 
     @property
     def waits(self) -> bool:
@@ -142,7 +147,7 @@ class Sender:
         tag = self._batches_total
         if batch.records_total:
             self._entries[tag] = entry
-            self._records_of[tag] = [(segment.topic, len(segment.values)) for segment in batch.segments]
+            self._records_of[tag] = [(one.topic, len(one.values), one.table, one.way_out) for one in batch.segments]
             if self._lent is not None:
                 self._producer.lend(tag, *self._lent)
         for segment in batch.segments:
@@ -183,8 +188,8 @@ class Sender:
         acknowledged, failures, errors = self._producer.serve(int(timeout_s * 1000))
         for error in errors:
             self._on_error(error)
-        for tag, topic, error in failures:
-            self._failed(error, topic, tag)
+        for tag, topic, error, record_bytes in sorted(failures, key=_by_size):  # few, and mostly none
+            self._failed(error, topic, tag, record_bytes)
         for tag, records in acknowledged.items():
             self._acknowledge(tag, records)
         if self._error is not None:
@@ -239,7 +244,7 @@ class Sender:
                 raise TransientError(message)
             self.serve(FULL_WAIT_MS / 1000)  # which also pushes
             return 0
-        self._refused(KafkaError(code), segment.topic, segment.values[index])
+        self._refused(KafkaError(code), segment, index)
         self._acknowledge(tag, 1)
         return 1
 
@@ -250,16 +255,14 @@ class Sender:
             del self._entries[tag]
             if self._lent is not None:
                 self._producer.take_back(tag)
-            for topic, count in self._records_of.pop(tag):
+            for topic, count, *_ in self._records_of.pop(tag):
                 self._acknowledged_of[topic] += count
 
-    def _refused(self, error: KafkaError, topic: str, value: bytes | None) -> None:
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            message = (
-                f"a record of {len(value or b'')} bytes for topic {topic} is larger than the producer allows; raise producer.override.max.request.size "
-                "(and the topic's max.message.bytes)"
-            )
-            failure: DblogError = DefiniteError(message)
+    def _refused(self, error: KafkaError, segment: Segment, index: int) -> None:
+        topic = segment.topic
+        if error.code() in too_large.CODES:
+            record_bytes = len(segment.keys[index] or b"") + len(segment.values[index] or b"")
+            failure: DblogError = too_large.refused_by_producer(topic, [segment.table], record_bytes, segment.way_out)
         elif error.code() in RETRIABLE:
             failure = TransientError(f"the producer refused a record for topic {topic}: {error.name()}")
         else:
@@ -269,23 +272,37 @@ class Sender:
         self.failures_total += 1
         log.error("record skipped by errors.tolerance=all", topic=topic, reason=str(failure))
 
-    def _failed(self, error: KafkaError, topic: str, tag: int) -> None:
+    def _failed(self, error: KafkaError, topic: str, tag: int, record_bytes: int) -> None:
         """Note the failed delivery of a record.
 
         A retriable error, and the end of the producer, make the task restart from its stored
         offset.
         """
         KAFKA_ERRORS.add(error.name())
-        passes = error.retriable() or error.fatal()
+        failure = self._failure(error, topic, tag, record_bytes)
+        passes = isinstance(failure, TransientError)
         if self._tolerate and not passes:
             self.failures_total += 1
-            log.error("record skipped by errors.tolerance=all", topic=topic, reason=error.name())
+            log.error("record skipped by errors.tolerance=all", topic=topic, reason=str(failure))
             self._acknowledge(tag, 1)
             return
         if self._error is None or (isinstance(self._error, TransientError) and not passes):
-            text = f"Kafka did not take a record for topic {topic}: {error.name()} ({error.str()})"
-            self._error = (
-                TransientError(text)
-                if passes
-                else DefiniteError(f"{text}; check the topic, its limits and the ACLs, then restart the task")
-            )
+            self._error = failure
+
+    def _failure(self, error: KafkaError, topic: str, tag: int, record_bytes: int) -> DblogError:
+        text = f"{error.name()} ({error.str()})"
+        if error.code() in too_large.CODES:
+            if not self._sends_small_requests:
+                return too_large.request_refused(topic, record_bytes)
+            parts = [(table, way_out) for name, _, table, way_out in self._records_of[tag] if name == topic]
+            tables, ways_out = zip(*parts, strict=True)
+            return too_large.refused_by_broker(topic, tables, record_bytes, text, next(filter(None, ways_out), ""))
+        text = f"Kafka did not take a record for topic {topic}: {text}"
+        if error.retriable() or error.fatal():
+            return TransientError(text)
+        return DefiniteError(f"{text}; check the topic, its limits and the ACLs, then restart the task")
+
+
+def _by_size(failure: tuple[int, str, KafkaError, int]) -> int:
+    """Order failures so that the largest record comes first."""
+    return -failure[-1]

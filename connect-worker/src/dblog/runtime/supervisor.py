@@ -63,6 +63,7 @@ from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
 from dblog.runtime.policy import failed_trace, trace_of
 from dblog.runtime.sender import Sender
+from dblog.runtime.too_large import RequestRefusedError, sends_small_requests, small_requests_warning, with_small_requests
 from dblog.runtime.unacknowledged import Unacknowledged
 from dblog.runtime.unstored import Unstored
 
@@ -104,6 +105,7 @@ sender has gathered.
 
 METRICS_INTERVAL_S = 1.0
 
+SMALL_REQUESTS = "requests are small"
 CHECKS_MAX = 4
 """Maximum number of dump requests that are checked at the same time."""
 
@@ -284,6 +286,8 @@ class Supervisor:
         """Warnings of the current run, or of the last one while the next run starts."""
         self._warnings_reported: tuple[str, ...] = ()
         self._checks = threading.BoundedSemaphore(CHECKS_MAX)
+        self._small_requests: str | None = None
+        """Why requests to Kafka are small from now on; None while they are not."""
 
     def run(self) -> int:
         """Run the task. Return the exit status: 0 after an orderly stop, 1 after FAILED."""
@@ -339,9 +343,13 @@ class Supervisor:
                 if self._has_run_well(e.offset, now_s, policy):
                     retries.succeeded()  # so this error begins a new series
                 chance = random.random()  # noqa: S311 - jitter, no secret
+                # It happens once, for the requests of the next run are small.
+                if isinstance(error, RequestRefusedError):
+                    self._small_requests = str(error)
+                    failures, delay_s = 1, 0.0
                 # Losses have a limit of their own; the limit of the retries would end the task
                 # before it.
-                if e.losses:
+                elif e.losses:
                     failures, delay_s = e.losses, policy.delay_s(e.losses, chance=chance)
                 else:
                     delay_s = retries.failed(error, now_s=now_s, chance=chance)
@@ -382,6 +390,8 @@ class Supervisor:
         order = replace(order, dumps=requests, warnings=warnings)
         if not self._has_run:
             self._warnings = order.warnings
+        if self._small_requests is not None:
+            warnings.raise_warning(SMALL_REQUESTS, small_requests_warning(self._small_requests))
         task = self._factory(order)
         run: _Run | None = None
         stored = offset
@@ -509,9 +519,13 @@ class Supervisor:
     def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
         client_id = f"connector-producer-{order.connector}-{order.task}"
         overrides = connector_client(order.config, "producer.override.")
+        tolerate = order.config.get("errors.tolerance", "none").strip().lower() == "all"
         with files_in_memory(beside(worker.client_settings("producer"), overrides)) as settings:
+            if self._small_requests is not None:
+                settings = with_small_requests(settings, alone=tolerate)  # noqa: PLW2901 - the same, changed
             try:
                 producer = record_producer(client_id, settings, task.context_headers)
+                small = sends_small_requests(settings, alone=tolerate)
             except KafkaException as e:
                 message = f"the producer cannot be made: {e.args[0].str()}; correct producer.override.*, or producer.* of the worker"
                 raise DefiniteError(message) from e
@@ -535,7 +549,8 @@ class Supervisor:
             ensure_topics=ensure_topics,
             on_error=self._on_kafka_error,
             stop=self._stop,
-            tolerate=order.config.get("errors.tolerance", "none").strip().lower() == "all",
+            tolerate=tolerate,
+            sends_small_requests=small,
         )
         topic = order.config.get("offsets.storage.topic") or order.worker["offset.storage.topic"]
         workers = worker.client_settings("producer")

@@ -13,6 +13,7 @@ from dblog.dialects.postgres.pgoutput.source_block import PostgresContext, sourc
 from dblog.readers.items import OtherRecord
 
 _INCLUDE, _EXCLUDE = "message.prefix.include.list", "message.prefix.exclude.list"
+_PREFIX_SHOWN_MAX = 200
 
 
 class LogicalMessages:
@@ -42,4 +43,10 @@ class LogicalMessages:
             value_schema=logical_message.value_schema(self._binary_mode),
             value=logical_message.value(message, source, binary_mode=self._binary_mode, now_us=now_us),
             position=position,
+            way_out=f"leave messages with the prefix {_shown(message.prefix)} out with {_EXCLUDE}",
         )
+
+
+def _shown(prefix: str) -> str:
+    """Return a prefix as an error names it: any client chooses one, of any length."""
+    return prefix if len(prefix) <= _PREFIX_SHOWN_MAX else f"{prefix[:_PREFIX_SHOWN_MAX]}..."

@@ -1,0 +1,54 @@
+"""A notification fits into what Kafka takes, whatever a signal named and however long the keys of rows are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dblog.clock import SystemClock
+from dblog.config.connector import MYSQL_OPTIONS, parse_connector
+from dblog.core.notices import Notice
+from dblog.dialects.registry import kind_of
+from dblog.kafka.converters import JsonConverter
+from dblog.readers.records import Records
+from support.worker import connector_config
+
+IN_PROGRESS = Notice(id="s1", aggregate="Incremental Snapshot", type="IN_PROGRESS", data={"last_processed_key": "7"})
+
+
+def sent(notice: Notice, limit: int | None) -> tuple[int, Any]:
+    """The size of its value, and what it says."""
+    settings = parse_connector(MYSQL_OPTIONS, connector_config(name="a", notification_sink_topic_name="n"))
+    converter = JsonConverter({}, option_prefix="")
+    records = Records(
+        settings=settings,
+        plans=kind_of("mysql").source(settings).plans,
+        key_converter=converter,
+        value_converter=converter,
+        clock=SystemClock(),
+        task=0,
+        record_bytes_max=limit,
+    )
+    (value,) = records.notification(notice).values
+    assert value is not None
+    return len(value), json.loads(value)["payload"]
+
+
+@pytest.mark.parametrize("limit", [None, 1_000_000, 50_000_000, 20_000])
+@pytest.mark.parametrize("text", ["x" * 2_000_000, "\x01" * 1_000_000, "é" * 1_000_000])
+def test_a_long_key_or_pattern_is_cut_at_a_marked_place(limit: int | None, text: str) -> None:
+    fields = ("data_collections", "scanned_collection", "maximum_key", "last_processed_key")
+
+    size, said = sent(replace(IN_PROGRESS, data=dict.fromkeys(fields, text)), limit)
+
+    assert size < (limit or 1_000_000)
+    assert (said["id"], said["type"]) == ("s1", "IN_PROGRESS")
+    for field in fields:
+        assert said["additional_data"][field].startswith(text[:64])
+        assert said["additional_data"][field].endswith(f"of {len(text)} characters are left out)")
+
+
+def test_what_fits_is_sent_whole() -> None:
+    assert sent(IN_PROGRESS, None)[1]["additional_data"] == {"last_processed_key": "7", "connector_name": "shop"}
