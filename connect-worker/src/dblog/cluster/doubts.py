@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dblog.config import inline_secrets
 from dblog.config.insecure_choices import described, insecure_choices
+from dblog.config.large_values import large_values
 from dblog.config.other_defaults import other_defaults
 from dblog.config.plugins import Plugin
 from dblog.config.secret_values import shown_name
@@ -37,12 +38,13 @@ class Remarks:
 
 def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
     """Return a sentence for each unknown key, key without effect, default that is not Debezium's,
-    and insecure choice. Secrets are not hidden yet.
+    value that takes much from other connectors, and insecure choice. Secrets are not hidden yet.
     """
     read = plugin.read_keys(properties)
     found = (
         describe_unknown(unknown_keys(plugin.options, read)) | without_effect(plugin.options, read) | other_defaults(plugin.options, read)
     )
+    found |= large_values(plugin.options, read)
     found |= {name: _NEVER_READ for name in properties if name not in read}
     return [f"{shown_name(name)}: {text}" for name, text in found.items()] + _insecure(plugin, properties)
 

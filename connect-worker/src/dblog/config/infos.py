@@ -40,8 +40,12 @@ def definition(option: Option, order: int) -> dict[str, Any]:
 
 
 def documentation(option: Option) -> str:
-    """Return the option's text, with the reason if it has no effect here."""
-    return option.doc if option.no_effect is None else f"{option.doc} No effect here: {option.no_effect}."
+    """Return the option's text, with the reason if it has no effect here, or the value from which on
+    it gives a warning.
+    """
+    if option.no_effect is not None:
+        return f"{option.doc} No effect here: {option.no_effect}."
+    return option.doc if option.large is None else f"{option.doc} More than {option.large.above} gets a warning: {option.large.takes}."
 
 
 def definitions(options: tuple[Option, ...]) -> list[dict[str, Any]]:

@@ -70,6 +70,14 @@ class Voice(StrEnum):
     DEBEZIUM = "debezium"
 
 
+@dataclass(frozen=True, slots=True)
+class Large:
+    """Limit above which a number takes more than one connector should, and what it takes then."""
+
+    above: int
+    takes: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """One option: name, type, default, unit, text, check.
@@ -100,6 +108,10 @@ class Option:
     """Reason why the option has no effect here. It is accepted, and setting it gives a warning."""
     other_default: str | None = None
     """Reason why the default is not Debezium's. Leaving the option out gives a warning."""
+    large: Large | None = None
+    """Limit of values that are accepted without a warning. None if no value takes much from the
+    other connectors of the worker.
+    """
     listed: bool = True
     """False for an option that is accepted and parsed, but not part of the validate answer."""
 

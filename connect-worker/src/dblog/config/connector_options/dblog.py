@@ -6,8 +6,19 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.connector_options.connection import hostname
-from dblog.config.connector_options.forms import OURS, bool_option, int_option, long_option, option
-from dblog.config.options import Importance, Option, Value, all_of, not_negative, not_negative_long, positive, positive_long, topic_name
+from dblog.config.connector_options.forms import DUMP_THREADS, OURS, bool_option, int_option, long_option, option
+from dblog.config.options import (
+    Importance,
+    Large,
+    Option,
+    Value,
+    all_of,
+    not_negative,
+    not_negative_long,
+    positive,
+    positive_long,
+    topic_name,
+)
 from dblog.config.tracing import TRACING, installed
 
 
@@ -71,6 +82,7 @@ OUR_OPTIONS = (
         group=OURS,
         label="Chunk bytes",
         check=positive_long,
+        large=Large(256 << 20, "each of dblog.dump.threads keeps up to two chunks of so many bytes in the memory of the task's process"),
     ),
     int_option(
         name="dblog.dump.threads",
@@ -79,6 +91,7 @@ OUR_OPTIONS = (
         group=OURS,
         label="Dump threads",
         check=positive,
+        large=DUMP_THREADS,
     ),
     option(
         name="dblog.dump.hostname",
@@ -134,6 +147,7 @@ OUR_OPTIONS = (
         group=OURS,
         label="Window keys",
         check=positive,
+        large=Large(10_000_000, "so many keys may be noted in the memory of the task's process, some 100 bytes each"),
     ),
     long_option(
         name="dblog.retry.timeout.ms",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dblog.config.options import Importance, Kind, Option, Voice, Width
+from dblog.config.options import Importance, Kind, Large, Option, Voice, Width
 
 CONNECTION = "Connection"
 REPLICATION = "Replication"
@@ -23,6 +23,8 @@ HISTORY = "Schema history"
 OURS = "dblog"
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
+
+DUMP_THREADS = Large(64, "each is a thread, a connection to the database and up to two chunks in the memory of the task's process")
 
 option = partial(Option, voice=Voice.DEBEZIUM)
 int_option = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.INT)

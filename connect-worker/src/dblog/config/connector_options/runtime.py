@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import LOW, RUNTIME, bool_option, int_option, long_option, not_yet, option
-from dblog.config.options import Value, not_negative_long, only, positive, positive_long
+from dblog.config.options import Large, Value, not_negative_long, only, positive, positive_long
 
 
 def _queue_size(value: Value, everything: Mapping[str, Value]) -> str | None:
@@ -44,6 +44,7 @@ RUNTIME_OPTIONS = (
         group=RUNTIME,
         label="Change event buffer bytes",
         check=not_negative_long,
+        large=Large(1 << 30, "so many bytes may wait in the memory of the task's process when Kafka is slower than the database"),
     ),
     long_option(
         name="poll.interval.ms",

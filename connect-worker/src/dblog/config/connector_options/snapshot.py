@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dblog.config.connector_options.forms import LOW, SNAPSHOT, bool_option, int_option, list_option, long_option, not_yet, option
+from dblog.config.connector_options.forms import (
+    DUMP_THREADS,
+    LOW,
+    SNAPSHOT,
+    bool_option,
+    int_option,
+    list_option,
+    long_option,
+    not_yet,
+    option,
+)
 from dblog.config.options import not_negative_long, only, positive, regexes
 
 SNAPSHOT_OPTIONS = (
@@ -69,6 +79,7 @@ SNAPSHOT_OPTIONS = (
         group=SNAPSHOT,
         label="Snapshot maximum threads",
         check=positive,
+        large=DUMP_THREADS,
     ),
     int_option(
         name="snapshot.max.threads.multiplier",
