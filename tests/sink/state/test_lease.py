@@ -244,6 +244,43 @@ def test_a_checkpoint_goes_with_its_lake_and_takes_topics_on(tmp_path: Path) -> 
         checkpoint_binding.check(folder, job_options.parse(LEAST | {"topics": "p.a.b,p.a.c,p.a.d"}), "cluster-2")
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (("/lake", None), ("file:///lake/", None)),
+        (("file:/lake", None), ("/lake", "file:///lake/_dblog/")),
+        (("/lake", "file:/lake/_dblog"), ("file://localhost/lake", None)),
+        (("s3a://lake//a", "s3a://state"), ("s3a://lake/a/", "s3a://state/")),
+        (("/lake", "/lakeshop"), ("/lake/", "file:///lakeshop")),
+        (("/lake", "/lake"), ("/moved", "/moved/")),
+    ],
+)
+def test_a_checkpoint_goes_on_where_its_folders_are_spelt_otherwise(
+    tmp_path: Path, first: tuple[str, str | None], then: tuple[str, str | None]
+) -> None:
+    folder = LocalFolder(tmp_path)
+
+    for base, state in (first, then, first):
+        given = LEAST | {"target.path": base} | ({} if state is None else {"state.path": state})
+        checkpoint_binding.check(folder, job_options.parse(given), "cluster-1")
+
+
+def test_a_checkpoint_of_an_older_sink_goes_on_though_its_state_only_begins_with_the_text_of_the_base(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path)
+    settings = job_options.parse(LEAST | {"target.path": "/lake", "state.path": "/lakeshop/state"})
+    folder.replace(checkpoint_binding.FILE, json.dumps(checkpoint_binding.described(settings, "") | {"state": "{base}shop/state"}))
+
+    checkpoint_binding.check(folder, settings, "")
+
+
+def test_a_state_beside_the_base_is_another_one_after_the_lake_has_moved(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path)
+    checkpoint_binding.check(folder, job_options.parse(LEAST | {"target.path": "/lake", "state.path": "/lakeshop"}), "")
+
+    with pytest.raises(DefiniteError, match="its tables' state is in /lakeshop, and the configuration has /othershop"):
+        checkpoint_binding.check(folder, job_options.parse(LEAST | {"target.path": "/other", "state.path": "/othershop"}), "")
+
+
 def test_a_state_that_cannot_be_written_is_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "lake")

@@ -8,6 +8,7 @@ list are read from their beginning. A topic that is taken away Spark itself woul
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,21 +17,42 @@ from dblog_sink.errors import DefiniteError
 from dblog_sink.state.files import Folder
 
 FILE = "dblog.json"
+_BASE = "{base}"
+_SLASHES = re.compile("/+")
 
 
 def described(settings: Settings, cluster_id: str) -> dict[str, Any]:
     """What of the configuration the checkpoint depends on. The lake may be moved as a whole, so its state's path is relative to its base."""
-    state = settings.state_path
-    base = settings.base_path
     topics = sorted(listed(settings["topics"])) if settings["topics"] is not None else None
     return {
         "name": settings["name"],
-        "state": "{base}" + state[len(base) :] if state.startswith(base) else state,
+        "state": _place(settings.state_path, settings.base_path),
         "cluster": cluster_id,
         "topics": topics,
         "pattern": settings["topics.pattern"],
         "position": settings["position"],
     }
+
+
+def _place(path: str, base: str) -> str:
+    """Return a path in its one form, below ``{base}`` where it is: a folder has one name with and without ``file:``, and with and without a slash at its end.
+
+    Of an older sink it may begin with ``{base}`` because its text began with that of the base.
+    """
+    base = _plain(base)
+    path = _plain(base + path.removeprefix(_BASE) if path.startswith(_BASE) else path)
+    return _BASE + path.removeprefix(base) if f"{path}/".startswith(f"{base}/") else path
+
+
+def _plain(path: str) -> str:
+    """Return a path without slashes that mean nothing, and a local one without its scheme."""
+    scheme, divider, rest = path.partition("://")
+    if not divider:
+        scheme, rest = "", path.removeprefix("file:")
+    elif scheme == "file":
+        scheme, rest = "", rest.removeprefix("localhost")
+    rest = _SLASHES.sub("/", rest).rstrip("/")
+    return f"{scheme}://{rest}" if scheme else rest
 
 
 def differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
@@ -57,6 +79,7 @@ def check(folder: Folder, settings: Settings, cluster_id: str) -> None:
     text = folder.read(FILE)
     if text is not None:
         kept = json.loads(text)
+        kept["state"] = _place(kept["state"], settings.base_path)
         if found := differences(kept, given):
             read_again = "everything is then read again from Kafka's beginning, and the tables come out the same"
             if kept["cluster"] and given["cluster"] and kept["cluster"] != given["cluster"]:
