@@ -97,17 +97,17 @@ class OpenTables:
                 self._topic_of_path[spec.path] = spec.topic
             elif (other := self._topic_of_path.setdefault(spec.path, spec.topic)) != spec.topic:
                 raise targets.two_topics(spec, other)
-        if spec.mode != targets.OPTION_OF[targets.APPEND]:
-            with self._claims:
-                if not self._path_of_tombstones:
-                    self._claim_tombstones(self._known())
-                path = self._claim_tombstones([spec])
-            if path != spec.path:
-                msg = (
-                    f"{spec.name}: the tombstones of {spec.path} would be in {self.tombstones_path(spec.path)}, where those of {path} are; give the table "
-                    "another path with table.<rule>.target.path, start the sink again and resume the table"
-                )
-                raise ParkError(msg)
+            if spec.mode == targets.OPTION_OF[targets.APPEND]:
+                return
+            if not self._path_of_tombstones:
+                self._claim_tombstones(self._known())
+            path = self._claim_tombstones([spec])
+        if path != spec.path:
+            msg = (
+                f"{spec.name}: the tombstones of {spec.path} would be in {self.tombstones_path(spec.path)}, where those of {path} are; give the table "
+                "another path with table.<rule>.target.path, start the sink again and resume the table"
+            )
+            raise ParkError(msg)
 
     def _known(self) -> list[TableSpec]:
         """Return the tables that the control table knows, as they are configured now."""
