@@ -10,6 +10,9 @@ for the leader, the second one answers 409.
 
 The status of connectors is also requested from the leader, because only it knows what its tasks
 report. If it does not answer in time, this worker answers from its own view.
+
+The size of the leader's answer is bounded (``rest/bounded_answers.py``), because only its address
+is known.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from dblog.config.listener_tls import ListenerTls
 from dblog.errors import DblogError
 from dblog.rest.api import LIVE_PATH, REQUEST_LIMIT_S, Services, error
 from dblog.rest.audit import HANDED_ON_FOR, note_handed_on
+from dblog.rest.bounded_answers import AnswerRefusedError, bounded
 from dblog.rest.identity import FORWARDED, PRINCIPAL, is_same_at_the_leader
 from dblog.rest.leaders import WORKERS, fault_of
 from dblog.trust import kind_of, trusting
@@ -129,7 +133,7 @@ class Forward:
                 if trusts and not view and not await _lets_in(client, leader):
                     _log.warning("a request is not handed on: the leader ends the TLS connections of this standby", leader=leader)
                     return None
-                found = await client.request(
+                request = client.build_request(
                     scope["method"],
                     f"{leader}{scope['path']}{'?' if query else ''}{query}",
                     content=body,
@@ -139,17 +143,18 @@ class Forward:
                         HANDED_ON_FOR: str((scope.get("client") or ("?",))[0]),
                     },
                 )
+                found, content = await bounded(client, request)
         except (httpx.HTTPError, httpx.InvalidURL, DblogError, ssl.SSLError, OSError) as e:
             if view:
                 return None
-            _log.warning("a request could not be handed on to the leader", leader=leader, reason=kind_of(e), method=scope["method"])
+            _log.warning("a request could not be handed on to the leader", leader=leader, reason=_said(e), method=scope["method"])
             return _unreached(leader, e)
         if found.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and "authorization" not in given:
             return None  # the leader has other settings and asks for a login
         if view and not found.is_success:
             return None
         note_handed_on(scope, leader)
-        answer = Response(found.content, status_code=found.status_code)
+        answer = Response(content, status_code=found.status_code)
         for name in _ANSWERED:
             if name in found.headers:
                 answer.headers[name] = found.headers[name]
@@ -176,7 +181,7 @@ async def _lets_in(client: httpx.AsyncClient, leader: str) -> bool:
     ConnectTimeout if the leader is silent.
     """
     try:
-        await client.get(f"{leader}{LIVE_PATH}", timeout=_REACHED_S)
+        await bounded(client, client.build_request("GET", f"{leader}{LIVE_PATH}", timeout=_REACHED_S))
     except httpx.ReadTimeout as e:
         raise httpx.ConnectTimeout(str(e)) from e
     except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
@@ -211,10 +216,14 @@ def _unreached(leader: str, reason: Exception) -> Response:
     else:
         answer = error(
             HTTPStatus.INTERNAL_SERVER_ERROR,
-            f"IO Error trying to forward REST request: {kind_of(reason)}; it is not known whether the worker at {leader} has carried the request out",
+            f"IO Error trying to forward REST request: {_said(reason)}; it is not known whether the worker at {leader} has carried the request out",
         )
     answer.headers["Retry-After"] = str(_RETRY_S)
     return answer
+
+
+def _said(reason: Exception) -> str:
+    return str(reason) if isinstance(reason, AnswerRefusedError) else kind_of(reason)
 
 
 async def _body(receive: Receive) -> bytes:
