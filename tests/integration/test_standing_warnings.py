@@ -8,6 +8,11 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from dblog.abort import Abort
+from dblog.config.connector import parse_connector
+from dblog.config.plugins import find_connector
+from dblog.dialects.registry import kind_of
+from dblog.errors import ConfigError
 from stack import MariaDb, Postgres
 from support.follower import Follower
 from support.postgres_follower import PostgresFollower, drop_slots
@@ -70,4 +75,62 @@ def test_a_name_that_matches_no_table_stands_until_the_table_is_made_on_mariadb(
 
     until(lambda: not is_unmatched(follower, "later"))
     assert is_unmatched(follower, "never")
+    follower.task.stop()
+
+
+def check(follower: Follower | PostgresFollower) -> None:
+    """Check the connector as a worker does that is asked to make it."""
+    plugin = find_connector(follower.config["connector.class"])
+    assert plugin is not None
+    kind_of(plugin.flavor).check(parse_connector(plugin.options, follower.config), limit_s=60.0, abort=Abort())
+
+
+def test_tables_whose_dots_make_one_topic_are_refused_together_and_named_when_the_second_one_comes_on_postgres(
+    postgres: Postgres, postgres_here: str
+) -> None:
+    follower = PostgresFollower(postgres, postgres_here, **{"publication.autocreate.mode": "all_tables", "schema.include.list": "a,a[.]b"})
+    follower.sql('CREATE SCHEMA "a.b"', "CREATE SCHEMA a", 'CREATE TABLE "a.b".c (id INT PRIMARY KEY)')
+    second = ('CREATE TABLE a."b.c" (id INT PRIMARY KEY)', 'INSERT INTO a."b.c" VALUES (1)', 'DROP TABLE a."b.c"')
+    they_are_refused_together_and_named(follower, ('"a.b"."c"', '"a"."b.c"', "topic.delimiter=-", "schema.exclude.list"), second)
+
+
+def test_tables_whose_dots_make_one_topic_are_refused_together_and_named_when_the_second_one_comes_on_mariadb(
+    mariadb: MariaDb, mariadb_here: str
+) -> None:
+    one, other = mariadb_here, f"{mariadb_here}.b"
+    follower = Follower(mariadb, one, **{"database.include.list": f"{one},{one}[.]b", "snapshot.mode": "no_data"})
+    follower.sql(f"CREATE DATABASE `{other}`", f"CREATE TABLE `{other}`.c (id INT PRIMARY KEY)")
+    second = ("CREATE TABLE `b.c` (id INT PRIMARY KEY)", "INSERT INTO `b.c` VALUES (1)", "DROP TABLE `b.c`")
+    they_are_refused_together_and_named(
+        follower, (f'"{other}"."c"', f'"{one}"."b.c"', "topic.delimiter=-", "database.exclude.list"), second
+    )
+
+
+def they_are_refused_together_and_named(
+    follower: Follower | PostgresFollower, texts: tuple[str, ...], second: tuple[str, str, str]
+) -> None:
+    make, fill, drop = second
+
+    def is_named() -> bool:
+        follower.task.metrics()
+        follower.poll()
+        return any(all(text in warning for text in texts) for warning in follower.warnings.texts())
+
+    check(follower)
+    follower.start()
+    assert not is_named()
+
+    follower.sql(make, fill)
+
+    until(is_named)
+    with pytest.raises(ConfigError) as refused:
+        check(follower)
+    assert all(text in str(refused.value) for text in texts)
+    follower.restart()
+    until(is_named)
+    follower.config["topic.delimiter"] = "-"
+    check(follower)
+    if isinstance(follower, Follower):
+        follower.sql(drop)
+        until(lambda: not is_named())
     follower.task.stop()

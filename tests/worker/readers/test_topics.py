@@ -25,6 +25,10 @@ def postgres(**config: str) -> Settings:
     return parse_connector(POSTGRES_OPTIONS, postgres_config(name="a", **config))
 
 
+EITHER = {"mysql": mysql, "postgres": postgres}
+DOTS = (TableId("x.y", "t"), TableId("x", "y.t"))
+
+
 def refused(settings: Settings, *tables: TableId) -> str:
     with pytest.raises(ConfigError) as raised:
         require_own_topics(settings, tables)
@@ -36,7 +40,7 @@ def refused(settings: Settings, *tables: TableId) -> str:
     [
         (ORDERS, CUSTOMERS),
         (TableId("b", "foo@bar"), TableId("b", "foo$bar")),
-        (TableId("x.y", "t"), TableId("x", "y.t")),
+        DOTS,
         (TableId("b", "T é"), TableId("b", "T ü")),
     ],
 )
@@ -44,9 +48,67 @@ def refused(settings: Settings, *tables: TableId) -> str:
 def test_two_tables_of_one_topic_are_refused_with_both_names_and_the_ways_out(settings: Settings, tables: tuple[TableId, TableId]) -> None:
     text = refused(settings, *tables, TableId("b", "other"))
 
-    assert all(str(table) in text for table in tables)
-    assert all(way in text for way in ("UnicodeTopicNamingStrategy", "table.exclude.list", "dblog.topics.shared=true"))
+    assert all(text.count(named) == 1 for named in ('"x.y"."t"', '"x"."y.t"') if tables == DOTS)
+    assert all(str(table) in text for table in tables if tables != DOTS)
+    assert "dblog.topics.shared=true" in text
     assert "b.other" not in text
+
+
+@pytest.mark.parametrize("kind", EITHER)
+@pytest.mark.parametrize(
+    ("tables", "ways"),
+    [
+        ((ORDERS, CUSTOMERS), ("strategy",)),
+        ((TableId("sales", "eu_orders"), TableId("sales_eu", "orders")), ("strategy",)),
+        (DOTS, ("delimiter",)),
+        ((TableId("a.b.c", "d"), TableId("a.b", "c.d"), TableId("a", "b.c.d")), ("delimiter",)),
+        ((TableId("x.y", "é"), TableId("x", "y.ü"), TableId("x", "y.é")), ("strategy", "delimiter")),
+    ],
+)
+def test_every_way_that_a_refusal_names_gives_each_table_a_topic_of_its_own(
+    kind: str, tables: tuple[TableId, ...], ways: tuple[str, ...]
+) -> None:
+    """A Unicode strategy leaves dots as they are, so it is no way out for names with dots."""
+    made = EITHER[kind]
+    text = refused(made(), *tables)
+    given = {
+        "strategy": ("topic_naming_strategy", naming_of(made()).unicode_strategy),
+        "delimiter": ("topic_delimiter", "-"),
+    }
+
+    named = {way: f"{key.replace('_', '.')}={value}" for way, (key, value) in given.items()}
+    assert {way for way, setting in named.items() if setting in text} == set(ways)
+    require_own_topics(made(**dict(given[way] for way in ways)), tables)
+
+
+@pytest.mark.parametrize(("kind", "named"), [("mysql", "database.exclude.list"), ("postgres", "schema.exclude.list")])
+def test_tables_that_a_list_of_tables_cannot_tell_apart_are_left_out_by_their_databases(kind: str, named: str) -> None:
+    """For the list of tables both are x.y.t."""
+    assert f"leave some out with {named} " in refused(EITHER[kind](), *DOTS)
+    assert "leave some out with table.exclude.list " in refused(EITHER[kind](), ORDERS, CUSTOMERS)
+
+
+@pytest.mark.parametrize("kind", EITHER)
+def test_where_no_setting_divides_topics_the_refusal_names_none(kind: str) -> None:
+    """Topics have 249 characters, and what is behind them is cut off."""
+    text = refused(EITHER[kind](), TableId("d" * 200, "t" * 50 + "a"), TableId("d" * 200, "t" * 50 + "b"))
+
+    assert "overwrite each other: leave some out with table.exclude.list" in text
+
+
+@pytest.mark.parametrize("kind", EITHER)
+def test_a_dotted_name_that_comes_while_the_connector_runs_stands_in_its_status_with_both_names_and_a_way_that_helps(kind: str) -> None:
+    warnings = StandingWarnings()
+    topics = SharedTopicWarnings(EITHER[kind](), warnings)
+    topics.captured(DOTS[0])
+    assert warnings.texts() == ()
+
+    topics.captured(DOTS[1])
+
+    (text,) = warnings.texts()
+    assert all(part in text for part in ('"x"."y.t", "x.y"."t"', "share the topic shop.x.y.t", "topic.delimiter=-"))
+    topics.gone(DOTS[0])
+    assert warnings.texts() == ()
 
 
 def test_topics_that_kafka_cannot_tell_apart_are_refused_with_the_reason() -> None:

@@ -1,16 +1,17 @@
 """Whether two captured tables write one topic: rows of equal keys would overwrite each other there.
 
 Debezium's strategies make a legal topic name of any table's name, and so may make one name of two: other letters than Kafka's become an underscore, so two
-Chinese names of one length are one topic. A strategy that is not the connector's default leaves out the schema or the database. Kafka itself cannot hold
-two topics that differ only in a dot and an underscore, for its metrics have one name for both (Topic.java, "collides").
+Chinese names of one length are one topic. Dots in names are like those between them, so ``a.b`` of schema ``c`` and ``b`` of ``c.a`` are both ``c.a.b``. A
+strategy that is not the connector's default leaves out the schema or the database. Kafka itself cannot hold two topics that differ only in a dot and an
+underscore, for its metrics have one name for both (Topic.java, "collides").
 
 Tables that ``topic.regex`` brings together are meant to share a topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -25,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 SHARED = "dblog.topics.shared"
 _STRATEGY = "topic.naming.strategy"
+_DELIMITER = "-"
+"""What may stand between the parts of a topic's name, and is no dot in a metric."""
 _NAMED_MAX = 20
 
 
@@ -79,21 +82,50 @@ class TopicOwners:
 
     def key(self, table: TableId) -> str:
         """Return what topics have in common that Kafka cannot tell apart: their name in its metrics."""
-        return self.naming.table(table).replace(".", "_")
+        return _metric_name(self.naming.table(table))
 
     def _sentence(self, owners: set[TableId]) -> str:
         tables = sorted(owners)
         topics = sorted({self.naming.table(table) for table in tables})
         more = f" and {len(tables) - _NAMED_MAX} more" if len(tables) > _NAMED_MAX else ""
-        named = f"{', '.join(map(str, tables[:_NAMED_MAX]))}{more}"
+        named = f"{', '.join(map(_shown, tables[:_NAMED_MAX]))}{more}"
         if len(topics) > 1:
             why = f"the topics {' and '.join(topics[:_NAMED_MAX])} of {named} differ only in dots and underscores, and Kafka refuses the second one"
         else:
             why = f"{named} share the topic {topics[0]}, where rows of equal keys overwrite each other"
         return (
-            f"{why}: set {_STRATEGY}={self.naming.unicode_strategy}, which writes other letters as numbers, or leave tables out with "
-            f"table.exclude.list, or set {SHARED}=true where this is meant"
+            f"{why}: {self._way_apart(tables)}leave some out with {self._list_apart(tables)} (a connector with another topic.prefix may capture them), or set "
+            f"{SHARED}=true where this is meant"
         )
+
+    def _list_apart(self, tables: Collection[TableId]) -> str:
+        """Return the list that can leave out one of these tables alone: that of tables knows them by their names joined with a dot."""
+        if len({str(table) for table in tables}) == len(tables):
+            return "table.exclude.list"
+        return "schema.exclude.list" if self.naming.has_schemas else "database.exclude.list"
+
+    def _way_apart(self, tables: Collection[TableId]) -> str:
+        """Return what gives each of these tables a topic of its own, followed by ", or "; empty where neither letters nor dots are the reason."""
+        unicode = self.naming.unicode_strategy
+        by_letters = f"set {_STRATEGY}={unicode}, which writes other letters as numbers"
+        by_dots = f"set topic.delimiter={_DELIMITER}, which divides the parts of every topic of the connector instead of dots"
+        for other, way in (
+            (replace(self.naming, strategy=unicode), by_letters),
+            (replace(self.naming, delimiter=_DELIMITER), by_dots),
+            (replace(self.naming, strategy=unicode, delimiter=_DELIMITER), f"{by_letters}, and {by_dots}"),
+        ):
+            if len({_metric_name(other.table(table)) for table in tables}) == len(tables):
+                return f"{way}, or "
+        return ""
+
+
+def _shown(table: TableId) -> str:
+    """Return a table's name, in quotes where its dots could be taken for others."""
+    return f'"{table.database}"."{table.name}"' if "." in f"{table.database}{table.name}" else str(table)
+
+
+def _metric_name(topic: str) -> str:
+    return topic.replace(".", "_")
 
 
 class SharedTopicWarnings:
