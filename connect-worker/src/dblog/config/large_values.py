@@ -1,7 +1,10 @@
-"""Finds values of a connector that take more of the worker's memory, or of a server's connections, than one connector should.
+"""Finds values of a connector that take more of the worker's memory, or of a server's connections,
+than one connector should.
 
-Each is taken: Debezium has no maximum, and somebody may have a machine for it. But a worker runs connectors of others too, so the status says what such a
-value can take. Options whose values others bound, such as rows by bytes, have no such limit (tests/worker/config/test_large_values.py has the reasons).
+Each is taken: Debezium has no maximum, and somebody may have a machine for it. But a worker runs
+connectors of others too, so the status says what such a value can take. Options whose values others
+bound, such as rows by bytes, have no such limit (tests/worker/config/test_large_values.py has the
+reasons).
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ _CLIENTS = (
 )
 _CLIENT_KIB_MAX = 1 << 20
 _CLIENT_KEYS = ("queue.buffering.max.kbytes", "queued.max.messages.kbytes")
-"""Librdkafka's queues of records that wait, in KiB. Its settings of one request or one record are bounded by these, or by what the topic has."""
+"""Librdkafka's queues of records that wait, in KiB. Its settings of one request or one record are
+bounded by these, or by what the topic has.
+"""
 
 
 def large_values(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
@@ -40,7 +45,7 @@ def large_values(options: Iterable[Option], properties: Mapping[str, str | None]
 
 
 def _number(text: str | None) -> int | None:
-    """The number that a text is, None for any other."""
+    """Return the number that a text is, None for any other text."""
     try:
         return int(text or "")
     except ValueError:

@@ -1,7 +1,8 @@
 """Fit a notification into what Kafka takes.
 
-It repeats what others chose: patterns of a signal, and keys of rows. Who waits for it wants to know that a dump has come on, so its texts are cut at a marked
-place, and the connector goes on. Lists of more than 1000 tables are left out before that (core/notices.py).
+It repeats what others chose: patterns of a signal, and keys of rows. Who waits for it wants to know
+that a dump has come on, so its texts are cut at a marked place, and the connector goes on. Lists of
+more than 1000 tables are left out before that (core/notices.py).
 """
 
 from __future__ import annotations

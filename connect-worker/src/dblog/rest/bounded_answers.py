@@ -1,4 +1,6 @@
-"""Reads what another worker answers, up to a bound: whoever is at a leader's address could otherwise fill this worker's memory."""
+"""Reads what another worker answers, up to a bound: whoever is at a leader's address could
+otherwise fill this worker's memory.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ class AnswerRefusedError(httpx.HTTPError):
 
 
 async def bounded(client: httpx.AsyncClient, request: httpx.Request) -> tuple[httpx.Response, bytes]:
-    """Send a request; return the answer's head and its body. Raise AnswerRefusedError where that is too large."""
+    """Send a request; return the answer's head and its body. Raise AnswerRefusedError where that is
+    too large.
+    """
     request.headers["accept-encoding"] = _UNPACKED
     answer = await client.send(request, stream=True)
     try:

@@ -1,11 +1,15 @@
 """Sentences and rules for records that are larger than Kafka takes.
 
-Debezium has no rule of its own for them: the producer of Kafka Connect fails with RecordTooLargeException, and the task with it, unless ``errors.tolerance`` is
-``all`` (Kafka, AbstractWorkerSourceTask). So it is here, and the message names the record's topic, table and size and the settings to raise. The offset stays
-before the record, so it is sent again once there is room for it.
+Debezium has no rule of its own for them: the producer of Kafka Connect fails with
+RecordTooLargeException, and the task with it, unless ``errors.tolerance`` is ``all`` (Kafka,
+AbstractWorkerSourceTask). So it is here, and the message names the record's topic, table and size
+and the settings to raise. The offset stays before the record, so it is sent again once there is
+room for it.
 
-A broker refuses a whole request for one large record in it, or because the topic takes less than the request has. Java's client then divides the request;
-librdkafka reports every record of it as refused. So the first refusal is answered by a new run with small requests. Only what is refused then is too large.
+A broker refuses a whole request for one large record in it, or because the topic takes less than
+the request has. Java's client then divides the request; librdkafka reports every record of it as
+refused. So the first refusal is answered by a new run with small requests. Only what is refused
+then is too large.
 """
 
 from __future__ import annotations
@@ -20,25 +24,31 @@ from dblog.model import TableId
 CODES = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
 SMALL_REQUEST_BYTES = 16384
-"""The default of Java's ``batch.size``, so that topics take here what they take of Kafka Connect. A larger record is then alone in its request."""
+"""The default of Java's ``batch.size``, so that topics take here what they take of Kafka Connect. A
+larger record is then alone in its request.
+"""
 
 _SIZE, _COUNT = "batch.size", "batch.num.messages"
 
 
 class RequestRefusedError(TransientError):
-    """A broker refused a request of several records as too large; which of them is too large, if one is, shows a run with small requests."""
+    """A broker refused a request of several records as too large; which of them is too large, if
+    one is, shows a run with small requests.
+    """
 
 
 def sends_small_requests(settings: Mapping[str, object], *, alone: bool) -> bool:
-    """Whether a producer with these settings of librdkafka sends small requests already; ``alone``: requests of one record."""
+    """Return True if a producer with these settings of librdkafka sends small requests already;
+    ``alone``: requests of one record.
+    """
     if str(settings.get(_COUNT)) == "1":
         return True
     return not alone and int(str(settings.get(_SIZE, SMALL_REQUEST_BYTES + 1))) <= SMALL_REQUEST_BYTES
 
 
 def with_small_requests(settings: Mapping[str, object], *, alone: bool) -> dict[str, object]:
-    """Return the settings of a producer, changed so that its requests are small. ``alone``: where refused records are passed over, no good one may stand in the
-    request of a bad one. # I5
+    """Return the settings of a producer, changed so that its requests are small. ``alone``: where
+    refused records are passed over, no good one may stand in the request of a bad one. # I5
     """
     if sends_small_requests(settings, alone=alone):
         return {**settings}
@@ -59,7 +69,9 @@ def request_refused(topic: str, bytes_max: int) -> RequestRefusedError:
 
 
 def refused_by_producer(topic: str, tables: Iterable[TableId | None], record_bytes: int, way_out: str) -> DefiniteError:
-    """Return the error for a record that the connector's own producer does not take. ``way_out``: what else helps, or empty."""
+    """Return the error for a record that the connector's own producer does not take. ``way_out``:
+    what else helps, or empty.
+    """
     return DefiniteError(
         f"a record of {record_bytes} bytes {_for(topic, tables)} is larger than the producer takes; raise producer.override.max.request.size of the connector "
         f"above that, and max.message.bytes of the topic{_or(way_out)}; then restart the task, which sends it again"

@@ -1,8 +1,10 @@
 """What a checkpoint belongs to: written beside it at the first start, compared at every other.
 
-A checkpoint is offsets of certain topics on a certain Kafka, applied to certain tables. With another configuration it would be read without complaint,
-and rows would be missing or come twice. So a difference stops the job before it begins, and the message names the way out. Topics that are added to a
-list are read from their beginning. A topic that is taken away Spark itself would refuse, but only after the loss of its records, so it is refused here.
+A checkpoint is offsets of certain topics on a certain Kafka, applied to certain tables. With
+another configuration it would be read without complaint, and rows would be missing or come twice.
+So a difference stops the job before it begins, and the message names the way out. Topics that are
+added to a list are read from their beginning. A topic that is taken away Spark itself would refuse,
+but only after the loss of its records, so it is refused here.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _SLASHES = re.compile("/+")
 
 
 def described(settings: Settings, cluster_id: str) -> dict[str, Any]:
-    """What of the configuration the checkpoint depends on. The lake may be moved as a whole, so its state's path is relative to its base."""
+    """What of the configuration the checkpoint depends on. The lake may be moved as a whole, so its
+    state's path is relative to its base.
+    """
     topics = sorted(listed(settings["topics"])) if settings["topics"] is not None else None
     return {
         "name": settings["name"],
@@ -35,7 +39,8 @@ def described(settings: Settings, cluster_id: str) -> dict[str, Any]:
 
 
 def _place(path: str, base: str) -> str:
-    """Return a path in its one form, below ``{base}`` where it is: a folder has one name with and without ``file:``, and with and without a slash at its end.
+    """Return a path in its one form, below ``{base}`` where it is: a folder has one name with and
+    without ``file:``, and with and without a slash at its end.
 
     Of an older sink it may begin with ``{base}`` because its text began with that of the base.
     """
@@ -74,7 +79,9 @@ def differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
 
 
 def check(folder: Folder, settings: Settings, cluster_id: str) -> None:
-    """Raise DefiniteError if the checkpoint belongs to another configuration; record what it belongs to."""
+    """Raise DefiniteError if the checkpoint belongs to another configuration; record what it
+    belongs to.
+    """
     given = described(settings, cluster_id)
     text = folder.read(FILE)
     if text is not None:
