@@ -9,8 +9,6 @@ ROOT = Path(__file__).parents[2]
 
 UNREVISED = (
     "connect-worker/src/dblog/readers/",
-    "connect-worker/src/dblog/dialects/mysql/task/",
-    "connect-worker/src/dblog/dialects/mysql/wire/",
     "connect-worker/src/dblog/dialects/postgres/",
     "spark-sink/src/dblog_sink/snapshots/",
     "spark-sink/src/dblog_sink/delta/",

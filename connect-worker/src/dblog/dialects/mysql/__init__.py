@@ -1,1 +1,1 @@
-"""MySQL: types, log events, statements and connections; MariaDB shares most of it."""
+"""The MySQL dialect: types, log events, statements and connections. MariaDB shares most of it."""

@@ -1,7 +1,9 @@
-"""Whether a connector can start from offsets that a user gives it (PATCH /connectors/{name}/offsets), asked before they are stored.
+"""The check of offsets that a user gives a connector (PATCH /connectors/{name}/offsets), made
+before they are stored.
 
-Debezium takes any map, and its next start fails, or reads from another position than was meant. Kafka Connect lets a connector refuse (KIP-875,
-``alterOffsets``); this is what ours refuse.
+Debezium accepts any map; its next start then fails, or reads from an unintended position. Kafka
+Connect lets a connector refuse offsets (KIP-875, ``alterOffsets``), and this module decides what to
+refuse.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "dblog_dump
 _OTHERS = ("pos", "snapshot", "snapshot_completed", UNREPORTED)
 FIELDS = frozenset({*_TEXTS, *_COUNTS, *_OTHERS})
 _FAMILIES = (TABLE_COUNT, PREFIX)
-"""Debezium's fields, one for each table or part of a snapshot."""
+"""Prefixes of Debezium's fields that exist once per table or part of a snapshot."""
 _POS_MAX = 1 << (63 - POSITION_BITS)
 _COUNT_MAX = 1 << 63
 _FILE_DIGITS_MAX = 9
@@ -32,7 +34,11 @@ _NAME_CHARS_SHOWN = 100
 
 
 def check_altered(progress: type[LogProgress], server: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
-    """Raise DefiniteError with the field and the remedy. ``server``: the connector's topic.prefix. Any partition may be removed (offset None)."""
+    """Raise DefiniteError, with field and remedy, for an offset that the connector cannot start
+    from.
+
+    ``server`` is the connector's topic.prefix. Any partition may be removed (offset None).
+    """
     for partition, offset in changes:
         if offset is None:
             continue
@@ -73,7 +79,9 @@ def _check(progress: type[LogProgress], offset: OffsetMap) -> None:
 
 
 def _require_known(offset: OffsetMap) -> None:
-    """A misspelt field would be stored, and its value ignored: the connector would start from another position than was meant."""
+    """Raise DefiniteError for an unknown field. A misspelt one would be stored and ignored, and the
+    connector would start from an unintended position.
+    """
     known = sorted(FIELDS)
     for name in offset:
         if name in known or name.startswith(_FAMILIES):

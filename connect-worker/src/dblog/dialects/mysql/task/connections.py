@@ -1,5 +1,5 @@
 """The connections of one task to its server: a session for questions, the log by two replica ids,
-chunks; and which server they all have to reach.
+and chunks. All of them must reach the same server.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ from dblog.readers.standing_warnings import StandingWarnings
 _IDS_OFFSET = "database.server.id.offset"
 _IDS = 1 << 32
 _SECOND_READER = 0x4000_0000
-"""Flipped in the replica id of a second log connection: an id that nobody counts up to."""
+"""The bit that is flipped in the replica id of a second log connection. The result is an id that
+nobody reaches by counting up.
+"""
 
 
 def second_server_id(settings: Settings) -> int:
-    """The replica id of a second log connection, beside the task's own: the server ends the older of two with one id.
+    """Return the replica id of a second log connection. It must differ from the task's own, because
+    the server ends the older of two connections with one id.
 
-    database.server.id.offset above the first one where that is set.
+    If database.server.id.offset is set, the id is that much above the first one.
     """
     first = settings.integer("database.server.id")
     if _IDS_OFFSET not in settings.originals:
@@ -45,7 +48,9 @@ def second_server_id(settings: Settings) -> int:
 
 
 def chunk_settings_of(settings: Settings) -> ConnectSettings:
-    """Where chunks are read in read-only mode: a replica where one is named."""
+    """Return the server that chunks are read from in read-only mode: the replica, if one is
+    configured.
+    """
     where = settings_of(settings)
     port = settings["dblog.dump.port"]
     return replace(
@@ -54,7 +59,9 @@ def chunk_settings_of(settings: Settings) -> ConnectSettings:
 
 
 class BytesAhead:
-    """The bytes that second log connections have read so far, to look ahead. ``total`` is written by the log thread alone."""
+    """The bytes that second log connections have read so far, to look ahead. Only the log thread
+    writes ``total``.
+    """
 
     def __init__(self) -> None:
         self.total = 0
@@ -68,14 +75,14 @@ class _LogAhead:
         self._count = count
 
     def recv(self, timeout_s: float) -> bytes:
-        """Return whatever has arrived."""
+        """Return the bytes that have arrived."""
         data = self._connection.recv(timeout_s)
         self._count.total += len(data)
         return data
 
     @property
     def is_silent(self) -> bool:
-        """Whether the server's heartbeats are overdue."""
+        """True if the server's heartbeats are overdue."""
         return self._connection.is_silent
 
     def wake(self) -> None:
@@ -88,8 +95,9 @@ class _LogAhead:
 
 
 class Connections:
-    """One session serves the starting thread, then the log thread, which closes it while it has nothing to ask. The log and each dump thread have connections
-    of their own.
+    """The connections of one task. The session serves the starting thread, then the log thread,
+    which closes it while it has nothing to ask. The log and each dump thread have their own
+    connections.
     """
 
     def __init__(
@@ -102,13 +110,15 @@ class Connections:
         signal_tables: frozenset[TableId] = frozenset(),
         warnings: StandingWarnings | None = None,
     ) -> None:
-        """``warnings`` takes what an operator has to know while the task runs; None: nobody reads them."""
+        """Keep an open session. ``warnings`` receives what an operator must know while the task
+        runs; None if nobody reads them.
+        """
         self.dialect = dialect
         self.settings = settings
         self.session = session
         self.warnings = warnings or StandingWarnings()
         self.opening = Opening(self.warnings)
-        """Where each connection of the task is opened."""
+        """The context in which each connection of the task is opened."""
         self._idle = IdleSession()
         self._identity = session.identity
         self._watermark_table = watermark_table
@@ -116,28 +126,34 @@ class Connections:
         self._log_lock: str | None = None
         self.ahead = BytesAhead()
         self.absent_gtids: Any = None
-        """Of the stored offset, those that this server did not have at the start."""
+        """The GTIDs of the stored offset that this server lacked at the start; None if there were
+        none.
+        """
 
     @property
     def identity(self) -> str:
-        """Which server they all have to reach."""
+        """The server that all connections must reach."""
         return self._identity
 
     @property
     def watermark_table(self) -> TableId:
-        """By the name that the log has: a server that keeps names in lower case logs it so, however the option has it."""
+        """The watermark table as the log names it. A server with lower-case names logs it so,
+        regardless of the option's spelling.
+        """
         return self._as_logged(self._watermark_table)
 
     @property
     def signal_tables(self) -> frozenset[TableId]:
-        """By the same names."""
+        """The signal tables as the log names them."""
         return frozenset(map(self._as_logged, self._signal_tables))
 
     def _as_logged(self, table: TableId) -> TableId:
         return TableId(table.database.lower(), table.name.lower()) if self.session.facts.lower_case_table_names == 1 else table
 
     def live_session(self) -> Session:
-        """The session for questions of the log thread; opened again when the server has dropped it while it was idle, or it was closed meanwhile."""
+        """Return the session for questions of the log thread. It is opened again if it was closed,
+        or if the server dropped it while idle.
+        """
         self._idle.used()
         try:
             self.session.query("SELECT 1")
@@ -152,12 +168,16 @@ class Connections:
         return self.session
 
     def close_idle_session(self) -> None:
-        """Close the session that has been asked nothing for a while: the next question opens it again. Called by the log thread, again and again."""
+        """Close the session if nothing was asked for a while; the next question opens it again. The
+        log thread calls this repeatedly.
+        """
         if self._idle.is_due():
             self.session.close()
 
     def known(self, at: LogProgress) -> KnownLog:
-        """The log that a position belongs to. The GTIDs of an offset that does not name its server may come from any server."""
+        """Return the log that a position belongs to. GTIDs are left out if the offset does not name
+        its server, since they may be of any server.
+        """
         compares = self.dialect.compares_gtids and at.server is not None and bool(at.gtids)
         return KnownLog(
             server=at.server,
@@ -168,7 +188,9 @@ class Connections:
         )
 
     def open_chunks(self) -> DumpConnection:
-        """Connections for chunks and watermarks, to this very server; in read-only mode chunks may come from a replica."""
+        """Open connections for chunks and watermarks to the task's server; in read-only mode chunks
+        may come from a replica.
+        """
         settings = settings_of(self.settings)
         with self.opening():
             if writes_watermarks(self.settings):
@@ -185,19 +207,21 @@ class Connections:
     def decoder(
         self, resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None], *, transactions: bool = False
     ) -> LogDecoder:
-        """A log decoder that has not been started."""
+        """Return a log decoder that is not started yet."""
         return self.dialect.decoder(resolve, {self.watermark_table, *self.signal_tables}, self.settings, transactions=transactions)
 
     def ends_decoder(self) -> LogDecoder:
-        """A decoder of no table that reports what ends transactions."""
+        """Return a decoder without tables that reports what ends transactions."""
         return self.dialect.decoder(lambda _map, _position: None, (), self.settings, ends=True)
 
     def rows_decoder(self, tables: Iterable[TableId]) -> LogDecoder:
-        """A decoder that hands out the rows events of these tables, and no other rows."""
+        """Return a decoder that returns the rows events of these tables as events, and no other
+        rows.
+        """
         return self.dialect.decoder(lambda _map, _position: None, tables, self.settings)
 
     def open_log(self, at: LogProgress) -> LogConnection:
-        """The task's own log connection."""
+        """Open the task's own log connection."""
         lock = None if writes_watermarks(self.settings) else f"dblog-{uuid.uuid4().hex}"
         with self.opening():
             connection = self.session.open_log(
@@ -213,7 +237,9 @@ class Connections:
         return connection
 
     def open_second_log(self, file: str, pos: int) -> LogBytes:
-        """Beside the task's own log connection, so with another server id: the server ends the older of two with one id."""
+        """Open a second log connection, with another server id: the server ends the older of two
+        with one id.
+        """
         known = KnownLog(server=self._identity, file=file, pos=pos)
         with self.opening():
             connection = self.session.open_log(server_id=second_server_id(self.settings), file=file, pos=pos, gtids=None, known=known)

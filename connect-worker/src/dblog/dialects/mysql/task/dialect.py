@@ -1,5 +1,5 @@
-"""What the source task needs of MySQL, by name. MariaDB speaks the same protocol, and gives what
-differs in dialects/mariadb/dialect.py.
+"""The parts of MySQL that the source task needs, by name. MariaDB has the same protocol; its
+differences are in dialects/mariadb/dialect.py.
 """
 
 from __future__ import annotations
@@ -38,18 +38,22 @@ MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinlogDialect:
-    """One flavor. ``column_plan`` and ``connect`` are the flavor's own, the rest follows from ``name``."""
+    """A flavor of binlog server. ``column_plan`` and ``connect`` are the flavor's own, the rest
+    follows from ``name``.
+    """
 
     name: Literal["mysql", "mariadb"]
-    """``mysql`` or ``mariadb``: Debezium's connector name, and the decoder's flavor."""
+    """Debezium's connector name and the decoder's flavor: ``mysql`` or ``mariadb``."""
     connect: Callable[..., Session]
     column_plan: Callable[..., Any]
     flavor_of: Callable[[tuple[int, int, int]], Flavor]
     progress: type[LogProgress] = LogProgress
     marks: type[SnapshotMarks] = SnapshotMarks
-    """Read marks of read-only mode."""
+    """The watermarks of read-only mode."""
     compares_gtids: bool = False
-    """Whether a log is known by the GTIDs in front of a position, for its servers do not name themselves."""
+    """True if logs are compared by the GTIDs before a position, because the servers have no unique
+    name.
+    """
 
     def decoder(
         self,
@@ -60,9 +64,11 @@ class BinlogDialect:
         transactions: bool = False,
         ends: bool = False,
     ) -> LogDecoder:
-        """A log decoder that has not been started; rows of ``own`` (watermarks, signals) pass through. ``transactions``: it counts and shows them.
+        """Return a log decoder that is not started yet; rows of ``own`` (watermarks, signals) pass
+        through.
 
-        ``ends``: it reports what ends transactions, for ``task/endings.py``.
+        ``transactions``: it counts and reports transactions. ``ends``: it reports what ends
+        transactions, for ``task/endings.py``.
         """
         return LogDecoder(
             flavor=self.name,
@@ -78,36 +84,38 @@ class BinlogDialect:
         )
 
     def charsets(self, session: Session) -> Charsets:
-        """The server's character sets: table maps name collations by number."""
+        """Return the server's charsets, since table maps name collations by number."""
         collations = collations_sql(self.name, session.facts.version)
         return Charsets.of(
             session.query(collations, doing="reading the collations"), session.query(WIDTHS_SQL, doing="reading the character sets")
         )
 
     def read_table_map(self, body: bytes, charsets: Charsets) -> tuple[TableId, Seen, Merge]:
-        """Name, columns, and how to bring them together with those we hold."""
+        """Return the table's name, its columns, and a function that merges them with known columns."""
         table_map = events.read_table_map(body, mariadb=self.name == "mariadb")
         signs_known = any(column.unsigned is not None for column in table_map.columns)
         nulls_known = not all(column.nullable for column in table_map.columns)
         return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known, nulls_known=nulls_known)
 
     def row_change(self, query: events.Query, text: str, version: tuple[int, int, int]) -> tuple[str, frozenset[TableId]] | None:
-        """The kind of a statement that changes rows, and the tables, in lower case; a log of rows holds none of these."""
+        """Return the kind of a statement that changes rows, and the tables, in lower case; None for
+        any other. A row-based log should have none of these.
+        """
         context = Context(flavor=self.flavor_of(version), table=lambda _: None, sql_mode=query.sql_mode or 0)
         return row_change(text, database=query.database, mode=context.lexer_mode)
 
     @staticmethod
     def statement_text(query: events.Query, charsets: Charsets) -> str:
-        """A statement's text, in whatever character set its client spoke."""
+        """Return a statement's text, decoded from its client's charset."""
         return statement_text(query, charsets)
 
     @staticmethod
     def rewritten(changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
-        """The tables whose old rows a statement changes without row events."""
+        """Return the tables whose old rows a statement changes without row events, with the reason."""
         return rewritten(changes, before)
 
     def statement_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[events.Query, str, Position], Iterable[Change]]:
-        """The DDL parser for statements of the log."""
+        """Return the DDL parser for statements of the log."""
         context_of = self._contexts(facts, timeline)
 
         def parse(query: events.Query, text: str, position: Position) -> Iterable[Change]:
@@ -123,12 +131,14 @@ class BinlogDialect:
         return parse
 
     def text_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[str, str, Position], Iterable[Change]]:
-        """The DDL parser for a text without an event: (statement, default database, position)."""
+        """Return the DDL parser for a text without an event: (statement, default database,
+        position).
+        """
         context_of = self._contexts(facts, timeline)
         return lambda text, database, position: parser.parse(text, context_of(database, position))
 
     def _contexts(self, facts: ServerFacts, timeline: Timeline) -> Callable[[str, Position], Context]:
-        """The surroundings of statements on one server."""
+        """Return the function that gives the context of statements on one server."""
         flavor = self.flavor_of(facts.version)
 
         def database_charset(name: str) -> tuple[str | None, str | None]:
@@ -150,24 +160,28 @@ class BinlogDialect:
 
 
 def _explicit_timestamps(query: events.Query, flavor: Flavor) -> bool | None:
-    """The session's explicit_defaults_for_timestamp as the event has it; MariaDB before 10.8 does not write its bit (log_event.h)."""
+    """Return the session's explicit_defaults_for_timestamp from the event; None if it is not there.
+    MariaDB before 10.8 does not write its bit (log_event.h).
+    """
     if flavor.mariadb and query.flags2 is not None and flavor.version >= (10, 8, 0):
         return bool(query.flags2 & MARIADB_EXPLICIT_TIMESTAMPS)
     return query.explicit_timestamps
 
 
 def rereads(settings: Settings) -> bool:
-    """Whether rows that lack columns are read again from their table."""
+    """Return whether rows that lack columns are read again from their table."""
     return settings.text("dblog.row.image.missing") == "reread"
 
 
 def writes_watermarks(settings: Settings) -> bool:
-    """Whether the watermark table is needed wherever rows are read from tables."""
+    """Return whether the watermark table is needed for reading rows from tables."""
     return not settings.boolean("read.only")
 
 
 def gtid_filter(settings: Settings) -> Callable[[str], bool] | None:
-    """Whether transactions of a source (UUID; MariaDB: domain-server) are wanted; None when all are."""
+    """Return a predicate that selects sources (UUID; MariaDB: domain-server) by their transactions;
+    None for all.
+    """
     includes, excludes = "gtid.source.includes", "gtid.source.excludes"
     wanted = name_matcher(settings.originals.get(includes), option=includes)
     if wanted is not None:

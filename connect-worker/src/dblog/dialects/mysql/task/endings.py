@@ -1,8 +1,9 @@
-"""How does a transaction end that is too long to wait for in memory? Asked before its first row is given out.
+"""The end of a transaction that is too long to wait for in memory, found before its first row is
+returned.
 
-A second log connection reads it from its begin, rows undecoded, and notes which parts of it are
-taken back (``binlog/undone.py``). Only transactions of more than LOOK_AHEAD_BYTES_MAX are read
-twice, and only where the server may take rows back.
+A second log connection reads the transaction from its beginning, with rows undecoded, and notes
+which parts of it are undone (``binlog/undone.py``). Only transactions of more than
+LOOK_AHEAD_BYTES_MAX are read twice, and only if the server may undo rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _ENDS = frozenset({EventType.XID, EventType.XA_PREPARE})
 
 
 class Endings:
-    """``open_log`` connects at file and position with a server id of its own; ``new_decoder`` decodes no table and reports what ends transactions."""
+    """A search for the ends of transactions. ``open_log`` connects at file and position with
+    another server id; ``new_decoder`` decodes no table and reports what ends transactions.
+    """
 
     def __init__(
         self,
@@ -40,11 +43,11 @@ class Endings:
         self._last: tuple[tuple[str, int], Sequence[tuple[int, int]]] | None = None
 
     def undone(self, begin: LogOffset, unreadable: AbstractSet[tuple[str, int]]) -> Sequence[tuple[int, int]]:
-        """Return the parts of the transaction that begins at ``begin.pos`` whose rows are taken back. ``unreadable``: positions of damaged events that are
-        left out.
+        """Return the parts whose rows are undone, of the transaction that begins at ``begin.pos``.
+        Damaged events at the positions ``unreadable`` are left out.
 
-        The last answer is kept: the server may end the task's log connection while it waits for this one, and the next
-        connection asks again.
+        The last answer is kept. The server may end the task's log connection during the search, and
+        the next connection asks again.
         """
         at = begin.file, begin.pos
         if self._last is None or self._last[0] != at:

@@ -1,4 +1,6 @@
-"""MySQL and MariaDB as kinds of databases: the source of a connector, and what is asked without a task."""
+"""MySQL and MariaDB as kinds of databases: the source of a connector, and questions that need no
+task.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,19 @@ from dblog.readers.topics import require_own_topics
 
 
 class BinlogKind:
-    """Implements ``readers.contract.DatabaseKind``."""
+    """A kind of database with a binlog. Implements ``readers.contract.DatabaseKind``."""
 
     def __init__(self, dialect: BinlogDialect) -> None:
         self._dialect = dialect
 
     def source(self, settings: Settings) -> BinlogSource:
-        """The source of a connector."""
+        """Return the source of a connector."""
         return BinlogSource(self._dialect, settings)
 
     def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
-        """Reachable, the right login, a usable log, privileges. The watermark table is made when the task starts."""
+        """Check address, login, log and privileges; return warnings. The watermark table is created
+        only when the task starts.
+        """
         overrides = Overrides(settings.originals)
         watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
         selection = Selection.from_settings(
@@ -67,7 +71,7 @@ class BinlogKind:
             session.close()
 
     def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
-        """By SHOW GRANTS."""
+        """Return statements that revoke the account's superfluous privileges, by SHOW GRANTS."""
         watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
         selection = Selection.from_settings(
             settings.originals, builtin=sql.BUILTIN_DATABASES, never=self.source(settings).signal_tables | {watermarks}
@@ -92,11 +96,13 @@ class BinlogKind:
             session.close()
 
     def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
-        """By the dialect's own offsets."""
+        """Raise DefiniteError for offsets that the dialect cannot start from."""
         altered.check_altered(self._dialect.progress, prefix, changes)
 
     def effects(self, settings: Settings, statement: str, timeline: Timeline, *, database: str, limit_s: float, abort: Abort) -> Effects:
-        """Parsed as one from the log would be; the server gives its version and its defaults."""
+        """Return the effects of a statement, parsed like one from the log. The server is asked for
+        its version and defaults.
+        """
         session = self._connect(settings, limit_s, abort)
         try:
             parse = self._dialect.text_parser(session.facts, timeline)
@@ -106,14 +112,16 @@ class BinlogKind:
         return Effects(changes=changes, rewritten=self._dialect.rewritten(changes, timeline.lookup_before(AFTER_ALL)))
 
     def _connect(self, settings: Settings, limit_s: float, abort: Abort, **more: Any) -> Session:
-        """Without the user's initial statements: they may change something."""
+        """Connect without the user's initial statements, because they may change something."""
         where = settings_of(settings)
         timeout_s = min(where.connect_timeout_s, limit_s)
         return self._dialect.connect(replace(where, connect_timeout_s=timeout_s, initial_statements=(), abort=abort, **more))
 
 
 def _require_taken(session: Session, overrides: Overrides, tables: Iterable[TableId]) -> None:
-    """ConfigError for the first condition of a SELECT of the user's own that the server does not take. No row is read."""
+    """Raise ConfigError for the first condition of a user's SELECT that the server rejects. No row
+    is read.
+    """
     doing = "trying the conditions of SELECTs"
     tried = probes(overrides, tables)
     if not tried:
@@ -128,7 +136,9 @@ def _require_taken(session: Session, overrides: Overrides, tables: Iterable[Tabl
 
 
 def _measures(session: Session, limits: Mapping[Limit, float], *, replica: bool) -> list[str]:
-    """The privileges of the whole server that these limits of dumps are measured with. ``replica``: chunks come from one, which has to show its filters."""
+    """Return the privileges on the whole server by which these limits of dumps are measured.
+    ``replica``: chunks come from a replica, which must show its filters.
+    """
     privileges = {
         Limit.TRANSACTION_AGE: "PROCESS",
         Limit.HISTORY_LENGTH: session.history_privilege,

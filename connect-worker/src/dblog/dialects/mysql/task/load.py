@@ -1,4 +1,6 @@
-"""The load of the server that chunks are read from, asked on a session of its own: cheap questions, and none again that the account may not ask."""
+"""The load of the server that chunks are read from, measured on a session of its own by cheap
+queries. A query that the account may not make is not repeated.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from dblog.readers.contract import Load
 ANSWER_LIMIT_S = 5.0
 
 STATEMENTS_EVERY_S = 5.0
-"""The times of statements come in hundreds of rows."""
+"""Seconds between two reads of the statement times, which are hundreds of rows."""
 
 _UNKNOWN = {Limit.REPLICA_LAG: "replication does not run there, so nobody knows how far the replica is behind"}
 
 
 class ServerLoad:
-    """Implements ``readers.contract.LoadWatch``."""
+    """The load of one server. Implements ``readers.contract.LoadWatch``."""
 
     def __init__(self, connections: Connections, abort: Abort) -> None:
         chunks = settings_of(connections.settings) if writes_watermarks(connections.settings) else chunk_settings_of(connections.settings)
@@ -49,7 +51,9 @@ class ServerLoad:
         self._p95_ms: float | None = None
 
     def measure(self, wanted: Collection[Limit]) -> Load:
-        """Each question takes less than a millisecond, but for the times of statements: seven, every five seconds."""
+        """Measure the wanted limits. Each query takes less than a millisecond, except for the
+        statement times: seven milliseconds, every five seconds.
+        """
         measured: dict[Limit, float] = {}
         missing = {limit: why for limit, why in self._refused.items() if limit in wanted}
         for limit in wanted:
@@ -62,7 +66,8 @@ class ServerLoad:
             else:
                 if value is not None:
                     measured[limit] = value
-                elif limit is not Limit.STATEMENT_P95:  # the connector's own SELECTs count in any case
+                # The connector's own SELECTs count in any case.
+                elif limit is not Limit.STATEMENT_P95:
                     missing[limit] = _UNKNOWN.get(limit, "the server does not count it")
         return Load(measured=measured, missing=missing)
 

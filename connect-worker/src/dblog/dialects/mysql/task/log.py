@@ -1,13 +1,11 @@
-"""The binlog as the reader layer reads it: bytes through the decoder to rows, statements,
-watermarks and what XA transactions ask for.
+"""The binlog for the reader layer: bytes go through the decoder and become rows, statements,
+watermarks and the consequences of XA transactions.
 
-The decoder hands out rows that are finished already and, in their order, every event
-it does not deal with by itself; here each of those is known by name or stops the task: nothing is
-skipped in silence. # I5
+The decoder returns finished rows and, in order among them, every event that it does not handle
+itself. Here each of those is known by name or stops the task: nothing is skipped silently. # I5
 
-A new connection begins with the file's first bytes, and with events of the open transaction that
-are passed over. Neither is a position to go back to, so items of these do not
-move the reading. # I1
+A new connection begins with the first bytes of the file, and with skipped events of the open
+transaction. Neither is a position to return to, so their items do not move the offset. # I1
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ TABLES_NAMED_MAX = 20
 
 
 class BinlogLog:
-    """One task's binlog, over all connections. Implements ``readers.contract.LogSource``."""
+    """The binlog of one task, over all connections. Implements ``readers.contract.LogSource``."""
 
     def __init__(self, connections: Connections, schemas: BinlogSchemas, resolve: TableResolver, context: TaskContext) -> None:
         self._connections = connections
@@ -71,7 +69,7 @@ class BinlogLog:
         )
 
     def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> BinlogReader:
-        """Read on from ``at``."""
+        """Open a connection that continues at ``at``."""
         assert isinstance(at, LogProgress), "made by this dialect"
         if self._prepared is None:
             self._prepared = Prepared(at.prepared, complete=at.epoch > 0)
@@ -134,25 +132,27 @@ class BinlogLog:
         return self._resolve(table_map, schema_position(epoch=epoch, at=position), position)
 
     def end(self, *, epoch: int) -> Position:
-        """Where the server's log ends now."""
+        """Return the current end of the server's log."""
         file, pos, _ = self._connections.live_session().current_position()
         return sequence_of(epoch=epoch, file=file, pos=pos)
 
     def passed_over(self, table: TableId) -> None:
-        """What an XA transaction changes in it meanwhile must be dumped at the commit."""
+        """Note that the table's rows are skipped. What an open XA transaction changes in it
+        meanwhile must be dumped at the commit.
+        """
         if self._prepared is not None:
             self._prepared.left_out(table)
 
     def shows(self, shown: Any, table: TableId, low: Position) -> bool:
-        """The watermark proves it."""
+        """Return True: the watermark has proved it."""
         del shown, table, low
         return True
 
     def beat(self) -> None:
-        """Nothing is done at the source."""
+        """Do nothing: the source needs no heartbeat."""
 
     def confirm(self, offset: OffsetMap) -> None:
-        """A binlog is kept by the server's own rules."""
+        """Do nothing: a server keeps its binlog by its own rules."""
 
     def _new_reread(self) -> Reread:
         def table_now(table: TableId) -> Table | None:
@@ -170,7 +170,7 @@ class BinlogLog:
 
 
 class BinlogReader:
-    """One log connection. Implements ``readers.contract.LogReader``."""
+    """A reader of one log connection. Implements ``readers.contract.LogReader``."""
 
     def __init__(
         self,
@@ -213,17 +213,19 @@ class BinlogReader:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the server's heartbeats are overdue."""
+        """True if the server's heartbeats are overdue."""
         return self._connection.is_silent
 
     @property
     def counts(self) -> LogCounts:
-        """What it has met since it was opened. Bytes that a second connection has read ahead meanwhile count: hours may pass with nothing else."""
+        """Counts since the connection was opened. They include bytes read ahead by a second
+        connection, since for hours there may be no others.
+        """
         counts: LogCounts = self._decoder.counts
         return replace(counts, bytes=counts.bytes + self._ahead.total - self._ahead_before)
 
     def receive(self, timeout_s: float) -> int:
-        """How many bytes have arrived."""
+        """Receive more of the log; return the number of bytes."""
         self._connections.close_idle_session()
         self._received = self._connection.recv(timeout_s)
         if self._reread is not None:
@@ -233,21 +235,22 @@ class BinlogReader:
         return len(self._received)
 
     def items(self) -> Iterator[LogItem]:
-        """What the bytes that arrived hold."""
+        """Yield the items in the bytes that arrived."""
         if self._begins:
             self._begins = False
             yield self._held()
         data, self._received = self._received, b""
         yield from self._feed(data)
-        while self._decoder.held:  # it stops behind an event that may change how the next ones are read
+        # The decoder stops after an event that may change how the next ones are read.
+        while self._decoder.held:
             yield from self._feed(b"")
 
     def flush(self) -> Iterator[LogItem]:
-        """The rows that were kept back."""
+        """Yield the rows that were held back."""
         yield from self._decoded(self._decoder.flush())
 
     def forget_tables(self) -> None:
-        """Have each table map looked up again."""
+        """Make each table map be looked up again."""
         self._decoder.forget_tables()
 
     def wake(self) -> None:
@@ -277,7 +280,8 @@ class BinlogReader:
         partial = [item for item in decoded if isinstance(item, LogEvent) and item.encoder is not None]
         for event in partial:
             if isinstance(event.encoder, HoldingBack):
-                event.encoder = event.encoder.inner  # deletes of an event whose rows are read again come before its rows
+                # Deletes of an event whose rows are read again come before its rows.
+                event.encoder = event.encoder.inner
         if partial and self._reread is not None:
             self._reread.expect(partial)
         for item in decoded:
@@ -296,18 +300,23 @@ class BinlogReader:
                 self._prepared.outside()
 
     def _is_new(self, position: LogOffset) -> bool:
-        """Whether the reading moves: not while a new connection has not come beyond where the last one was."""
+        """Return whether the item moves the offset. Items of a new connection do not until it is
+        past the end of the last one.
+        """
         if self._resumes:
             at = self._at
             if position.gtids_delta:
-                behind = False  # a transaction has ended: its GTID must not get lost, or the server would send it again, behind newer ones
+                # A transaction has ended. If its GTID were lost, the server would send it again,
+                # after newer ones.
+                behind = False
             elif position.in_transaction:
                 same = at.gtids is not None or (position.file, position.pos) == (at.file, at.pos)
                 behind = same and position.event + position.packed_event <= at.skip_events
             elif at.gtids is None:
                 behind = position.file == at.file and position.pos <= at.pos
             else:
-                # A new connection begins somewhere in front. A file that ends behind us is read all the same: on an idle server nothing else shows that.
+                # A new connection begins at an earlier position. A file that ends before ours is
+                # read all the same: on an idle server nothing else shows that we are past it.
                 behind = at.skip_events > 0 or not _is_later(position, at)
             if behind:
                 return False
@@ -315,7 +324,7 @@ class BinlogReader:
         return True
 
     def _note_prepared(self, position: LogOffset) -> None:
-        """Write into the offset which XA transactions are open; its position has not been sent yet."""
+        """Write the open XA transactions into the offset, whose position has not been sent yet."""
         text = self._prepared.take_changed()
         if text is not None:
             position.prepared = text
@@ -324,7 +333,8 @@ class BinlogReader:
 
     def _event(self, event: LogEvent) -> Iterator[LogItem]:
         if event.encoder is not None:
-            yield from self._partial_rows(event, event.encoder)  # before the position is passed: they go out in parts
+            # Before the position is passed, because they go out in parts.
+            yield from self._partial_rows(event, event.encoder)
         moves = self._is_new(event.position)
         where = f"{event.file}:{event.start_pos}"
         found: Statement | Watermarks | Signals | None = None
@@ -396,7 +406,9 @@ class BinlogReader:
     # ---- rows that lack columns
 
     def _partial_rows(self, event: LogEvent, encoder: RowEncoder) -> Iterator[LogItem]:
-        """What the log shows of them, then what the table has. Inside an XA transaction nothing can be read yet."""
+        """Yield what the log shows of the rows, then what the table has. Inside an XA transaction
+        nothing can be read yet.
+        """
         assert self._reread is not None, "the decoder gives such events only where they are read again"
         table = encoder.plan.table.id
         self._prepared.rows(table)
@@ -425,11 +437,15 @@ class BinlogReader:
     # ---- XA
 
     def _held(self) -> Held:
-        """A chunk of a table with prepared rows would show the rows as they were before: no window of it until the transaction has ended. # I2"""
+        """Return the tables for which no window may be opened until their XA transaction has ended.
+        A chunk would show their prepared rows as they were before. # I2
+        """
         return Held(tables=self._prepared.tables, reason=HELD)
 
     def _xa_statement(self, event: LogEvent, text: str, where: str) -> Generator[LogItem, None, bool]:
-        """Whether the statement is one of XA (the generator's return value)."""
+        """Handle a statement if it is one of XA; return whether it is (the generator's return
+        value).
+        """
         ended = self._prepared.statement(text, at=self._begin_of(event))
         if self._prepared.is_open:
             self.forget_tables()  # so that each table map of the transaction is looked up
@@ -437,7 +453,8 @@ class BinlogReader:
             return False
         if isinstance(ended, RolledBack):
             yield from self._taken_back(ended, event, where)
-            self._prepared.forget(ended.xid)  # not earlier: a connection that is lost in between begins with this statement again
+            # Not earlier: if the connection is lost before, it begins with this statement again.
+            self._prepared.forget(ended.xid)
         else:
             yield from self._xa_ended(ended, where)
         yield self._held()
@@ -447,7 +464,9 @@ class BinlogReader:
         return Begin(self._at.epoch, event.position.file, event.position.pos)
 
     def _taken_back(self, rolled: RolledBack, event: LogEvent, where: str) -> Iterator[LogItem]:
-        """The inverse of rows that were sent; where the log does not have it, a dump of their tables that takes away what it does not bring. # I3"""
+        """Yield the inverse of rows that were sent. If the log does not have it, yield a dump of
+        their tables that repairs them. # I3
+        """
         tables = None if rolled.tables is None else frozenset(table for table in rolled.tables if self._includes(table))
         if tables is None:
             why = "it was prepared before the connector began to read, so nothing shows what it has changed"
@@ -472,7 +491,9 @@ class BinlogReader:
         yield OnlyByDump(tables=tables, reason=reason, repairs=True)
 
     def _xa_ended(self, ended: Ended, where: str) -> Iterator[LogItem]:
-        """A prepared transaction that ends lets its tables be dumped again; rows that nobody has sent come by a dump."""
+        """Yield the consequences of the end of a prepared transaction: its tables may be dumped
+        again, and rows that nobody has sent come by a dump.
+        """
         if ended.unread:
             yield OnlyByDump(tables=ended.unread, reason=f"an XA transaction was committed at {where} whose rows in the log lack columns")
         if left_out := {table for table in ended.left_out if self._includes(table)}:
@@ -488,7 +509,9 @@ class BinlogReader:
 
 
 def _is_later(position: LogOffset, at: LogProgress) -> bool:
-    """Whether it is behind another position of the same log; False where the names of files do not compare."""
+    """Return whether a position is after another one of the same log; False if their file names do
+    not compare.
+    """
     name, _, _ = position.file.rpartition(".")
     if name != at.file.rpartition(".")[0]:
         return False

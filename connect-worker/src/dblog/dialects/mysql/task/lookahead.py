@@ -1,7 +1,10 @@
-"""Does the log between a position and the server's present end hold a statement that touches a table? Asked before a schema read now is used for then.
+"""A search for a statement that touches a table, between a position of the log and the server's
+current end. It decides whether a schema read now was valid at the position.
 
-A second log connection reads the stretch, rows undecoded. It stops at the first statement that names the table, or that cannot be understood well
-enough to be sure. Only statements behind the position count. Used when neither the log's metadata nor its DDL text shows a table's columns, which is rare.
+A second log connection reads this part of the log, with rows undecoded. It stops at the first
+statement that names the table, or that is not understood well enough to be sure. Only statements
+after the position count. It is needed when neither the log's metadata nor its DDL text shows a
+table's columns, which is rare.
 """
 
 from __future__ import annotations
@@ -19,28 +22,32 @@ from dblog.errors import TransientError
 from dblog.model import TableId
 
 SILENCE_MAX_S = 30.0
-"""The end was there when it was asked for, so bytes must come."""
+"""The longest silence in seconds. The end existed when it was asked for, so bytes must come."""
 
 
 class LogBytes(Protocol):
     """An open log connection."""
 
     def recv(self, timeout_s: float) -> bytes:
-        """Bytes, b"" when none came in time; TransientError when the connection is lost."""
+        """Return bytes of the log; b"" if none came in time. Raise TransientError if the connection
+        is lost.
+        """
 
     @property
     def is_silent(self) -> bool:
-        """Whether the server's heartbeats are overdue."""
+        """True if the server's heartbeats are overdue."""
 
     def wake(self) -> None:
         """End a wait inside ``recv``."""
 
     def close(self) -> None:
-        """Close the connection, also from another thread."""
+        """Close the connection, from any thread."""
 
 
 class LookAhead:
-    """``open_log`` connects at file and position with a server id of its own; ``new_decoder`` decodes no table; ``parse`` reads one statement."""
+    """A search through the log. ``open_log`` connects at file and position with another server id;
+    ``new_decoder`` decodes no table; ``parse`` reads one statement.
+    """
 
     def __init__(
         self,
@@ -64,7 +71,9 @@ class LookAhead:
         """Positions of damaged events that are left out."""
 
     def touches(self, table: TableId, begin: LogOffset, position: Position, end: Position) -> bool:
-        """Whether a statement behind ``position`` (whose transaction begins at ``begin``) and up to ``end`` may have changed the table's columns."""
+        """Return whether a statement may have changed the table's columns, after ``position``
+        (whose transaction begins at ``begin``) and up to ``end``.
+        """
         if position >= end:
             return False
         connection = self._open_log(begin.file, begin.pos)
@@ -80,7 +89,7 @@ class LookAhead:
                 items += decoder.flush()
                 for item in items:
                     if isinstance(item, LogEvent) and item.type_code == LOOK_AHEAD:
-                        decoder.told(())  # rows, which nobody looks at here
+                        decoder.told(())  # it asks about rows, which are not read here
                     elif isinstance(item, LogEvent) and self._is_touch(item, table, position):
                         return True
                     if sequence_of(epoch=self._epoch, file=item.position.file, pos=item.position.pos) >= end:

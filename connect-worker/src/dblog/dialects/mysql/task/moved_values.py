@@ -1,6 +1,8 @@
-"""Names tables whose rows got another key while the log leaves out their large values, so that the record of the new key has placeholders (NOBLOB images).
+"""A warning about tables whose rows changed their key while the log left out their large values, so
+that the record of the new key has placeholders (NOBLOB images).
 
-A connector that reads rows again never sends such a record (``binlog/reread_image.py``). Any other one sends it, as Debezium does, and its status says so.
+A connector that reads rows again never sends such a record (``binlog/reread_image.py``). Any other
+one sends it, like Debezium, and says so in its status.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ LACKING_VALUES = "large values beside a changed key"
 
 
 class MovedValues:
-    """One task's; the log thread hands in rows of which some record lacks values."""
+    """The warning of one task. The log thread passes in rows of which some record lacks values."""
 
     def __init__(self, warnings: StandingWarnings) -> None:
         self._warnings = warnings
 
     def note(self, item: LogRows) -> None:
-        """Name the tables of rows that have another key now and lack values."""
+        """Raise the warning for tables whose rows changed their key and lack values."""
         moved = {
             encoder.plan.table.id
             for encoder, keys, _, headers in item.segments

@@ -1,11 +1,14 @@
-"""Leaves out deletes of old keys at which another row of the same transaction is by then, for tables whose message key no unique index enforces.
+"""A filter of deletes for old keys that another row of the same transaction has taken by then. It
+is for tables whose message key no unique index enforces.
 
-``core/moved_keys.py`` has the rule. Such a table gets another encoder in the log, and no other one does: an update whose delete is left out becomes a create of
-its new row, and a delete that is left out becomes nothing. All of a transaction's rows are noted, also those that an earlier connection has sent, so that a
+``core/moved_keys.py`` has the rule. Only such a table gets this encoder, and only in the log. An
+update whose delete is left out becomes a create of its new row; a delete that is left out becomes
+nothing. All rows of a transaction are noted, also those that an earlier connection sent, so that a
 restart inside it decides the same way. # I1 I3
 
-A row that was put at a key and leaves it again may have passed through a key that another row has. The log does not tell, so the delete is sent, and the
-connector's status names the table and the dump that brings such a row back.
+A row that gets a key and leaves it again may have passed through a key that another row has. The
+log does not show whether it has, so the delete is sent, and the connector's status names the table
+and the dump that restores such a row.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ PASSED_THROUGH = "rows that passed through a key"
 
 
 class OldKeys:
-    """One task's. The log thread asks for encoders, and uses them in the order of the log."""
+    """The keys of one task. The log thread asks for encoders, and uses them in the order of the
+    log.
+    """
 
     def __init__(self, warnings: StandingWarnings) -> None:
         self._warnings = warnings
@@ -45,11 +50,13 @@ class OldKeys:
         self._moved = MovedKeys()
 
     def restart(self) -> None:
-        """Forget the open transaction: a new connection gets it from its begin."""
+        """Forget the open transaction, which a new connection reads from its beginning."""
         self._transaction = None
 
     def encoder(self, encoder: RowEncoder, *, rereads: bool) -> RowEncoder:
-        """Return the encoder for rows of the log: another one than this where deletes may have to be left out."""
+        """Return the encoder for rows of the log: this one, or a wrapper if deletes may have to be
+        left out.
+        """
         if not is_loose(encoder.plan):
             return encoder
         known = self._encoders.get(encoder.plan.table.id)
@@ -64,7 +71,9 @@ class OldKeys:
         return self._moved
 
     def passed_through(self, table: TableId) -> None:
-        """Name a table of which a row may have passed through the key of another one."""
+        """Raise the warning for a table of which a row may have passed through the key of another
+        one.
+        """
         if self._warnings.found_again(PASSED_THROUGH, table):
             return
         log.warning("a row left a key that it had got inside its transaction", table=str(table))
@@ -79,7 +88,9 @@ class OldKeys:
 
 
 class HoldingBack:
-    """The encoder of one loose table in the log. Implements ``codecs.rowplan.RowEncoder``, and notes rows that were sent before (``note``)."""
+    """The encoder of one loose table in the log. Implements ``codecs.rowplan.RowEncoder``, and
+    notes rows that were sent before (``note``).
+    """
 
     def __init__(self, inner: RowEncoder, old_keys: OldKeys, *, rereads: bool) -> None:
         self.inner = inner
@@ -89,11 +100,11 @@ class HoldingBack:
 
     @property
     def plan(self) -> TablePlan:
-        """See RowEncoder."""
+        """The plan of the wrapped encoder."""
         return self.inner.plan
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:
-        """See RowEncoder."""
+        """Encode rows like the wrapped encoder, without deletes that must be left out."""
         assert isinstance(context, BinlogContext), "made by this dialect"
         whole, whole_version = self._whole(op, body, version)
         kept, ends, creates, create_ends = self._settled(op, whole, whole_version, context.file, context.begin, ask=skip_rows)
@@ -113,7 +124,9 @@ class HoldingBack:
         return out
 
     def note(self, op: Op, body: bytes, version: int, file: str, begin: int) -> None:
-        """Note the rows of an event that an earlier connection has sent. One whose rows were read again, or left out, was not noted by it either."""
+        """Note the rows of an event that an earlier connection sent. An event whose rows were read
+        again or left out was not noted by that connection either.
+        """
         try:
             whole, whole_version = self._whole(op, body, version)
         except DefiniteError:
@@ -121,23 +134,25 @@ class HoldingBack:
         self._settled(op, whole, whole_version, file, begin, ask=None)
 
     def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
-        """See RowEncoder."""
+        """Encode a chunk; see RowEncoder."""
         return self.inner.encode_chunk(rows, context, dropped_keys, op)
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
-        """See RowEncoder."""
+        """Return the offset after the next rows; see RowEncoder."""
         return self.inner.end_of_rows(rows, start, rows_max, bytes_max)
 
     def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
-        """See RowEncoder."""
+        """Return fingerprints of a chunk's rows; see RowEncoder."""
         return self.inner.fingerprint_chunk(rows, dropped_keys)
 
     def check_table_map(self, body: bytes) -> None:
-        """See RowEncoder."""
+        """Raise DefiniteError if the table map does not fit the plan; see RowEncoder."""
         self.inner.check_table_map(body)
 
     def _whole(self, op: Op, body: bytes, version: int | None) -> tuple[bytes, int]:
-        """Return the event with all columns in its images. MissingColumnsError where that cannot be."""
+        """Return the event with all columns in its images. Raise MissingColumnsError if that is
+        impossible.
+        """
         known = version or event_version(body)
         _, before_present, after_present = opened(self.plan, self._layouts, op, body, version=known)
         if known != PARTIAL_UPDATE and not absent_columns(self.plan, before_present) and not absent_columns(self.plan, after_present):
@@ -147,8 +162,11 @@ class HoldingBack:
     def _settled(
         self, op: Op, body: bytes, version: int, file: str, begin: int, *, ask: int | None
     ) -> tuple[set[int], list[int], bytes, list[int]]:
-        """Note the rows, and return those whose delete is left out, where each row ends, and the new rows as inserts. ``ask``: the first row of which something
-        is sent; None: nothing of the event is.
+        """Note the rows. Return the numbers of rows whose delete is left out, the end of each row,
+        and the new rows as inserts.
+
+        ``ask`` is the first row of which something is sent; None if the whole event was sent
+        before.
         """
         moved, table = self._old_keys.of(file, begin), self.plan.table.id
         kept: set[int] = set()
@@ -194,7 +212,7 @@ def _digest(row: Fields | None) -> bytes | None:
 
 
 def _after(context: BinlogContext, sent: Records) -> BinlogContext:
-    """Return the context of further records of the event: what counts in a transaction goes on."""
+    """Return the context for further records of the event, with the transaction's counts continued."""
     order = context.transaction
     if order is None:
         return context

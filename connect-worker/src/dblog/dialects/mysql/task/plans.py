@@ -1,5 +1,5 @@
-"""From a table version to records: row plans for row images of the log and for result-set packets,
-and the source block of schema changes.
+"""The way from a table version to records: row plans for row images of the log and for result-set
+packets, and the source block of schema changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class BinlogPlans:
-    """One connector's. Implements ``readers.contract.RowPlans``."""
+    """The row plans of one connector. Implements ``readers.contract.RowPlans``."""
 
     def __init__(self, dialect: BinlogDialect, settings: Settings) -> None:
         self._dialect = dialect
@@ -44,20 +44,20 @@ class BinlogPlans:
 
     @property
     def name(self) -> str:
-        """``source.connector``."""
+        """The value of ``source.connector``."""
         return self._dialect.name
 
     @property
     def source(self) -> Schema:
-        """Of the source block."""
+        """The schema of the source block."""
         return source_schema(self._dialect.name)
 
     def source_block(self, plan: TablePlan, context: BinlogContext, *, row: int) -> dict[str, Any]:
-        """``source`` of one row."""
+        """Return ``source`` of one row."""
         return source_block(plan, context, row=row)
 
     def chunk_context(self, low: WatermarkPosition, now_us: int) -> BinlogContext:
-        """Rows of a chunk stand at the low watermark."""
+        """Return the context of a chunk's rows, which are at the position of the low watermark."""
         return BinlogContext(
             file=low.file,
             pos=low.pos,
@@ -70,15 +70,15 @@ class BinlogPlans:
         )
 
     def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
-        """What becomes of a column."""
+        """Return the plan of a column."""
         plan: ColumnPlan = self._dialect.column_plan(column, self._modes, table, included=included)
         return plan
 
     def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
-        """The encoder of a table version: compiled where the plan writes Avro by itself."""
+        """Return the encoder of a table version; it is compiled if the plan writes Avro itself."""
         lost = [c.name for c in plan.columns if c.included and c.unfit == "null" and (c.source is Source.TIME or not c.nullable)]
         if lost and self._modes.event_converting_failure_handling_mode == "warn":
-            # Once for a table version, not for each value.
+            # once per table version, not per value
             log.warning(
                 "a TIME below zero or above 24 hours with this time.precision.mode, and an empty geometry, becomes null",
                 table=str(plan.table.id),
@@ -87,7 +87,7 @@ class BinlogPlans:
         return FastPlan(plan, self._image) if writers is None else ReferencePlan(plan, self._image, writers)
 
     def schema_change(self, report: SchemaChange, at: Any, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Key and value of a record of the schema-change topic, as Debezium writes it."""
+        """Return key and value of a record of the schema-change topic, as Debezium writes it."""
         source = {
             "version": __version__,
             "connector": self._dialect.name,

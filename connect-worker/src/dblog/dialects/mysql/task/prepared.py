@@ -1,23 +1,33 @@
-"""XA transactions between their two halves: which tables a prepared one has changed, and what its end means.
+"""XA transactions between their two halves: the tables that a prepared one has changed, and the
+consequences of its end.
 
-The log has a transaction's rows at XA PREPARE, and only later whether it commits. Its rows are sent where they stand, as Debezium sends them: until the
-end nobody else can change the same rows (the prepared transaction holds their locks), so their order is right. Five things follow.
+The log has the rows of a transaction at XA PREPARE, and only later whether it commits. Its rows are
+sent at their position in the log, as in Debezium. Until the end no other transaction can change the
+same rows (the prepared one holds their locks), so their order is right. Five rules follow:
 
-- A chunk read in between shows the rows as they were before, although its low watermark stands behind the prepared rows: a window of such a table
-  would send old values over new ones, so none is opened until the transaction has ended; dump threads take other tables meanwhile. # I2
-- XA ROLLBACK takes back what was sent. Its rows are read once more from where they begin in the log, and the inverse of each is sent; where that cannot be,
-  the tables are dumped again as a repair (``task/takeback.py``). # I3 I5
-- What was prepared before the connector's first position has its rows before it, and no dump can see them: at its XA COMMIT every captured table is
-  dumped again, for the log does not show which ones it changed. Its XA ROLLBACK means nothing: none of its rows was sent. # I3
-- Rows that lack columns cannot be read again before the commit: their tables are dumped again at the commit.
-- Rows of a table that is not captured where they stand, not yet or not by today's include lists, are passed over. By the commit the connector may follow the
-  table, with a dump that could not see them: so its name is kept, and it is dumped again at the commit. # I3
+- A chunk read in between shows the rows as they were before, although its low watermark is after
+  the prepared rows. A window of such a table would send old values over new ones. So none is opened
+  until the transaction has ended; dump threads read other tables meanwhile. # I2
+- XA ROLLBACK undoes rows that were sent. They are read again from their position in the log, and
+  the inverse of each is sent. If that is impossible, the tables are dumped again as a repair
+  (``task/takeback.py``). # I3 I5
+- The rows of a transaction prepared before the connector's first position are before that position,
+  and no dump can see them. At its XA COMMIT every captured table is dumped again, because the log
+  does not show which ones it changed. Its XA ROLLBACK needs nothing, since none of its rows was
+  sent. # I3
+- Rows that lack columns cannot be read again before the commit, so their tables are dumped again at
+  the commit.
+- Rows of a table that is not captured at their position (not yet, or not by today's include lists)
+  are skipped. By the commit the connector may capture the table, with a dump that could not see
+  them. So its name is kept, and it is dumped again at the commit. # I3
 
-So it must be known of every transaction whether it was prepared before the first position: those that have not ended travel in the offset
-(``dblog_xa``). Debezium's offsets have none, so after taking one over the rollback of an unknown transaction has every captured table repaired.
+So for every transaction it must be known whether it was prepared before the first position. Those
+that have not ended are part of the offset (``dblog_xa``). Debezium's offsets have none, so after a
+takeover from Debezium the rollback of an unknown transaction has every captured table repaired.
 
-Rule sources: MySQL manual 15.3.8.3 "Restrictions on XA Transactions", sql/log_event.cc (``XA_prepare_log_event``: one byte one_phase, then format id,
-lengths and data of the XID); MariaDB writes the same event (sql/log_event.h).
+Rule sources: MySQL manual 15.3.8.3 "Restrictions on XA Transactions", sql/log_event.cc
+(``XA_prepare_log_event``: one byte one_phase, then format id, lengths and data of the XID); MariaDB
+writes the same event (sql/log_event.h).
 """
 
 from __future__ import annotations
@@ -29,12 +39,14 @@ from typing import Any
 from dblog.model import TableId
 
 PREPARED_MAX = 1000
-"""More unresolved transactions than any server keeps; beyond that the oldest is forgotten, and counts as unknown."""
+"""The most transactions that are kept, more than any server has unresolved. Beyond it the oldest is
+forgotten and counts as unknown.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Where a transaction begins in the log. The names of files mean something within one epoch."""
+    """The position at which a transaction begins. File names are comparable within one epoch only."""
 
     epoch: int
     file: str
@@ -43,20 +55,24 @@ class Begin:
 
 @dataclass(slots=True)
 class _Xa:
-    """What one transaction has changed; ``unread``: tables with rows that could not be read again before its commit; ``left_out``: tables whose rows were
-    passed over.
+    """The tables changed by one transaction. ``unread``: tables with rows that cannot be read again
+    before its commit. ``left_out``: tables whose rows were skipped.
     """
 
     tables: set[TableId] = field(default_factory=set)
     unread: set[TableId] = field(default_factory=set)
     left_out: set[TableId] = field(default_factory=set)
     begin: Begin | None = None
-    """None: an earlier version has written the offset, which did not keep it."""
+    """The position at which it begins; None if an earlier version wrote the offset, which did not
+    store it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """An XA ROLLBACK of rows that were sent, or (``tables`` None) that may have been. ``Prepared.forget`` when they are taken back."""
+    """An XA ROLLBACK of rows that were sent, or (``tables`` None) that may have been. Call
+    ``Prepared.forget`` once they are undone.
+    """
 
     xid: str
     tables: frozenset[TableId] | None
@@ -65,17 +81,25 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """An XA statement, and what has to be dumped again: all captured tables if ``unknown``."""
+    """The result of an XA statement: the tables that must be dumped again; all captured ones if
+    ``unknown``.
+    """
 
     unread: frozenset[TableId] = frozenset()
     left_out: frozenset[TableId] = frozenset()
-    """Of a transaction that was prepared and is committed now; whoever does not capture them still has nothing to do."""
+    """Tables of a prepared transaction that is committed now. Those still not captured need
+    nothing.
+    """
     unknown: str | None = None
-    """The xid of a transaction that was prepared before the first position, and is committed now."""
+    """The xid of a transaction that was prepared before the first position and is committed now;
+    else None.
+    """
 
 
 class Prepared:
-    """The XA transactions of one log, as it is read. ``text`` is what an offset has of them, ``complete`` whether it would have all."""
+    """The XA transactions of one log, as it is read. ``text`` is the state in an offset;
+    ``complete``: an offset without state means that there are none.
+    """
 
     def __init__(self, text: str | None = None, *, complete: bool = True) -> None:
         self._complete = complete
@@ -96,11 +120,13 @@ class Prepared:
 
     @property
     def is_open(self) -> bool:
-        """Whether the log is inside an XA transaction that is not prepared yet."""
+        """True inside an XA transaction that is not prepared yet."""
         return self._open is not None
 
     def take_changed(self) -> str | None:
-        """The state for the offset if it has changed since the last call; "" when there is nothing to keep."""
+        """Return the state for the offset if it has changed since the last call, else None; "" if
+        there is nothing to keep.
+        """
         if not self._changed:
             return None
         self._changed = False
@@ -115,36 +141,44 @@ class Prepared:
         return json.dumps(state if self._complete else state | {"forgot": True}, separators=(",", ":"))
 
     def begin(self, at: Begin) -> None:
-        """An XA transaction begins: MySQL's XA START, MariaDB's GTID event that names it. The same one again after a reconnect in the middle of it."""
+        """Note the beginning of an XA transaction: MySQL's XA START, MariaDB's GTID event that
+        names it. After a reconnect inside the transaction the same one begins again.
+        """
         self._open = self._open or _Xa(begin=at)
         self._changed = True
 
     def rows(self, table: TableId) -> None:
-        """Rows of a captured table have passed."""
+        """Note rows of a captured table."""
         if self._open is not None and table not in self._open.tables:
             self._open.tables.add(table)
             self._changed = True
 
     def unread(self, table: TableId) -> None:
-        """Rows of a captured table have passed that must be read again, and cannot be before the commit."""
+        """Note rows of a captured table that must be read again, which is impossible before the
+        commit.
+        """
         assert self._open is not None, "rows of an XA transaction stand between its start and its end"
         self._open.unread.add(table)
         self._changed = True
 
     def left_out(self, table: TableId) -> None:
-        """A table map has passed whose rows are not sent: the table is not captured, has not joined yet, or is parked."""
+        """Note a table map whose rows are not sent: the table is not captured, has not joined yet,
+        or is parked.
+        """
         if self._open is not None and table not in self._open.left_out:
             self._open.left_out.add(table)
             self._changed = True
 
     def outside(self) -> None:
-        """The log is between two transactions; an XA transaction always begins a batch of its own."""
+        """Note that the log is between two transactions. An XA transaction always begins a new
+        batch.
+        """
         if self._open is not None:
             self._open = None
             self._changed = True
 
     def prepare(self, body: bytes) -> Ended:
-        """The event XA PREPARE; one that commits in one phase is over with it."""
+        """Handle the event XA PREPARE. A transaction that commits in one phase ends with it."""
         xa, self._open = self._open or _Xa(), None
         self._changed = True
         if len(body) < 13 or body[0]:  # noqa: PLR2004 - one_phase, format id and two lengths
@@ -156,7 +190,9 @@ class Prepared:
         return Ended()
 
     def statement(self, text: str, *, at: Begin) -> Ended | RolledBack | None:
-        """An XA statement of the log; None for any other one. ``at``: where the open transaction begins, if one is."""
+        """Handle an XA statement; return None for any other. ``at`` is the beginning of the open
+        transaction, if there is one.
+        """
         words = text.split(None, 2)
         if len(words) < 2 or words[0].upper() != "XA":  # noqa: PLR2004 - XA and the verb
             return None
@@ -178,7 +214,7 @@ class Prepared:
         return Ended(unknown=xid) if known is None else Ended(unread=frozenset(known.unread), left_out=frozenset(known.left_out))
 
     def forget(self, xid: str) -> None:
-        """The transaction has ended, and nothing of it is left to do."""
+        """Note that the transaction has ended and that nothing of it is left to do."""
         self._prepared.pop(xid.lower(), None)
         self._changed = True
 
@@ -197,7 +233,7 @@ def _xa(lists: list[list[list[str]]], begin: Any) -> _Xa:
 
 
 def xid_of_event(body: bytes) -> str:
-    """As the statements of the log write it: X'gtrid',X'bqual',format."""
+    """Return the XID as the log's statements write it: X'gtrid',X'bqual',format."""
     format_id, gtrid, bqual = (int.from_bytes(body[at : at + 4], "little") for at in (1, 5, 9))
     data = body[13:]
     return f"x'{data[:gtrid].hex()}',x'{data[gtrid : gtrid + bqual].hex()}',{format_id}"

@@ -1,13 +1,17 @@
-"""Reads rows again from the table for events of the log that lack columns (dblog.row.image.missing=reread), in connections that are not the log's.
+"""The rereading of rows from the table, for events of the log that lack columns
+(dblog.row.image.missing=reread), on connections of its own.
 
-A log reader can see an event before a SELECT on the server can see its change. So a watermark is committed once the event's bytes have arrived, and the rows
-are read in a snapshot that shows this watermark: commits become visible in the order of the log, so the snapshot has the change, or what came after it.
-One watermark serves everything that had arrived before it. # I2
+A log reader can see an event before a SELECT on the server can see its change. So a watermark is
+committed after the event's bytes have arrived, and the rows are read in a snapshot that shows this
+watermark. Commits become visible in the order of the log, so the snapshot has the change, or a
+later one. One watermark serves everything that had arrived before it. # I2
 
-A row is then as it was at its event, or newer; newer changes follow in the log, so the state at the end of the log is right. # I3
+A row is then as it was at its event, or newer. Newer changes follow in the log, so the state at the
+end of the log is right. # I3
 
-The table may have been altered since. In the snapshot's transaction, whose SELECT holds the table's definition, it is compared with the
-definition at the event: names and types alike, or the rows are left out and the table has to be dumped again. So a value never comes from another column. # I4
+The table may have been altered since. In the snapshot's transaction, whose SELECT locks the table's
+definition, it is compared with the definition at the event. If names and types differ, the rows are
+left out and the table has to be dumped again. So a value never comes from another column. # I4
 """
 
 from __future__ import annotations
@@ -33,17 +37,21 @@ from dblog.ports import DumpConnection
 from dblog.readers.proof import read_behind_watermark
 
 KEYS_MAX = 128
-"""Keys of one SELECT."""
+"""The most keys of one SELECT."""
 
 BYTES_MAX = 8 << 20
-"""So much is read before it is sent; more than one row beyond that is read again in halves. # I6"""
+"""Bytes that are read before they are sent. If more than one row exceeds them, the keys are read
+again in halves. # I6
+"""
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 
 
 @dataclass(slots=True, eq=False)
 class _Slice:
-    """Some keys of one event. ``rows``: their packets once they are read; ``changed``: the table is another one by now."""
+    """Some keys of one event. ``rows``: their packets once read, None before; ``changed``: the
+    table was altered since.
+    """
 
     encoder: RowEncoder
     op: ReadOp
@@ -55,14 +63,16 @@ class _Slice:
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """One event: what the log shows of it, and what is to be read."""
+    """An event that lacks columns: the part that the log shows, and the rows to read."""
 
     minimal: Minimal
     slices: list[_Slice] = field(default_factory=list)
 
 
 class Reread:
-    """One task's reader; used on the log thread, ``close`` from others. ``table_now`` reads a table's definition as the server has it."""
+    """The reader of one task, used on the log thread; other threads may call ``close``.
+    ``table_now`` reads a table's current definition.
+    """
 
     def __init__(
         self,
@@ -89,16 +99,18 @@ class Reread:
         self._expected: dict[int, _Work | DefiniteError] = {}
 
     def received(self) -> None:
-        """More of the log has arrived: the last watermark does not prove it."""
+        """Note that more of the log has arrived, for which the last watermark is no proof."""
         self._token = None
 
     def close_idle(self) -> None:
-        """Close the connections that nothing was read on for a while; the next rows that lack columns open them again."""
+        """Close the connections if nothing was read for a while. The next rows that lack columns
+        open them again.
+        """
         if self._connection is not None and time.monotonic() - self._used_s >= SESSION_IDLE_S:
             self.close()
 
     def expect(self, found: Iterable[LogEvent]) -> None:
-        """These events come next, in this order: what they need is read together."""
+        """Announce the next events, in order, so that their rows can be read together."""
         self._expected = {}
         for event in found:
             try:
@@ -107,9 +119,11 @@ class Reread:
                 self._expected[id(event)] = e
 
     def records(self, event: LogEvent, *, read: bool) -> Iterator[Records]:
-        """The event's records, in parts that may be sent one by one; ``read`` False leaves out the rows of the table.
+        """Yield the event's records, in parts that may be sent one by one; ``read`` False leaves
+        out rows that only the table has.
 
-        BadRowsError when nothing can be made of it. Ends with TableChangedError when the table has been altered since: it must be dumped again.
+        Raise BadRowsError if the event cannot be used, and TableChangedError at the end if the
+        table was altered since and must be dumped again.
         """
         work = self._expected.pop(id(event))
         if isinstance(work, DefiniteError):
@@ -144,15 +158,17 @@ class Reread:
             raise TableChangedError(message)
 
     def close(self) -> None:
-        """Close the connection, also from another thread."""
+        """Close the connection, from any thread."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     def _moved(self, event: LogEvent, encoder: RowEncoder, minimal: Minimal) -> tuple[Records, dict[bytes | None, Headers]]:
-        """The deletes of rows that have another key now, and the headers of the rows that are to come for them, by their new key.
+        """Return the deletes of rows whose key has changed, and the headers of the rows that follow
+        for them, by their new key.
 
-        Row by row where they are counted: the creates that are thrown away would leave holes.
+        If transactions are counted, rows are encoded one by one: the discarded creates would leave
+        gaps.
         """
         assert minimal.moved is not None
         if event.transaction is None:
@@ -169,7 +185,9 @@ class Reread:
         return out, new
 
     def _context(self, event: LogEvent, *, first: int, sent: int) -> BinlogContext:
-        """``first``: the row's number in its event; ``sent``: records of the event that are counted already."""
+        """Return the context of records. ``first`` is the row's number in its event; ``sent`` is
+        the number of the event's records that are counted already.
+        """
         order = event.transaction
         return BinlogContext(
             file=event.file,
@@ -185,7 +203,7 @@ class Reread:
         )
 
     def _read(self, now: _Work) -> None:
-        """Read what this event needs, and the ones behind it as far as it fits."""
+        """Read the rows of this event, and those of the next ones as far as they fit."""
         try:
             self._read_together([now, *(work for work in self._expected.values() if isinstance(work, _Work))])
         except BaseException:
@@ -228,9 +246,10 @@ class Reread:
                 size_bytes += len(part.rows or b"")
 
     def _read_slice(self, connection: DumpConnection, part: _Slice, fits: dict[int, bool]) -> list[_Slice]:
-        """Read one, or give the two that it is to be read as."""
+        """Read one slice. If its rows are too many, return the two slices to read instead."""
         table = part.encoder.plan.table
-        padding = (1 << (len(part.keys) - 1).bit_length()) - len(part.keys)  # few different texts, so that few statements are prepared
+        # A few different lengths only, so that few statements are prepared.
+        padding = (1 << (len(part.keys) - 1).bit_length()) - len(part.keys)
         keys = part.keys + part.keys[-1:] * padding
         text, parameters = sql.rows_by_key(table, keys)
         try:
@@ -251,7 +270,9 @@ class Reread:
 
 
 def same_columns(then: Table, now: Table | None) -> bool:
-    """Whether every column of a table version is still there with its name and type; more columns may have come."""
+    """Return whether every column of a table version still exists with its name and type; further
+    columns may have been added.
+    """
     if now is None:
         return False
     pairs = [(column, now.column(column.name)) for column in then.columns if not column.hidden]
@@ -264,7 +285,9 @@ def _shape(column: Column) -> tuple[object, ...]:
 
 
 def _same_members(then: Column, now: Column) -> bool:
-    """The catalog writes a question mark for a character that it cannot show; the log's metadata has the character."""
+    """Return whether both have the same members. The catalog shows a question mark for a character
+    that it cannot show; the log's metadata has the character.
+    """
     return len(then.members) == len(now.members) and all(
         one == other or "?" in other for one, other in zip(then.members, now.members, strict=True)
     )
@@ -282,12 +305,12 @@ def _work_of(event: LogEvent) -> _Work:
 
 
 def counted(values: Iterable[bytes | None]) -> int:
-    """How many records count in their transaction: all but tombstones."""
+    """Return the number of records that count in their transaction: all except tombstones."""
     return sum(value is not None for value in values)
 
 
 def _parted(records: Records) -> tuple[Records, dict[bytes | None, Headers]]:
-    """The deletes of keys that have changed, and the headers of their creates, which are left out."""
+    """Return the deletes of changed keys, and the headers of their creates, which are left out."""
     keys, values, headers = records
     out: Records = ([], [], {})
     new: dict[bytes | None, Headers] = {}

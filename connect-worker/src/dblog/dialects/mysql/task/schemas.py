@@ -1,5 +1,5 @@
-"""What the log shows of tables: table maps, DDL statements, and whether what the server has now was
-so at a position of the log.
+"""The tables as the log shows them: table maps, DDL statements, and a test whether the server's
+current schema was valid at a position of the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dblog.model import Table, TableId
 from dblog.readers.contract import Advice, Merge, Reading, TaskContext
 
 CATALOG_TRIES_MAX = 20
-"""Reads of a table until two agree."""
+"""The most reads of a table until two agree."""
 
 ADVICE = Advice(
     name_columns="set binlog_row_metadata=FULL on the server so that the log names its columns",
@@ -32,7 +32,9 @@ ADVICE = Advice(
 
 
 class BinlogSchemas:
-    """One task's. Implements ``readers.contract.LogSchemas``; used by the log thread."""
+    """The schemas of one task's log. Implements ``readers.contract.LogSchemas``; used by the log
+    thread.
+    """
 
     advice = ADVICE
 
@@ -54,31 +56,35 @@ class BinlogSchemas:
         )
 
     def leave_out(self, unreadable: frozenset[tuple[str, int]]) -> None:
-        """Leave these damaged events out where the log is looked through."""
+        """Leave these damaged events out when the log is searched."""
         self._ahead.unreadable = unreadable
 
     def text_of(self, query: Query) -> str:
-        """A statement's text."""
+        """Return a statement's text."""
         return self._dialect.statement_text(query, self._charsets)
 
     def read_table_map(self, table_map: bytes) -> tuple[TableId, Seen, Merge]:
-        """Name and columns of a table map."""
+        """Return name and columns of a table map, and a function that merges them with known
+        columns.
+        """
         return self._dialect.read_table_map(table_map, self._charsets)
 
     def parse_statement(self, statement: Query, text: str, position: Position) -> Iterable[Change]:
-        """The changes of a statement."""
+        """Return the changes of a statement."""
         return self._parse(statement, text, position)
 
     def rewritten(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
-        """The tables whose old rows the changes alter without row events."""
+        """Return the tables whose old rows the changes alter without row events, with the reason."""
         return self._dialect.rewritten(changes, before)
 
     def row_change(self, statement: Query, text: str) -> tuple[str, frozenset[TableId]] | None:
-        """The kind and tables of a statement that changes rows."""
+        """Return the kind and tables of a statement that changes rows; None for any other."""
         return self._dialect.row_change(statement, text, self._version)
 
     def read_table(self, table: TableId, position: Position, begin: LogOffset) -> Reading:
-        """The table as the server has it now, with the log between there and now looked through; read before and after, as at the start."""
+        """Return the server's current table, and whether a statement since ``position`` touches it.
+        The table is read before and after the search, as at the start.
+        """
         for _ in range(CATALOG_TRIES_MAX):
             session = self._connections.live_session()
             before = session.read_catalog(lambda other: other == table)

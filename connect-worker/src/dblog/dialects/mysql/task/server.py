@@ -1,5 +1,5 @@
-"""One MySQL or MariaDB server as the reader layer sees it: its session, the positions and schemas
-that it answers with, and its connections for log and chunks.
+"""A MySQL or MariaDB server for the reader layer: its session, its positions and schemas, and its
+connections for log and chunks.
 """
 
 from __future__ import annotations
@@ -42,13 +42,17 @@ log = structlog.get_logger(__name__)
 
 
 OWN_TRANSACTIONS = "transactions of its own"
-"""The key of the standing warning about a replica that somebody has written to."""
+"""The key of the standing warning about a replica that was written to."""
 CHECK_LIMIT_S = 2
-"""How long the check of a request waits for a table that somebody locks (LOCK TABLES, a DDL statement that waits itself), in seconds."""
+"""The longest wait, in seconds, of a request's check for a table that another session locks (LOCK
+TABLES, a waiting DDL statement).
+"""
 
 
 class BinlogServer:
-    """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
+    """A MySQL or MariaDB server. Implements ``readers.contract.Server``. Its session serves the
+    starting thread, then the log thread.
+    """
 
     chunk_sql = sql
     log_has_statements = True
@@ -61,17 +65,17 @@ class BinlogServer:
 
     @property
     def session(self) -> Session:
-        """The session at this moment."""
+        """The current session."""
         return self.connections.session
 
     @property
     def watermark_table(self) -> TableId:
-        """By the name that the log has."""
+        """The watermark table as the log names it."""
         return self.connections.watermark_table
 
     @property
     def signal_tables(self) -> frozenset[TableId]:
-        """By the same names."""
+        """The signal tables as the log names them."""
         return self.connections.signal_tables
 
     def close(self) -> None:
@@ -81,7 +85,9 @@ class BinlogServer:
     # ---- start
 
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
-        """Everything that the server must offer; the warnings otherwise."""
+        """Raise DefiniteError if the server lacks something that is needed; return the warnings
+        otherwise.
+        """
         server_id = self.settings.integer("database.server.id")
         return check(
             self.session,
@@ -94,21 +100,23 @@ class BinlogServer:
         )
 
     def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
-        """It holds all rows."""
+        """Do nothing: the binlog has all rows."""
         del lacking
 
     def now(self) -> LogProgress:
-        """The log's end. Read marks compare by it, so in read-only mode nothing in front of it may be missing in its GTIDs."""
+        """Return the end of the log. In read-only mode watermarks are compared by it, so its GTIDs
+        must contain everything before it.
+        """
         written = writes_watermarks(self.settings)
         file, pos, gtids = self.session.current_position() if written else self.session.honest_position()
         return self._progress(file, pos, gtids)
 
     def begin(self) -> LogProgress:
-        """The log's end."""
+        """Return the end of the log."""
         return self.now()
 
     def oldest(self) -> LogProgress:
-        """The log's beginning."""
+        """Return the beginning of the log."""
         return self._progress(self.session.log_files()[0].name, FILE_BEGIN, self.session.purged_gtids())
 
     def _progress(self, file: str, pos: int, gtids: str) -> LogProgress:
@@ -117,13 +125,16 @@ class BinlogServer:
         )
 
     def resume(self, progress: Progress) -> bool:
-        """Follow to another server by GTIDs, count what is not wanted as read, and have the position checked."""
+        """Check the position, after following to another server by GTIDs and counting unwanted
+        transactions as read. Return whether the server is another one.
+        """
         assert isinstance(progress, LogProgress), "made by this dialect"
         was = progress.server
         reason = self._follow(progress)
         wanted = gtid_filter(self.settings)
         if wanted is not None and progress.gtids:
-            # The server refuses a reader that lacks any purged transaction, also of sources that are not wanted.
+            # The server refuses a reader that lacks any purged transaction, even one of an unwanted
+            # source.
             progress.pass_over(self.session.purged_gtids(), wanted)
         self.session.check_position(
             file=progress.file,
@@ -140,7 +151,9 @@ class BinlogServer:
         return reason is not None
 
     def _warn_of_its_own(self, progress: LogProgress) -> None:
-        """Of a replica that somebody has written to, or an old primary that has come back: the log has these rows before others that were sent already."""
+        """Warn of a replica's own transactions, from direct writes or from its time as a primary.
+        Its log has these rows before others that were sent already.
+        """
         own = "" if progress.gtids is None else self.session.own_unread(progress.gtids.text())
         if own:
             text = (
@@ -151,7 +164,9 @@ class BinlogServer:
             self.connections.warnings.raise_warning(OWN_TRANSACTIONS, text, lasting=True)
 
     def _prepare_marks(self, progress: LogProgress) -> None:
-        """Snapshots have to show what the log has brought, in earlier runs too, but for what only another server had, which is lost."""
+        """Note the GTIDs that only another server had, which are lost. Snapshots must show all
+        others that were read, in earlier runs too.
+        """
         if progress.gtids is None:
             message = (
                 "the connector's offset has no GTIDs (it was stored while the server did not use them), and read.only=true proves its windows by them; "
@@ -162,15 +177,17 @@ class BinlogServer:
         self.connections.absent_gtids = absent or None
 
     def _follow(self, progress: LogProgress) -> str | None:
-        """Return what shows that this is another server's log than the one that the offset's file names belong to: then only GTIDs carry over, and the
-        epoch has to rise (D7).
+        """Return the reason why this is another server's log than the one that the offset's file
+        names belong to; None if nothing shows that. Then only GTIDs carry over, and the epoch must
+        rise (D7).
 
-        The position is then the beginning of the new log, in front of every row that can come, also of those that the GTIDs leave out.
+        The position becomes the beginning of the new log, before every row that can come, including
+        rows that the GTIDs skip.
         """
         session = self.session
         by_gtids = bool(progress.gtids) and session.facts.uses_gtids
         other_server = progress.server is not None and progress.server != session.identity
-        # Without either, the check of the file gives a better error.
+        # Without both, the check of the file gives a better error.
         reason = session.why_other_log(self.connections.known(progress)) if by_gtids or other_server else None
         if reason is not None:
             if not by_gtids:
@@ -189,11 +206,11 @@ class BinlogServer:
     # ---- schemas
 
     def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
-        """Every base table that ``include`` accepts."""
+        """Return every base table that ``include`` accepts."""
         return self.session.read_catalog(include)
 
     def read_databases(self) -> dict[str, Database]:
-        """Each database's character set and collation."""
+        """Return the charset and collation of each database."""
         return {found.name: Database(found.charset, found.collation) for found in read_databases(self.session.execute)}
 
     def take_over(self, records: Iterable[bytes], timeline: Timeline, *, prefix: str, offset: OffsetMap) -> int:
@@ -202,7 +219,9 @@ class BinlogServer:
         return take_over(records, timeline, server=prefix, offset=offset, parse=parse, include=self.dialect.progress.gtids_include)
 
     def at_start(self, include: Callable[[TableId], bool]) -> list[SchemaChange]:
-        """Each table's CREATE TABLE. One whose text may not be read is left out: nothing depends on it."""
+        """Return each table's CREATE TABLE. A table whose text may not be read is left out, since
+        nothing depends on it.
+        """
         texts = []
         for table in self.session.read_catalog(include):
             try:
@@ -222,7 +241,7 @@ class BinlogServer:
         includes: Callable[[TableId], bool],
         includes_database: Callable[[str], bool],
     ) -> list[SchemaChange]:
-        """One record for each table that the statement touches, or for its database."""
+        """Return one record for each table that the statement touches, or one for its database."""
         return schema_changes(
             changes,
             statement.text,
@@ -238,36 +257,38 @@ class BinlogServer:
         return self.settings.boolean("include.schema.comments")
 
     def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> BinlogSchemas:
-        """What the log shows of tables."""
+        """Return the schemas of the log."""
         return BinlogSchemas(self.connections, timeline, context, epoch=epoch)
 
     # ---- connections
 
     def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> BinlogLog:
-        """The binlog."""
+        """Return the binlog."""
         assert isinstance(schemas, BinlogSchemas), "made by this dialect"
         return BinlogLog(self.connections, schemas, resolve, context)
 
     def open_watch(self, abort: Abort) -> BinlogWatch:
-        """A session of its own for questions about the log."""
+        """Open a separate session for questions about the log."""
         return BinlogWatch(self.connections, abort)
 
     def open_load(self, abort: Abort) -> ServerLoad:
-        """A session of its own for questions about the load."""
+        """Open a separate session for questions about the load."""
         return ServerLoad(self.connections, abort)
 
     def own_condition(self, table: TableId) -> str | None:
-        """By snapshot.select.statement.overrides."""
+        """Return the condition in snapshot.select.statement.overrides; None if it has none for the
+        table.
+        """
         return self._overrides.condition(table)
 
     def open_chunks(self) -> DumpConnection:
-        """Connections for chunks and watermarks."""
+        """Open connections for chunks and watermarks."""
         return self.connections.open_chunks()
 
     # ---- requests
 
     def _asking(self) -> Session:
-        """A session for the questions of one request."""
+        """Open a session for the questions of one request."""
         with self.connections.opening():
             session = self.dialect.connect(settings_of(self.settings), again=True)
         try:
@@ -278,7 +299,9 @@ class BinlogServer:
         return session
 
     def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
-        """On a session of its own; the watermark table is made where the connector has not needed it so far."""
+        """Check the tables and estimate their rows, on a separate session. Creates the watermark
+        table if the connector has not needed it yet.
+        """
         session = self._asking()
         try:
             if session.identity != self.connections.identity:
@@ -300,8 +323,11 @@ class BinlogServer:
             session.close()
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
-        """A foreign key that the storage engine follows changes it without a row in the log, and what moves to the front of a frontier is not read. Of an
-        index the log shows the columns alone.
+        """Raise DefiniteError if the tables cannot be read in the order of the column.
+
+        An action of a foreign key in the storage engine changes the column without a row event, so
+        a row that moves into a range already read would be missed. The log shows only the columns
+        of an index, not its order.
         """
         session = self._asking()
         try:
@@ -325,7 +351,9 @@ class BinlogServer:
                 raise DefiniteError(message)
 
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
-        """Look at the texts first, then ask the server about all of them, on one connection and in a transaction that is READ ONLY."""
+        """Raise DefiniteError for a condition that cannot be used. The texts are checked first,
+        then the server tries all of them on one connection, in a READ ONLY transaction.
+        """
         for table, where in conditions:
             if (fault := fault_of(where)) is not None:
                 message = f"the predicate of {table.id} cannot be used: {fault}"
@@ -338,7 +366,8 @@ class BinlogServer:
                     connection.select(probe(table.id, where), (), table=table.id)
                 except (PrivilegeError, TableDeniedError):
                     raise
-                except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
+                # A missing column looks like a changed table.
+                except (DefiniteError, TableChangedError) as e:
                     message = f"the server does not take the predicate of {table.id}"
                     refused = DefiniteError(f"{message}: {e}")
                     refused.discreet = f"{message}: {discreet(e)}"
@@ -347,11 +376,11 @@ class BinlogServer:
             connection.close()
 
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
-        """By the columns' types."""
+        """Raise DefiniteError for keys that do not fit the columns' types."""
         given_keys.check(table, keys)
 
     def try_keys(self, table: Table, keys: Sequence[Key]) -> None:
-        """All of them, in parts."""
+        """Raise DefiniteError for keys that the server rejects, tried in groups."""
         connection = self.open_chunks()
         try:
             for numbers, (text, parameters) in given_keys.probes(table, keys):

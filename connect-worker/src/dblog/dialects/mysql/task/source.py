@@ -1,5 +1,5 @@
-"""One connector's MySQL or MariaDB source: the dialect with the connector's options, and nothing
-connected.
+"""The MySQL or MariaDB source of one connector: the dialect with the connector's options, without a
+connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dblog.readers.standing_warnings import StandingWarnings
 
 
 class BinlogSource:
-    """Implements ``readers.contract.Source``."""
+    """The source of one connector. Implements ``readers.contract.Source``."""
 
     def __init__(self, dialect: BinlogDialect, settings: Settings) -> None:
         self.dialect = dialect
@@ -26,12 +26,14 @@ class BinlogSource:
 
     @property
     def watermark_table(self) -> TableId:
-        """As the configuration names it."""
+        """The watermark table as the configuration names it."""
         return sql.parse_table_name(self._settings.text("dblog.watermark.table"))
 
     @property
     def signal_tables(self) -> frozenset[TableId]:
-        """As the configuration names them, where signals come from the source."""
+        """The signal tables as the configuration names them; empty unless signals come from the
+        source.
+        """
         names = (
             self._settings.text_or_none("signal.data.collection")
             if "source" in self._settings.items_of("signal.enabled.channels")
@@ -41,23 +43,23 @@ class BinlogSource:
 
     @property
     def builtin_databases(self) -> frozenset[str]:
-        """The server's own."""
+        """Databases that belong to the server."""
         return sql.BUILTIN_DATABASES
 
     @property
     def log_writes_watermarks(self) -> bool:
-        """Rows that lack columns are read again behind a watermark."""
+        """True if rows that lack columns are read again, which needs a watermark."""
         return rereads(self._settings)
 
     def leaving(self) -> None:
-        """Nothing: a server keeps its binlog for nobody."""
+        """Do nothing: a server keeps its binlog regardless of readers."""
 
     def progress(self, offset: OffsetMap) -> LogProgress:
-        """Read a stored offset."""
+        """Parse a stored offset."""
         return self.dialect.progress.of_offset(offset)
 
     def connect(self, *, again: bool, warnings: StandingWarnings | None = None) -> BinlogServer:
-        """Reach the server."""
+        """Connect to the server."""
         session = self.dialect.connect(settings_of(self._settings), again=again)
         return BinlogServer(
             Connections(

@@ -1,12 +1,15 @@
-"""Makes the records that take a prepared XA transaction back, once the log has its XA ROLLBACK.
+"""The records that undo a prepared XA transaction, made when the log has its XA ROLLBACK.
 
-A second log connection reads the transaction from its begin to its XA PREPARE, and the inverse of each event is sent at the position of the XA ROLLBACK,
-the last event first. Until there the transaction held the locks of its rows, so nobody else has changed them, and what the log shows as the row before a
-change is the row again. A row that somebody changes later stands behind the XA ROLLBACK in the log. So the records, folded by key, are the table, without a
-look at it. # I2 I3
+A second log connection reads the transaction from its beginning to its XA PREPARE. The inverse of
+each event is sent at the position of the XA ROLLBACK, the last event first. Until that position the
+transaction held the locks of its rows, so nobody else changed them, and the row that the log shows
+before a change is the current row again. A later change of a row comes after the XA ROLLBACK in the
+log. So folding the records by key gives the table, without reading it. # I2 I3
 
-Up to BYTES_MAX of events wait in memory, for the first one is needed last. # I6 CannotTakeBackError where there is more, where the log is gone or is another
-server's, where its images lack the rows of before, or where a table's schema is not the one of then: only a dump helps.
+Up to BYTES_MAX of events wait in memory, because the first one is needed last. # I6
+
+CannotTakeBackError is raised if there are more, if the log is purged or of another server, if its
+images lack the rows before a change, or if a table's schema has changed. Then only a dump helps.
 """
 
 from __future__ import annotations
@@ -31,21 +34,27 @@ from dblog.readers.items import LogRows
 
 BYTES_MAX = 1 << 24
 ROWS_MAX = 1_000_000
-"""So that each row has a number at the position of the XA ROLLBACK, where ``source.sequence`` has room for eight million."""
+"""The most rows that are undone, so that each has a number at the position of the XA ROLLBACK,
+where ``source.sequence`` has room for eight million.
+"""
 
 
 READ_BYTES_MAX = 1 << 28
-"""Rows of other tables are read, too, and the log waits meanwhile."""
+"""The most bytes of log that are read, including rows of other tables. The task's log waits
+meanwhile.
+"""
 
 _TOO_LONG = f"it has more than {BYTES_MAX >> 20} MiB of rows of captured tables in the log, or {READ_BYTES_MAX >> 20} MiB in all"
 
 
 class CannotTakeBackError(DefiniteError):
-    """The reason why the log alone cannot take the transaction back."""
+    """An error with the reason why the log alone cannot undo the transaction."""
 
 
 class TakeBack:
-    """One task's, used by its log thread. ``new_decoder`` passes the rows of these tables through; ``encoder`` looks a table map up at a position."""
+    """The undoing of transactions for one task, used by its log thread. ``new_decoder`` passes the
+    rows of these tables through; ``encoder`` looks up a table map at a position.
+    """
 
     def __init__(
         self,
@@ -67,7 +76,9 @@ class TakeBack:
         self._now_us = now_us
 
     def records(self, rolled: RolledBack, tables: AbstractSet[TableId], at: LogEvent, *, epoch: int) -> Iterator[LogRows]:
-        """Give the records of these tables, in the order to send them; ``at`` is the XA ROLLBACK. CannotTakeBackError, also after some records."""
+        """Yield the records of these tables, in the order to send them; ``at`` is the XA ROLLBACK.
+        Raise CannotTakeBackError, perhaps after some records.
+        """
         begin = rolled.begin
         if begin is None or begin.epoch != epoch:
             raise CannotTakeBackError("its rows were read on another server, or by an earlier version")
@@ -113,7 +124,9 @@ class TakeBack:
         )
 
     def _encoders(self, found: list[LogEvent], position: LogOffset) -> dict[bytes, RowEncoder]:
-        """Return the encoder of each table map. What a prepared transaction has changed cannot be altered, so today's schema is that of then, or an error."""
+        """Return the encoder of each table map. A table that a prepared transaction has changed
+        cannot be altered, so today's schema is that of its rows; any other is an error.
+        """
         encoders: dict[bytes, RowEncoder] = {}
         for event in found:
             if _map_of(event) in encoders:
@@ -131,14 +144,17 @@ class TakeBack:
     def _read(self, file: str, pos: int, xid: str, tables: AbstractSet[TableId]) -> list[LogEvent]:
         """Return the transaction's rows events of these tables, in the order of the log."""
         asked, found = self._read_to_its_end(file, pos, xid, tables, None)
-        if asked is not None:  # with this connection closed: the server ends the older of two with one id
+        # only after closing this connection: the server ends the older of two with one id
+        if asked is not None:
             _, found = self._read_to_its_end(file, pos, xid, tables, self._endings.undone(asked, frozenset()))
         return found
 
     def _read_to_its_end(
         self, file: str, pos: int, xid: str, tables: AbstractSet[TableId], undone: Sequence[tuple[int, int]] | None
     ) -> tuple[LogOffset | None, list[LogEvent]]:
-        """Return the rows events, or the position at which the decoder asks what the transaction itself takes back, which is not known yet."""
+        """Return (None, the rows events). If the decoder asks which parts the transaction itself
+        undoes, and ``undone`` is None, return (the position of the question, []).
+        """
         connection = self._open_log(file, pos)
         try:
             decoder = self._new_decoder(tables)
@@ -187,6 +203,6 @@ class TakeBack:
 
 
 def _map_of(event: LogEvent) -> bytes:
-    """Return the table map without the table's number."""
+    """Return the table map without its table id."""
     assert event.table is not None, "rows come with their table map"
     return event.table[6:]

@@ -1,11 +1,14 @@
-"""Debezium's schema history read once: its records, up to the stored offset, become our timeline, so that a running connector is taken over in place.
+"""The takeover of Debezium's schema history: its records up to the stored offset become our
+timeline, so that a running connector is taken over in place.
 
-Debezium keeps every statement it ever saw, first those that make up the tables of its first snapshot (its manual, Schema history topic).
-They are replayed here through our own parser, and each result is checked against the columns that Debezium noted beside the statement. Where the
-two differ, or the statement cannot be followed, the table is marked to be read from the server when its first row comes, as after
-any statement that is not understood. # I4
+Debezium keeps every statement that it ever saw, beginning with those that make the tables of its
+first snapshot (its manual, Schema history topic). Our parser replays them, and each result is
+compared with the columns that Debezium recorded with the statement. If they differ, or if the
+statement cannot be followed, the table is marked to be read from the server at its first row, as
+after any statement that is not understood. # I4
 
-Whether a record lies before the offset is decided as Debezium does: by GTID sets where both have them, else by file, position and event.
+Whether a record lies before the offset is decided as in Debezium: by GTID sets if both have them,
+else by file, position and event.
 """
 
 from __future__ import annotations
@@ -20,14 +23,18 @@ from dblog.dialects.mysql.binlog.position import file_index
 from dblog.model import OffsetMap, TableId
 
 Parse = Callable[[str, str, tuple[int, int]], Iterable[Change]]
-"""(statement, default database, position) -> its changes, with the tables of the timeline as they were just before."""
+"""(statement, default database, position) -> its changes, with the timeline's tables just before
+it.
+"""
 
 Include = Callable[[str, str], bool]
-"""(GTIDs, others) -> whether all of the others are among them; ``LogProgress.gtids_include``."""
+"""(GTIDs, others) -> whether they contain all of the others; ``LogProgress.gtids_include``."""
 
 
 def take_over(records: Iterable[bytes], timeline: Timeline, *, server: str, offset: OffsetMap, parse: Parse, include: Include) -> int:
-    """Fill ``timeline`` from Debezium's records of one server (topic.prefix); how many were taken. The versions stand before every position of a log."""
+    """Fill ``timeline`` from Debezium's records of one server (topic.prefix); return how many were
+    used. The versions are valid before every position of a log.
+    """
     taken = 0
     before: tuple[str, str] | None = None
     for value in records:
@@ -40,7 +47,7 @@ def take_over(records: Iterable[bytes], timeline: Timeline, *, server: str, offs
         taken += 1
         position = (0, taken)
         now = (json.dumps(recorded_at, sort_keys=True), statement)
-        if now != before:  # one record for each table of a statement: the statement is replayed once
+        if now != before:  # there is one record per table of a statement, but it is replayed once
             timeline.apply(parse(statement, str(record.get("databaseName") or ""), position), position, ddl=statement)
         before = now
         for change in record.get("tableChanges") or ():
@@ -50,7 +57,7 @@ def take_over(records: Iterable[bytes], timeline: Timeline, *, server: str, offs
 
 
 def is_before(recorded_at: Mapping[str, Any], offset: OffsetMap, *, include: Include) -> bool:
-    """Whether what was recorded at ``recorded_at`` has happened once the connector stands at ``offset``."""
+    """Return whether the change recorded at ``recorded_at`` has happened before ``offset``."""
     if recorded_at.get("snapshot") and not offset.get("snapshot"):
         return True
     ours, theirs = offset.get("gtids"), recorded_at.get("gtids")
@@ -69,7 +76,7 @@ def _in_file(recorded_at: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _check(reported: object, timeline: Timeline, recorded_at: tuple[int, int]) -> None:
-    """A table that the replay left otherwise than Debezium noted it is read again."""
+    """Mark a table to be read again if the replay and Debezium's record give it different columns."""
     change = _mapping(reported)
     id_, noted = table_id(str(change.get("id", ""))), change.get("table")
     if id_ is None or not timeline.versions(id_) or not isinstance(noted, dict):
@@ -81,7 +88,9 @@ def _check(reported: object, timeline: Timeline, recorded_at: tuple[int, int]) -
 
 
 def table_id(text: str) -> TableId | None:
-    """``"db"."t"`` as Debezium writes it, quotes doubled inside; None for anything else."""
+    """Parse ``"db"."t"`` as Debezium writes it, with quotes doubled inside; return None for
+    anything else.
+    """
     parts: list[str] = []
     at = 0
     while at < len(text):

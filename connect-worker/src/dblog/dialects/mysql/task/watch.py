@@ -1,4 +1,6 @@
-"""How far the server's log goes and how much of it is left, asked on a session of its own: files, their sizes, and how long they are kept."""
+"""The server's log from outside: its end, and how much of it is left. Queries on a separate session
+read files, their sizes, and how long they are kept.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ from dblog.readers.contract import LogState, Progress
 ANSWER_LIMIT_S = 10.0
 
 TABLES_ASKED_MAX = 200
-"""Of one by one, which costs the server the least; of more than that, all tables of their databases at once."""
+"""The most tables that are queried one by one, which costs the server least. For more, all tables
+of their databases are read at once.
+"""
 
 
 class BinlogWatch:
-    """Implements ``readers.contract.LogWatch``."""
+    """The watch of one server's log. Implements ``readers.contract.LogWatch``."""
 
     def __init__(self, connections: Connections, abort: Abort) -> None:
         settings = replace(
@@ -35,7 +39,9 @@ class BinlogWatch:
             raise TransientError(message)
 
     def look(self, read: Progress, stored: Progress) -> LogState:
-        """The status row, then the files: what the server adds in between makes the end too near by that much, never too far."""
+        """Return the state of the log. The status row is read before the files: what is added in
+        between makes the end appear too near, never too far.
+        """
         assert isinstance(read, LogProgress), "made by this dialect"
         assert isinstance(stored, LogProgress), "made by this dialect"
         status = self._session.log_status()
@@ -60,7 +66,7 @@ class BinlogWatch:
         )
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
-        """TABLE_ROWS of the catalog."""
+        """Return TABLE_ROWS of the catalog."""
         return self._session.row_estimates(tables, one_by_one=len(tables) <= TABLES_ASKED_MAX)
 
     def close(self) -> None:
@@ -69,12 +75,14 @@ class BinlogWatch:
 
 
 def position_of(progress: LogProgress) -> tuple[int, int]:
-    """File number and offset."""
+    """Return file number and offset."""
     return file_index(progress.file), progress.pos
 
 
 def _behind(read: tuple[int, int], end: tuple[int, int], files: Sequence[LogFile]) -> tuple[int, int]:
-    """Bytes and files between a position and the log's end; zero in front of it, for the position moves on meanwhile."""
+    """Return bytes and files between a position and the end of the log; zero if the position is
+    past it, because it has moved on meanwhile.
+    """
     at, pos = read
     last, end_pos = end
     if at >= last:

@@ -1,1 +1,1 @@
-"""The connections: login, check, log and dump. The only I/O of this dialect."""
+"""The connections: login, check, log and dump. All I/O of this dialect is here."""

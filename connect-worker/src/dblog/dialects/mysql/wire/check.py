@@ -1,7 +1,8 @@
-"""What a server must offer before a connector starts: settings of its log, privileges of the account, the watermark table.
+"""The checks of a server before a connector starts: settings of its log, privileges of the account,
+the watermark table.
 
-Everything is tried rather than read from SHOW GRANTS, which does not show what roles, wildcards and partial revokes come to. All privileges
-that are missing are named at once, each with its GRANT.
+Each privilege is tried instead of read from SHOW GRANTS, which does not show the effect of roles,
+wildcards and partial revokes. All missing privileges are named at once, each with its GRANT.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
 
 TABLES_NAMED_MAX = 20
-"""A message names so many tables; the rest is counted."""
+"""The most tables that a message names; further ones are counted."""
 
 
 def check(
@@ -34,9 +35,12 @@ def check(
     make: bool = True,
     read_only: bool = False,
 ) -> list[str]:
-    """DefiniteError for what makes a start pointless; the warnings otherwise. ``tables``: the captured tables that the account sees; ``named``: what the
-    configuration names, which it may not see. ``watermarks``: the watermark table, None where nothing is read from tables or nothing may be written;
-    ``make`` False changes nothing. ``rereads``: rows that lack columns are read again. ``read_only``: windows are proved by GTIDs.
+    """Raise DefiniteError if a start would be pointless; return the warnings otherwise.
+
+    ``tables``: the captured tables that the account sees. ``named``: the names in the
+    configuration, of which it may not see all. ``watermarks``: the watermark table, None if no
+    tables are read or nothing may be written. ``rereads``: rows that lack columns are read again.
+    ``make`` False changes nothing on the server. ``read_only``: windows are proved by GTIDs.
     """
     address = session.settings.address
     problem = setting_at_fault(session.facts, address, server_id=server_id, rereads=rereads, read_only=read_only)
@@ -54,7 +58,7 @@ def check(
     if watermarks is not None and lacks_watermarks:
         missing.append(sql.grant_watermarks(watermarks, user))
     if missing:
-        # Statements stand on lines of their own, to be copied; no explanation stands between them.
+        # Statements have lines of their own, to be copied, with no explanation between them.
         message = "\n".join([f"the account {user} at {address} lacks privileges; run there:", *dict.fromkeys(missing)])
         if watermarks is not None and lacks_watermarks:
             by_hand = sql.setup_watermarks(watermarks, user)
@@ -67,7 +71,7 @@ def check(
                 f"{sql.grant_global('SELECT', user)}"
             )
         if unseen and unmatched:
-            # The server gives the same answer for what is hidden and for what is not there.
+            # The server gives the same answer for a hidden table and for a missing one.
             message = f"{'; '.join(unmatched)}. If the names are right, {message}"
         raise DefiniteError(message)
     _check_filters(session, [t.id for t in tables], watermarks)
@@ -83,7 +87,7 @@ def check(
 
 
 def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, rereads: bool = False, read_only: bool = False) -> str | None:
-    """The first setting that makes the log unusable, with its remedy."""
+    """Return the first setting that makes the log unusable, with its remedy; None if there is none."""
     if not facts.log_bin:
         return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
     if facts.binlog_format != "ROW":
@@ -123,7 +127,7 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, reread
 
 
 def warnings(facts: ServerFacts, address: str) -> list[str]:
-    """What is worth a person's attention but stops nothing."""
+    """Return the warnings about settings that deserve attention but stop nothing."""
     out = []
     if facts.row_image == "NOBLOB":
         out.append(
@@ -166,7 +170,9 @@ def _table_warnings(session: Session, captured: set[TableId]) -> list[str]:
 
 
 def versioning_warnings(session: Session, captured: set[TableId]) -> list[str]:
-    """System-versioned tables: their log holds an INSERT of the old row for each UPDATE, and an UPDATE of row_end for each DELETE."""
+    """Return a warning about system-versioned tables. Their log has an INSERT of the old row for
+    each UPDATE, and an UPDATE of row_end for each DELETE.
+    """
     tables = [table for table in session.versioned_tables() if table in captured]
     if not tables:
         return []
@@ -183,7 +189,7 @@ def _named(things: Sequence[object]) -> str:
 
 
 def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:
-    """Foreign keys whose actions never reach the log: a warning names them at the start."""
+    """Return a warning that names foreign keys whose actions do not reach the log."""
     cascades = session.cascades(lambda table: table in captured)
     if not cascades:
         return []
@@ -192,7 +198,7 @@ def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:
     ]
 
 
-# -- privileges -------------------------------------------------------------------------------------------------------------------------
+# -- privileges ------------------------------------------------------------------------------------
 
 
 def _log_privileges(session: Session, user: str, server_id: int) -> list[str]:
@@ -215,7 +221,8 @@ def _log_privileges(session: Session, user: str, server_id: int) -> list[str]:
 def _select_privileges(session: Session, user: str, tables: Iterable[Table]) -> list[str]:
     missing = []
     for table in tables:
-        # A table dropped or altered since the catalog was read shows up in the log; here only access counts.
+        # A table dropped or altered since the catalog was read shows up in the log; here only
+        # access counts.
         with contextlib.suppress(TableChangedError):
             try:
                 session.query(sql.readable(table), doing=f"reading {table.id}")
@@ -225,7 +232,9 @@ def _select_privileges(session: Session, user: str, tables: Iterable[Table]) -> 
 
 
 def _unseen_privileges(session: Session, user: str, named: Parts, seen: Sequence[TableId]) -> list[str]:
-    """The catalog hides what the account may not read. So what the configuration names, and the account sees nothing of, is tried."""
+    """Return GRANTs for names in the configuration that the account cannot read. The catalog hides
+    such tables, so names of which the account sees nothing are tried.
+    """
     names = {(table.database.lower(), table.name.lower()) for table in seen}
     databases = {database for database, _ in names}
     missing = []
@@ -249,7 +258,9 @@ def _unseen_privileges(session: Session, user: str, named: Parts, seen: Sequence
 
 
 def _hidden_warnings(session: Session, user: str, named: Parts, databases: Collection[str]) -> list[str]:
-    """Databases that are captured as a whole, of which the account may read single tables: the others are hidden until the log names them."""
+    """Return warnings for databases that are captured as a whole but readable in part. Their other
+    tables stay hidden until the log names them.
+    """
     whole = {(database or "").lower() for database, table in named if table is None and database is not None}
     return [
         f"the account {user} may read some tables of {database} only, and sees no others; a table that the log names and it may not read will end the "
@@ -260,7 +271,9 @@ def _hidden_warnings(session: Session, user: str, named: Parts, databases: Colle
 
 
 def _denied(session: Session, table: TableId) -> bool:
-    """Privileges are looked at before the table is looked for, so this shows also of a table that does not exist."""
+    """Return whether the account may not read the table. The server checks privileges before it
+    looks for the table, so this works for a missing one too.
+    """
     try:
         session.query(sql.probe(table), doing=f"looking at {table}")
     except PrivilegeError:
@@ -271,7 +284,9 @@ def _denied(session: Session, table: TableId) -> bool:
 
 
 def require_readable(session: Session, table: TableId) -> None:
-    """DefiniteError with the GRANT for a table of the log that the account may not read: its rows from before could never be dumped. # I3"""
+    """Raise DefiniteError with the GRANT for a table of the log that the account may not read: its
+    earlier rows could never be dumped. # I3
+    """
     if _denied(session, table):
         user = session.current_user()
         message = (
@@ -282,7 +297,9 @@ def require_readable(session: Session, table: TableId) -> None:
 
 
 def _check_filters(session: Session, tables: Iterable[TableId], watermarks: TableId | None) -> None:
-    """Databases that the server keeps out of its log (binlog-do-db, binlog-ignore-db) can never be followed."""
+    """Raise DefiniteError if the server keeps a captured database out of its log (binlog-do-db,
+    binlog-ignore-db).
+    """
     status = session.log_status()
     only = {name for name in status.get("binlog_do_db", "").split(",") if name}
     ignored = {name for name in status.get("binlog_ignore_db", "").split(",") if name}
@@ -296,11 +313,13 @@ def _check_filters(session: Session, tables: Iterable[TableId], watermarks: Tabl
         raise DefiniteError(message)
 
 
-# -- the watermark table ----------------------------------------------------------------------------------------------------------------
+# -- the watermark table ---------------------------------------------------------------------------
 
 
 def _may_use_watermarks(session: Session, watermarks: TableId) -> bool:
-    """Whether the account may create (if it has to), read and write the watermark table; tried without doing it."""
+    """Return whether the account may read and write the watermark table, and create it if
+    necessary; tried without effect.
+    """
     try:
         for statement in sql.probe_watermarks(watermarks, there=_watermark_table_exists(session, watermarks)):
             with contextlib.suppress(TableChangedError):
@@ -311,7 +330,9 @@ def _may_use_watermarks(session: Session, watermarks: TableId) -> bool:
 
 
 def ensure_watermarks(session: Session, watermarks: TableId, user: str) -> None:
-    """The watermark table exists, has our columns, is transactional, and may be written: made here if it may be made."""
+    """Create the watermark table if it is missing. Raise DefiniteError unless it has our columns,
+    is transactional and can be written.
+    """
     try:
         if not _watermark_table_exists(session, watermarks):
             session.query(sql.create_watermark_database(watermarks), doing=f"creating the database {watermarks.database}")

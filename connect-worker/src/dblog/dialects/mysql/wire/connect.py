@@ -1,8 +1,10 @@
-"""One connection to a MySQL or MariaDB server: where to, with which login and TLS, and what its failures mean.
+"""A connection to a MySQL or MariaDB server: its address, login and TLS, and the meaning of its
+failures.
 
-PyMySQL does the handshake, authentication (caching_sha2_password, ed25519, ...) and TLS; ``Wire`` keeps the rest of the dialect away from
-it. Every driver error becomes a ``TransientError`` (worth another try) or a ``DefiniteError`` (a person must act). Messages name server and
-user, never the password, and never words of the server that could hold data of rows.
+PyMySQL does the handshake, authentication (caching_sha2_password, ed25519, ...) and TLS. ``Wire``
+hides it from the rest of the dialect. Every driver error becomes a ``TransientError`` (another try
+may help) or a ``DefiniteError`` (a person must act). Messages name server and user, but never the
+password, nor text of the server that could contain data of rows.
 """
 
 from __future__ import annotations
@@ -41,18 +43,22 @@ SSL_MODES = {
     "verify_identity": "verify_identity",
     "disable": "disabled", "trust": "required", "verify-ca": "verify_ca", "verify-full": "verify_identity",
 }  # fmt: skip
-"""database.ssl.mode: Debezium's names for MySQL, then those for MariaDB."""
+"""Values of database.ssl.mode: Debezium's names for MySQL, then those for MariaDB."""
 
 STATEMENT_TIMEOUT_S = 3600.0
-"""No statement of ours may wait longer for its next byte; a chunk's first row can take long on a busy server."""
+"""The longest wait of our statements for the next byte. A chunk's first row can take long on a busy
+server.
+"""
 
 WAIT_TIMEOUT_S = 31_536_000
-"""Our idle sessions live long: a paused dump or a full queue must not lose its connection (the server's maximum)."""
+"""The server's maximum. Our idle sessions live long, because a paused dump or a full queue must not
+lose its connection.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectSettings:
-    """Where the server is and how to get in."""
+    """The server's address, and the login."""
 
     host: str
     user: str
@@ -66,18 +72,24 @@ class ConnectSettings:
     keystore_password: str | None = field(default=None, repr=False)
     connect_timeout_s: float = 30.0
     statement_timeout_s: float | None = STATEMENT_TIMEOUT_S
-    """Longest silence of the server while a statement runs (database.query.timeout.ms); None: no limit."""
+    """Longest silence of the server while a statement runs (database.query.timeout.ms); None for no
+    limit.
+    """
     keep_alive: bool = True
     keep_alive_interval_s: int = 60
     initial_statements: tuple[str, ...] = ()
     takes_public_key: bool = False
-    """Whether the password may be encrypted with a key that the server sends over a connection without TLS."""
+    """True if the password may be encrypted with a key that the server sends over a connection
+    without TLS.
+    """
     abort: Abort | None = field(default=None, repr=False, compare=False)
-    """Cuts every connection that is made with these settings, also while it is being made."""
+    """A signal that cuts every connection made with these settings, even during its login."""
     budget: AnswerBudget | None = field(default=None, repr=False, compare=False)
-    """What may be read on these connections and on others together."""
+    """The limit on bytes that these connections and others may read together; None for no limit."""
     needs: str = field(default="", compare=False)
-    """How many connections the connector needs, for the error of a server that has none left."""
+    """A sentence about the connections that the connector needs, for the error of a server that has
+    none left.
+    """
 
     @property
     def address(self) -> str:
@@ -86,7 +98,9 @@ class ConnectSettings:
 
 
 def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
-    """Settings from a connector's parsed options (Debezium's manual, "MySQL connector", Connector properties); absent ones take Debezium's defaults."""
+    """Return the settings in a connector's parsed options (Debezium's manual, "MySQL connector",
+    Connector properties); missing ones have Debezium's defaults.
+    """
 
     def get(key: str, default: Any) -> Any:
         value = options.get(key)
@@ -114,7 +128,9 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
 
 
 def _statement_timeout_s(options: Mapping[str, Any]) -> float | None:
-    """What database.query.timeout.ms has, 0 for no limit; an hour where it is not set, for a chunk of a huge table may take long."""
+    """Return database.query.timeout.ms in seconds, None for no limit (0). The default is an hour,
+    because a chunk of a huge table may take long.
+    """
     originals = getattr(options, "originals", options)
     if not originals.get("database.query.timeout.ms"):
         return STATEMENT_TIMEOUT_S
@@ -123,23 +139,29 @@ def _statement_timeout_s(options: Mapping[str, Any]) -> float | None:
 
 
 def split_statements(text: str) -> tuple[str, ...]:
-    """``database.initial.statements``: semicolons separate, a doubled one stands for itself (Debezium's rule)."""
+    """Split ``database.initial.statements`` at semicolons; a doubled one stands for itself
+    (Debezium's rule).
+    """
     marked = text.replace(";;", "\0")
     return tuple(part.replace("\0", ";").strip() for part in marked.split(";") if part.strip())
 
 
 class Wire:
-    """An open connection: statements with answers held in memory, or its bare socket."""
+    """An open connection, for statements with answers held in memory, or for its bare socket."""
 
     def __init__(self, connection: Any, settings: ConnectSettings, forget: Callable[[], None]) -> None:
-        """``forget``: called once it is closed, for nothing is left to cut."""
+        """Wrap an open connection. ``forget`` is called on close, to remove it from the abort
+        signal.
+        """
         self._connection = connection
         self._forget = forget
         self.settings = settings
 
     @property
     def socket(self) -> socket.socket:
-        """The socket (an SSLSocket under TLS). Between statements PyMySQL holds no unread byte of it."""
+        """The socket (an SSLSocket under TLS). Between statements PyMySQL holds no unread byte of
+        it.
+        """
         sock = self._connection._sock  # noqa: SLF001 - PyMySQL has no public way to its socket
         if sock is None:
             message = f"the connection to {self.settings.address} is closed"
@@ -153,15 +175,14 @@ class Wire:
 
     @property
     def id(self) -> int:
-        """The server's number of the connection, as its handshake has it."""
+        """The server's number of the connection, from the handshake."""
         return int(self._connection.thread_id())
 
     def query(
         self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", bytes_max: int = ANSWER_BYTES_MAX
     ) -> list[tuple[Any, ...]]:
-        """All rows of a statement; ``%s`` marks its arguments. ``doing`` completes "... failed" in an error's text.
-
-        ``bytes_max``: what the rows may weigh in memory.
+        """Return all rows of a statement; ``%s`` marks its arguments. ``doing`` completes "...
+        failed" in error messages. ``bytes_max`` limits the rows' memory.
         """
         cursor = self._connection.cursor()
         text = cursor.mogrify(statement, tuple(arguments) or None)
@@ -169,16 +190,22 @@ class Wire:
 
     @property
     def commits_each_statement(self) -> bool:
-        """Whether no transaction is open, and none begins by itself: by the server's newest answer."""
+        """True if no transaction is open, and none begins implicitly, by the server's latest
+        answer.
+        """
         status = self._connection.server_status
         return bool(status & SERVER_STATUS.SERVER_STATUS_AUTOCOMMIT and not status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
 
     def run_of_user(self, statement: str, *, doing: str) -> None:
-        """A statement that is not ours: it may hold a password, so an error shows the server's number only."""
+        """Run a statement of the user. It may contain a password, so an error shows only the
+        server's number.
+        """
         self._rows(self._connection.cursor(), statement, doing, ANSWER_BYTES_MAX, secret=True)
 
     def query_bytes(self, statement: str, *, doing: str) -> list[tuple[Any, ...]]:
-        """All rows, text as the bytes that came: for answers that the server itself does not keep in its connection's character set."""
+        """Return all rows with texts as the received bytes, for answers that the server does not
+        keep in the connection's charset.
+        """
         self._connection.use_unicode = False
         try:
             return self.query(statement, doing=doing)
@@ -186,7 +213,7 @@ class Wire:
             self._connection.use_unicode = True
 
     def query_named(self, statement: str, *, doing: str = "a query") -> list[dict[str, Any]]:
-        """All rows by column name, for SHOW statements whose columns differ by version."""
+        """Return all rows by column name, for SHOW statements whose columns differ by version."""
         return self._rows(self._connection.cursor(pymysql.cursors.DictCursor), statement, doing, ANSWER_BYTES_MAX)
 
     def _rows(self, cursor: Any, text: str, doing: str, bytes_max: int, *, secret: bool = False) -> list[Any]:
@@ -196,13 +223,14 @@ class Wire:
                 cursor.execute(text)
                 return list(cursor.fetchall())
         except pymysql.err.Error as e:
-            # The driver's error has the server's text: as a cause it would be in a trace.
+            # The driver's error has the server's text, and as a cause it would appear in a trace.
             raise translate(e, self.settings, doing, secret=secret) from (None if secret else e)
         except (DblogError, MemoryError):
             raise
         except Exception as e:
-            # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class, also a bare Exception. So it is, too, for an
-            # answer that asks for a file of this machine (LOAD DATA LOCAL), which nobody ordered and nobody gets.
+            # PyMySQL trusts a server to behave like one. Otherwise it may raise any class, even a
+            # bare Exception. It does so too for an answer that asks for a file of this machine
+            # (LOAD DATA LOCAL), which is never sent.
             self.abort()
             message = (
                 f"{doing} at {self.settings.address} failed: the answer is not a MySQL or MariaDB server's ({type(e).__name__}); check database.hostname and "
@@ -211,22 +239,24 @@ class Wire:
             raise DefiniteError(message) from e
 
     def limit_answers(self, limit_s: float) -> None:
-        """From now on no statement waits longer for its next byte."""
+        """Let later statements wait at most this long for their next byte."""
         self._connection._read_timeout = limit_s  # noqa: SLF001
 
     def close(self) -> None:
-        """Say goodbye; harmless when the connection is gone already."""
+        """Say goodbye and close. Harmless if the connection is already closed."""
         sock = self._connection._sock  # noqa: SLF001
         with contextlib.suppress(Exception):
             self._connection.close()
-        if sock is not None and sock.fileno() >= 0:  # PyMySQL leaves it open where its last words fail
-            _shut_down(sock)  # whoever reads it still is woken before its number is free
+        if sock is not None and sock.fileno() >= 0:  # PyMySQL leaves it open if its goodbye fails
+            _shut_down(sock)  # a thread that still reads it must wake before its number is free
             os.close(sock.detach())
         self._connection.release()
         self._forget()
 
     def abort(self) -> None:
-        """Cut the connection at once, also from another thread and in the middle of a statement: its reader gets a TransientError."""
+        """Cut the connection at once, from any thread, even during a statement. Its reader gets a
+        TransientError.
+        """
         _cut(self._connection)
 
 
@@ -242,12 +272,12 @@ def _shut_down(sock: socket.socket) -> None:
 
 
 def identity(uuid: str | None, server_id: int | str) -> str:
-    """What a server calls itself in offsets: MySQL its UUID; MariaDB has only its id."""
+    """Return the server's name in offsets: for MySQL its UUID; MariaDB has only its id."""
     return uuid or f"server_id {server_id}"
 
 
 def check_identity(wire: Wire, wanted: str | None) -> None:
-    """ServerChangedError when the connection has reached another server than the wanted one."""
+    """Raise ServerChangedError if the connection has reached another server than the wanted one."""
     if wanted is None:
         return
     rows = wire.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid')", doing="asking which server it is")
@@ -259,13 +289,13 @@ def check_identity(wire: Wire, wanted: str | None) -> None:
 
 
 _MARIADB_UNVERIFIED = "trust"
-"""MariaDB's name of TLS without a look at the certificate."""
+"""MariaDB's name of TLS without verification of the certificate."""
 
 
 def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
     """Connect, authenticate and prepare the session (UTC, utf8mb4, our sql_mode).
 
-    ``again``: we have been there before, so an unknown host may come back.
+    ``again``: the server has been reached before, so an unknown host counts as transient.
     """
     connection = GuardedConnection(
         takes_public_key=settings.takes_public_key, trusts_tls=settings.ssl_mode != _MARIADB_UNVERIFIED, budget=settings.budget,
@@ -289,7 +319,7 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
         ):
             wire.query(statement, doing="setting up the session")
         _run_initial(wire, settings.initial_statements)
-        # The handshake is over: from here statements may take their time; a dead peer shows by keep-alive.
+        # After the handshake statements may take their time; keep-alive detects a dead peer.
         connection._read_timeout = settings.statement_timeout_s  # noqa: SLF001
     except BaseException as e:
         wire.close()
@@ -300,7 +330,7 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
 
 
 def _connect(connection: GuardedConnection, settings: ConnectSettings, *, again: bool) -> None:
-    """Connect and log in; what fails is an error of ours."""
+    """Connect and log in. Raise every failure as a DblogError."""
     try:
         connection.connect()
     except pymysql.err.InternalError as e:
@@ -317,22 +347,25 @@ def _connect(connection: GuardedConnection, settings: ConnectSettings, *, again:
     except RuntimeError as e:  # PyMySQL lacks a package for this login method (ed25519: PyNaCl)
         message = f"the login method that {settings.address} wants for user '{settings.user}' cannot be used here: {e}"
         raise DefiniteError(message) from e
-    except Exception as e:  # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class
+    # PyMySQL trusts a server to behave like one; otherwise it may raise any class.
+    except Exception as e:
         raise no_server(settings.address) from e
 
 
 def _nothing() -> None:
-    """Nobody may cut the connection, so nobody keeps it."""
+    """Forget nothing: without an abort signal the connection was not registered."""
 
 
 def version_of(text: str) -> tuple[int, int, int]:
-    """The first three numbers of a version text; those that it lacks are 0."""
+    """Return the first three numbers of a version text; missing ones are 0."""
     numbers = [int(number) for number in re.findall(r"\d+", text)[:3]] + [0, 0, 0]
     return numbers[0], numbers[1], numbers[2]
 
 
 def replica_status(version: tuple[int, int, int]) -> str:
-    """MySQL's statement: SHOW SLAVE STATUS was renamed in 8.0.22 and is gone in 8.4."""
+    """Return MySQL's statement for the replication status. SHOW SLAVE STATUS was renamed in 8.0.22
+    and removed in 8.4.
+    """
     return "SHOW REPLICA STATUS" if version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
 
@@ -340,19 +373,23 @@ _NO_LIMIT = 2**64 - 1
 
 
 def _values(wire: Wire) -> tuple[str, ...]:
-    """Statements that decide how values and names look, and that watermarks can be written."""
+    """Return statements that fix the form of values and names, and allow watermarks to be written."""
     return (
         f"SET SESSION sql_mode = '{sql.SESSION_SQL_MODE}'",
         "SET SESSION time_zone = '+00:00'",
-        # Without the first the names in SHOW CREATE TABLE could not be distinguished from the rest; the second would cut a catalog's rows off, silently.
+        # Without the first, names in SHOW CREATE TABLE could not be told from the rest. The second
+        # would silently cut off a catalog's rows.
         f"SET SESSION sql_quote_show_create = ON, sql_select_limit = {_NO_LIMIT}",
-        "SET SESSION TRANSACTION READ WRITE",  # watermarks are written; transaction_read_only is no more than a session's default
+        # Watermarks are written; transaction_read_only is only a session's default.
+        "SET SESSION TRANSACTION READ WRITE",
         *_old_names(wire.server_version),
     )
 
 
 def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
-    """Run the user's statements. They may not change what values look like, nor leave a transaction open, which a watermark would wait in."""
+    """Run the user's statements. Raise DefiniteError if they leave a transaction open, in which
+    watermarks would wait, or turn off logging. The form of values is restored after them.
+    """
     if not statements:
         return
     for number, statement in enumerate(statements, start=1):
@@ -367,7 +404,9 @@ def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:
-    """MariaDB 10.6 and later take ``utf8_bin`` for ``utf8mb3_bin`` only in this mode, their default (sql.py uses the old names)."""
+    """Return the statement that MariaDB 10.6 and later need to take ``utf8_bin`` for
+    ``utf8mb3_bin``. It sets their default (sql.py uses the old names).
+    """
     found = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", server_version)
     if found and (int(found[1]), int(found[2])) >= (10, 6):
         return ("SET SESSION old_mode = 'UTF8_IS_UTF8MB3'",)
@@ -381,7 +420,7 @@ def _keep_alive(sock: socket.socket, settings: ConnectSettings) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, settings.keep_alive_interval_s // 4))
 
 
-# -- TLS --------------------------------------------------------------------------------------------------------------------------------
+# -- TLS -------------------------------------------------------------------------------------------
 
 
 def tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
@@ -394,7 +433,8 @@ def tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
     if mode == "preferred" and not settings.keystore:
         return {}
     context = _trusting(settings)
-    # Certificates that MySQL makes for itself lack what strict verification asks for (Python 3.13's default).
+    # Certificates that MySQL generates lack what strict verification (Python 3.13's default)
+    # demands.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -410,7 +450,9 @@ _STORE = "{content} in PEM, or in a PKCS12 store that opens with {option}.passwo
 
 
 def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
-    """With a truststore only its certificates count; the machine's own authorities would vouch for any server with a public certificate."""
+    """Return a context that trusts only the certificates of the truststore, if there is one. The
+    machine's own authorities would vouch for any server with a public certificate.
+    """
     if not settings.truststore:
         return ssl.create_default_context()
     option = "database.ssl.truststore"
@@ -423,7 +465,7 @@ def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
 
 
 def _load_identity(context: ssl.SSLContext, path: str, password: str | None) -> None:
-    """Our own certificate and key."""
+    """Load our own certificate and key."""
     option = "database.ssl.keystore"
     file = NamedFile(option, path, _STORE.format(option=option, content="a private key and its certificate"))
     pem = identity_of(file, password)
@@ -433,19 +475,21 @@ def _load_identity(context: ssl.SSLContext, path: str, password: str | None) -> 
         raise file.unusable(f"its key does not open with the password, or does not fit its certificate: {e}") from None
 
 
-# -- what an error means ----------------------------------------------------------------------------------------------------------------
+# -- the meaning of errors -------------------------------------------------------------------------
 
 
 class PrivilegeError(DefiniteError):
-    """The account may not do this: a GRANT helps."""
+    """An action that the account may not do; a GRANT helps."""
 
 
 class ReadOnlyError(DefiniteError):
-    """The server takes no writes, so no watermark either."""
+    """A refused write. The server is read-only, so it takes no watermarks either."""
 
 
 LOST = frozenset({1053, 1077, 1079, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
-"""Shutdown, aborted or killed connections, network errors, inactivity."""
+"""Errors by which the connection was lost: shutdown, aborted or killed connections, network errors,
+inactivity.
+"""
 
 BUSY = frozenset(
     {
@@ -478,16 +522,20 @@ BUSY = frozenset(
         3572,
     }
 )
-"""Too many connections or statements, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready. Those below 100
-are of the server's file system (mysys_err.h): a file that it cannot read or find now, no memory or handle for it.
+"""Errors by which the server is short of something: too many connections or statements, deadlock,
+disk full, out of memory, statement time, a cluster node that is not ready. Numbers below 100 are of
+the server's file system (mysys_err.h): a file that it cannot read or find now, no memory or handle
+for it.
 """
 
 _LOCK_WAIT_TIMEOUT = 1205
-"""ER_LOCK_WAIT_TIMEOUT."""
+"""The error ER_LOCK_WAIT_TIMEOUT."""
 
 TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1267, 1412, 1615})
-"""Unknown database, column or table, index gone, a key's bound that does not compare with its column (another character set by now), table definition
-changed under the snapshot."""
+"""Errors by which a table is gone or has changed: unknown database, column or table, missing index,
+a bound that cannot be compared with its column (another charset by now), table definition changed
+under the snapshot.
+"""
 
 DENIED = frozenset({1044, 1142, 1143, 1227, 1370, 1045, 1698})
 
@@ -497,7 +545,9 @@ _PRIVILEGE = re.compile(r"at least one of\) the (.+?) privilege")
 
 
 def translate(error: Exception, settings: ConnectSettings, doing: str, *, again: bool = False, secret: bool = False) -> DblogError:
-    """The dblog error for a PyMySQL error. ``secret``: the statement was not ours, so nothing of the text is repeated."""
+    """Return the dblog error for a PyMySQL error. ``secret``: the statement was the user's, so none
+    of its text is repeated.
+    """
     code, text = _parts(error)
     where = f"{doing} at {settings.address} failed"
     original = getattr(error, "original_exception", None)
@@ -509,7 +559,7 @@ def translate(error: Exception, settings: ConnectSettings, doing: str, *, again:
 
 
 def meaning(code: int, text: str | None, settings: ConnectSettings, doing: str) -> DblogError:
-    """The dblog error for a server's error number. ``text`` as ``server_message`` takes it."""
+    """Return the dblog error for a server's error number. ``text`` is that of ``server_message``."""
     error, untold = (_meaning(code, told, settings, doing) for told in (text, None))
     if str(untold) != str(error):
         error.discreet = str(untold)
@@ -569,7 +619,9 @@ def _meaning(code: int, text: str | None, settings: ConnectSettings, doing: str)
 
 
 def _limit_of_connections(code: int, text: str | None, settings: ConnectSettings) -> str | None:
-    """Return what helps where a server, or a proxy before it, takes no further connection; None for any other error."""
+    """Return the remedy if a server, or a proxy before it, accepts no further connection; None for
+    any other error.
+    """
     account = f"user '{settings.user}'"
     if code == 1040:  # noqa: PLR2004 - ER_CON_COUNT_ERROR
         return "raise max_connections there, or end sessions that nobody needs"
@@ -595,18 +647,23 @@ _NAMING = (
         }
     )
 )  # fmt: skip
-"""Errors of our own statements whose texts hold names, numbers and words of the statement, never data of rows."""
+"""Errors of our own statements whose texts contain names, numbers and words of the statement, but
+never data of rows.
+"""
 
 _CUT = frozenset({1062, 1292, 1366})
-"""Errors whose texts have a value in quotes and state what is wrong with it in front of them. A value may hold quotes, and be cut short with the text, so
-nothing behind the first one is known to be no value."""
+"""Errors whose texts state the problem before a value in quotes. A value may contain quotes, and be
+cut off with the text, so everything after the first quote may be part of it.
+"""
 
 _TEXT_CHARACTERS_MAX = 512
-"""No text of a server is longer (MYSQL_ERRMSG_SIZE)."""
+"""The longest text of a server's error (MYSQL_ERRMSG_SIZE)."""
 
 
 def server_message(code: int, text: str | None) -> str:
-    """An error of the server for a message: its number, and of its text what cannot hold data of rows. None for a statement whose own words are secret."""
+    """Return an error of the server for a message: its number, and the part of its text that cannot
+    contain data of rows. ``text`` is None for a statement whose words are secret.
+    """
     if text is None:
         return f"error {code}"
     clean = "".join(char if char.isprintable() else "?" for char in text[:_TEXT_CHARACTERS_MAX])
@@ -627,11 +684,15 @@ def _parts(error: Exception) -> tuple[int, str]:
 _OTHER_HOST = (62, 64)
 _WRONG_TIME = (9, 10)
 _WRONG_PURPOSE = 26
-"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH, _CERT_NOT_YET_VALID and _CERT_HAS_EXPIRED, _INVALID_PURPOSE."""
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH, _CERT_NOT_YET_VALID and
+_CERT_HAS_EXPIRED, _INVALID_PURPOSE.
+"""
 
 
 def _certificate(error: ssl.SSLCertVerificationError, settings: ConnectSettings) -> DefiniteError:
-    """What helps depends on what was found: a weaker mode would take the certificate of just anybody, so it is never the remedy."""
+    """Return the error for a certificate, with a remedy for its fault. A weaker mode would accept
+    anybody's certificate, so it is never the remedy.
+    """
     code, reason = getattr(error, "verify_code", 0), getattr(error, "verify_message", "no reason given").rstrip(".")
     if code in _OTHER_HOST:
         return DefiniteError(

@@ -1,11 +1,15 @@
-"""The connections of a dump: watermarks are committed on one, chunks are read in a snapshot on another.
+"""The connections of a dump: watermarks are committed on one, chunks are read in a snapshot on
+another.
 
-A window proves itself (D5): the low watermark is written and committed first, the snapshot is opened after that, and the watermark read inside
-it shows that the snapshot holds everything that the log has before the watermark. That needs commits to become visible in the order of
-the log, which MariaDB always keeps and MySQL with ``binlog_order_commits=ON`` (check.py looks). In read-only mode nothing is written, and
-the second connection answers for the log's server instead (marks.py).
+A window proves itself (D5). The low watermark is written and committed first, and the snapshot
+opened after that. If the watermark can be read inside the snapshot, the snapshot shows everything
+that the log has before the watermark. This requires commits to become visible in the order of the
+log, which MariaDB always ensures and MySQL with ``binlog_order_commits=ON`` (check.py verifies it).
+In read-only mode nothing is written, and the second connection answers for the log's server instead
+(marks.py).
 
-Chunk rows come by the binary protocol of prepared statements and stay as the server sent them: the row plan reads them (D4).
+Chunk rows arrive in the binary protocol of prepared statements and stay as the server sent them:
+the row plan reads them (D4).
 """
 
 from __future__ import annotations
@@ -40,28 +44,34 @@ from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
 Walk = Callable[[Any, int], tuple[bool, int, int, int]]
-"""protocol.walk_rows or its compiled form."""
+"""The type of protocol.walk_rows and of its compiled form."""
 
 Doubtful = Callable[[bytes, bytes], list[tuple[int, int]]]
-"""json_kinds.doubtful_rows or its compiled form."""
+"""The type of json_kinds.doubtful_rows and of its compiled form."""
 
 ROW_BYTES_MAX = (1 << 30) + (1 << 16)
-"""A server's max_allowed_packet is 1 GiB at most, so the log could not have a longer row."""
+"""The longest row in bytes. A server's max_allowed_packet is 1 GiB at most, so the log could not
+have a longer one.
+"""
 
 SILENCE_S = 60
-"""A worker that is silent for longer within a snapshot, or takes no more of a chunk's rows, loses it: what it has read keeps an ALTER of the table waiting, and
-all writers behind that."""
+"""The longest silence of a worker within a snapshot. After it, or if the worker stops reading a
+chunk's rows, the server ends the snapshot. Its reads block an ALTER of the table, and all writers
+after that.
+"""
 
 _KILL_LIMIT_S = 10.0
-"""For the statement that ends another."""
+"""The time limit of the statement that ends another."""
 
 _RECV_BYTES = 256 * 1024
 _STATEMENTS_MAX = 16
-"""Prepared statements kept for reuse: a table's chunks need seven."""
+"""Prepared statements kept for reuse; a table's chunks need seven."""
 
 
 class DumpConnection:
-    """Watermarks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
+    """Watermarks and chunks of one reader thread; ``close`` may be called from another. Implements
+    ``ports.DumpConnection``.
+    """
 
     def __init__(
         self,
@@ -72,7 +82,9 @@ class DumpConnection:
         doubtful: Doubtful = json_kinds.doubtful_rows,
         marks: SnapshotMarks | None = None,
     ) -> None:
-        """``marks``: of read-only mode, in which the second session answers for the log's server."""
+        """Wrap two open connections. ``marks`` is set in read-only mode, in which the second
+        session answers for the log's server.
+        """
         self._marks = marks
         self._snapshot = snapshot
         self._watermark_session = watermark_session
@@ -81,13 +93,15 @@ class DumpConnection:
         self.doubtful = doubtful
         self._statements: OrderedDict[str, int] = OrderedDict()
         self.snapshot_id = snapshot.id
-        """The snapshot's connection, as the server numbers it."""
+        """The server's number of the snapshot's connection."""
         self.columns: tuple[ResultColumn, ...] = ()
-        """Column definitions of the last result set: their types are those of the table in the snapshot."""
+        """Column definitions of the last result set, with the table's types in the snapshot."""
 
     @classmethod
     def open(cls, settings: ConnectSettings, watermarks: TableId, *, server: str | None = None) -> DumpConnection:
-        """Open both connections. ``server``: whose log is read; ServerChangedError when either has reached another one."""
+        """Open both connections. ``server`` is the server whose log is read; ServerChangedError if
+        either has reached another one.
+        """
         snapshot = _open_snapshot(settings, server)
         try:
             watermark_session = open_wire(settings, again=True)
@@ -107,7 +121,9 @@ class DumpConnection:
     def open_read_only(
         cls, settings: ConnectSettings, log_settings: ConnectSettings, *, server: str, marks: Callable[[Wire, Wire], SnapshotMarks]
     ) -> DumpConnection:
-        """Open both connections for read-only mode. ``settings``: where chunks are read, ``log_settings``: whose log is read, which is ``server``."""
+        """Open both connections for read-only mode. ``settings`` leads to the server for chunks,
+        ``log_settings`` to ``server``, whose log is read.
+        """
         snapshot = _open_snapshot(settings, None)
         try:
             log_server = open_wire(log_settings, again=True)
@@ -125,7 +141,9 @@ class DumpConnection:
         return cls(snapshot, log_server, None, *_compiled(), marks=marks(snapshot, log_server))
 
     def write_watermark(self, name: str, token: str) -> None:
-        """Commit the token to the watermark row ``name``, in a transaction of its own. Tokens are never used twice."""
+        """Commit the token to the watermark row ``name``, in a transaction of its own. Tokens are
+        never used twice.
+        """
         assert self._watermarks is not None, "nothing is written in read-only mode"
         if len(name) > sql.WATERMARK_NAME_CHARACTERS_MAX or len(token) > sql.WATERMARK_NAME_CHARACTERS_MAX:
             message = f"the watermark '{name[:50]}...' is longer than {sql.WATERMARK_NAME_CHARACTERS_MAX} characters; give the connector a shorter name"
@@ -138,27 +156,38 @@ class DumpConnection:
             message = f"the watermark table {self._watermarks} is gone; restart the task, which creates it again"
             raise DefiniteError(message) from e
         except ReadOnlyError as e:
-            # The start-up check has written here: this is a failover under way, or maintenance.
+            # The start-up check has written here, so this is a failover in progress, or
+            # maintenance.
             message = f"the server at {self._watermark_session.settings.address} has turned read-only; waiting until it, or its successor, takes watermarks"
             raise TransientError(message) from e
 
     def begin_snapshot(self) -> None:
-        """Start a consistent snapshot, taken now and not at the first read. It ends by itself once we are silent for ``SILENCE_S``."""
+        """Start a consistent snapshot, taken now and not at the first read. The server ends it
+        after ``SILENCE_S`` without a statement.
+        """
         self._snapshot.query(f"SET SESSION wait_timeout = {SILENCE_S}", doing="starting a snapshot")
         self._snapshot.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", doing="starting a snapshot")
 
     def snapshot_shown(self) -> None:
-        """A snapshot that shows a watermark, or GTIDs, shows all that the log has in front of it."""
+        """Do nothing: a snapshot that shows a watermark, or GTIDs, shows everything that the log
+        has before it.
+        """
 
     def limit_selects(self, limit_s: float) -> None:
-        """From now on the server ends a SELECT that takes longer, with an error that TransientError stands for, and the snapshot goes on; 0: no limit."""
+        """Let the server end any later SELECT that takes longer than this; 0 for no limit. The
+        error is a TransientError, and the snapshot continues.
+        """
         try:
-            self._snapshot.query(f"SET SESSION max_execution_time = {limit_s * 1000:.0f}", doing="limiting SELECTs")  # MySQL
+            # MySQL
+            self._snapshot.query(f"SET SESSION max_execution_time = {limit_s * 1000:.0f}", doing="limiting SELECTs")
         except DefiniteError:
-            self._snapshot.query(f"SET SESSION max_statement_time = {limit_s:g}", doing="limiting SELECTs")  # MariaDB
+            # MariaDB
+            self._snapshot.query(f"SET SESSION max_statement_time = {limit_s:g}", doing="limiting SELECTs")
 
     def begin_snapshot_behind(self, low: Any) -> bool:
-        """Start a snapshot that is proved to show what the log has brought up to there."""
+        """Start a snapshot that provably shows everything in the log before ``low``. Return False
+        if that cannot be proved yet.
+        """
         assert self._marks is not None, "asked in read-only mode only"
         assert isinstance(low, LogProgress), "made by this dialect"
         if not self._marks.may_begin(low):
@@ -170,18 +199,20 @@ class DumpConnection:
         return False
 
     def log_end(self) -> LogMark:
-        """Where the log ends now."""
+        """Return the current end of the log."""
         assert self._marks is not None, "asked in read-only mode only"
         return self._marks.end()
 
     def read_watermark(self, name: str) -> str | None:
-        """The token that the snapshot sees in row ``name``."""
+        """Return the token that the snapshot sees in row ``name``."""
         assert self._watermarks is not None, "nothing is written in read-only mode"
         rows = self._snapshot.query(sql.read_watermark(self._watermarks), (name,), doing=f"reading a watermark of {self._watermarks}")
         return str(rows[0][0]) if rows else None
 
     def end_snapshot(self) -> None:
-        """End the snapshot; nothing was changed in it. Between snapshots the connection may be silent for as long as it likes."""
+        """End the snapshot, in which nothing was changed. Between snapshots the connection may be
+        silent without limit.
+        """
         self._snapshot.query("ROLLBACK", doing="ending a snapshot")
         self._snapshot.query(f"SET SESSION wait_timeout = {WAIT_TIMEOUT_S}", doing="ending a snapshot")
 
@@ -190,8 +221,10 @@ class DumpConnection:
     ) -> ChunkRows:
         """Run one SELECT inside the snapshot and keep its row packets.
 
-        With ``bytes_max`` rows are kept until they exceed it, at least one; the rest is received and let go, so that memory stays bounded
-        whatever the rows' size (I6). ``key``: which columns are the key, for ``last_key``. ``table``: TableDeniedError has its GRANT.
+        With ``bytes_max`` rows are kept until they exceed it, at least one. The rest is received
+        and discarded, so that memory stays bounded for rows of any size (I6). ``key`` has the
+        indexes of the key columns, for ``last_key``. With ``table``, TableDeniedError names its
+        GRANT.
         """
         sock = self._snapshot.socket
         sock.settimeout(self._snapshot.settings.statement_timeout_s)
@@ -233,7 +266,9 @@ class DumpConnection:
         keys: Sequence[Sequence[Any]] | None = None,
         where: str | None = None,
     ) -> ChunkRows:
-        """The chunk that was just selected, its JSON documents with the kinds of values that their text hides (json_kinds.py)."""
+        """Complete the chunk that was just selected: its JSON documents get the kinds of values
+        that their text hides (json_kinds.py).
+        """
         select = partial(self.select, table=table.id)
         if keys is not None:
             return json_kinds.rows_with_final_texts(chunk, table, keys, columns=self.columns, doubtful=self.doubtful, select=select)
@@ -242,15 +277,16 @@ class DumpConnection:
         )
 
     def close(self) -> None:
-        """Close both connections, also from another thread, also in the middle of a SELECT."""
+        """Close both connections, from any thread, even during a SELECT."""
         for wire in (self._snapshot, self._watermark_session):
             wire.abort()
         for wire in (self._snapshot, self._watermark_session):
             wire.close()
 
     def _end_statement(self) -> None:
-        """End at the server what nobody waits for any more: it would not look for us before its first row, and hold the table until then. The number of a
-        connection means nothing at another server.
+        """Kill the statement that we stopped waiting for. The server would not notice before its
+        first row, and would hold the table until then. On another server the connection's number
+        has no meaning.
         """
         if self._marks is not None and not self._marks.same_server:
             return
@@ -258,7 +294,7 @@ class DumpConnection:
             self._watermark_session.limit_answers(_KILL_LIMIT_S)
             self._watermark_session.query(f"KILL {self.snapshot_id}", doing="ending a chunk")
 
-    # -- the prepared statement protocol ----------------------------------------------------------------------------------------------
+    # -- the prepared statement protocol -----------------------------------------------------------
 
     def _select(self, sock: socket.socket, statement: str, parameters: Sequence[Any], bytes_max: int, key: Sequence[int]) -> ChunkRows:
         answer = _Answer(sock, self._snapshot.settings)
@@ -268,14 +304,16 @@ class DumpConnection:
             head = answer.packet()
             self._raise_if_error(head)
             self.columns = tuple(protocol.read_column(answer.packet()) for _ in range(protocol.read_column_count(head)))
-            answer.packet()  # EOF behind the definitions
+            answer.packet()  # EOF after the definitions
             rows, row_count, last = answer.rows(self._walk, bytes_max)
             last_key = protocol.row_values(protocol.join_row(rows, last), self.columns, key) if row_count and key else None
         return ChunkRows(rows=rows, row_count=row_count, last_key=last_key)
 
     @contextlib.contextmanager
     def _read_as_a_servers(self) -> Iterator[None]:
-        """What cannot be read in here was sent by something that is no server. Nothing behind it can be read either."""
+        """Raise DefiniteError for bytes that no MySQL server would send; nothing after them can be
+        read either.
+        """
         try:
             yield
         except (struct.error, IndexError, KeyError, ValueError, ArithmeticError) as e:
@@ -296,7 +334,8 @@ class DumpConnection:
             self._raise_if_error(head)
             prepared = protocol.read_prepared(head)
             for definitions in (prepared.parameters, prepared.columns):
-                for _ in range(definitions + 1 if definitions else 0):  # each list ends with an EOF packet
+                # Each list ends with an EOF packet.
+                for _ in range(definitions + 1 if definitions else 0):
                     answer.packet()
         self._statements[statement] = prepared.statement_id
         return prepared.statement_id
@@ -308,7 +347,7 @@ class DumpConnection:
 
 
 class _Answer:
-    """What the server sends on a socket, cut into packets; whole rows are left uncut."""
+    """The server's answers on a socket, cut into packets; rows stay together."""
 
     def __init__(self, sock: socket.socket, settings: ConnectSettings) -> None:
         self.socket = sock
@@ -317,7 +356,9 @@ class _Answer:
         self._at = 0
 
     def packet(self) -> bytes:
-        """The next packet's payload, which holds no row. ValueError when it is longer than any such packet."""
+        """Return the next packet's payload, which holds no row. Raise ValueError if it is too long
+        for that.
+        """
         while True:
             data, at = self._data, self._at
             if len(data) - at >= 4:  # noqa: PLR2004 - the packet header
@@ -331,12 +372,14 @@ class _Answer:
             self._more()
 
     def rows(self, walk: Walk, bytes_max: int) -> tuple[bytes, int, int]:
-        """Row packets up to the result's end: their bytes, how many, and where the last one starts."""
+        """Read row packets up to the result's end. Return their bytes, their number, and the start
+        of the last one.
+        """
         del self._data[: self._at]
         self._at = at = 0
         count, last = 0, -1
         kept: int | None = None
-        """Bytes that are kept, once they exceed the limit."""
+        """The number of kept bytes, once they exceed the limit."""
         while True:
             try:
                 complete, rows, newest, at = walk(self._data, at)
@@ -344,7 +387,7 @@ class _Answer:
                 error = protocol.error_among_rows(self._data)
                 if error is None:
                     raise
-                # Some of them only a person can cure, others come of a DDL: the number decides.
+                # The number decides: some errors need a person, others come from a DDL statement.
                 raise meaning(error.code, error.text, self._settings, "reading a chunk") from e
             rows_end = at - protocol.EOF_PACKET_BYTES if complete else at
             if kept is None:
@@ -360,7 +403,7 @@ class _Answer:
                 self._at = at
                 return out, count, last
             if kept is not None and at > kept:
-                # Beyond the limit rows are only counted off. # I6
+                # Beyond the limit rows are only counted. # I6
                 del self._data[kept:at]
                 at = kept
             if len(self._data) - at > ROW_BYTES_MAX or (not bytes_max and at > ROW_BYTES_MAX):
@@ -377,7 +420,7 @@ class _Answer:
 
 
 def _open_snapshot(settings: ConnectSettings, server: str | None) -> Wire:
-    """The connection that chunks are read on."""
+    """Open the connection for reading chunks."""
     snapshot = open_wire(settings, again=True)
     try:
         check_identity(snapshot, server)
@@ -390,7 +433,9 @@ def _open_snapshot(settings: ConnectSettings, server: str | None) -> Wire:
 
 
 def _log_rows(watermark_session: Wire) -> None:
-    """Have the session log its watermarks as rows: a new session starts with the server's present format, which may have changed since the connector began."""
+    """Make the session log its watermarks as rows. A new session has the server's current format,
+    which may have changed since the connector started.
+    """
     rows = watermark_session.query("SHOW SESSION VARIABLES LIKE 'binlog_format'", doing="asking how watermarks are logged")
     if not rows or rows[0][1] == "ROW":
         return
@@ -405,7 +450,7 @@ def _log_rows(watermark_session: Wire) -> None:
 
 
 def _compiled() -> tuple[Walk, Doubtful]:
-    """The compiled walks when the extension is there; they give the same answers."""
+    """Return the compiled functions if the extension is installed; they give the same answers."""
     try:
         extension = importlib.import_module("dblog.dialects.mysql.binlog._fast")
     except ImportError:

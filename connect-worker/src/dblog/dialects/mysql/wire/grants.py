@@ -1,8 +1,10 @@
-"""Which privileges of an account a connector does not need, by what SHOW GRANTS lists, and how they go without what it does need. Pure.
+"""The privileges of an account that a connector does not need, by SHOW GRANTS, and statements that
+revoke only those. Pure.
 
-Missing ones are found by trying (``wire/check.py``); superfluous ones can only be read. What a role brings is not looked into, and named.
-A privilege of the whole server may be all that lets the account read its tables: what its REVOKE would take from the connector is granted first.
-Source: MySQL's and MariaDB's manuals, SHOW GRANTS and REVOKE.
+Missing privileges are found by trying (``wire/check.py``), superfluous ones can only be read. The
+privileges of a role are not examined, but the role is named. A privilege on the whole server may be
+all that lets the account read its tables. A privilege that the connector would lose by the REVOKE
+is therefore granted first. Source: MySQL's and MariaDB's manuals, SHOW GRANTS and REVOKE.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _BETWEEN = re.compile(r",\s*(?![^()]*\))")
 _ALL = frozenset({"ALL", "ALL PRIVILEGES"})
 _OF_LOG = "REPLICATION SLAVE"
 _OF_STATUS = ("REPLICATION CLIENT", "BINLOG MONITOR")
-"""What the log's position may be asked with, by either name."""
+"""The privilege to query the log's position, by either name."""
 _OF_WATERMARKS = ("CREATE", "SELECT", "INSERT", "UPDATE")
 
 
@@ -32,16 +34,18 @@ class _Grant:
 
     where: str
     database: str | None
-    """None is the whole server."""
+    """The database; None for the whole server."""
     table: str | None
-    """None is every table."""
+    """The table; None for every table."""
     databases: re.Pattern[str] | None
-    """Of a grant without a table: the databases that it is for."""
+    """The databases of a grant without a table; None for other grants."""
     privileges: tuple[str, ...]
     passes_on: bool
 
     def covers(self, database: str | None, table: str | None) -> bool:
-        """Whether it is for all of that: a table, a database (None for the table), or the server (None for both)."""
+        """Return whether the grant covers a whole table, database (table None) or server (both
+        None).
+        """
         if self.database is None or database is None:
             return self.database is None
         if self.databases is not None:
@@ -49,7 +53,7 @@ class _Grant:
         return table is not None and (self.database.lower(), (self.table or "").lower()) == (database.lower(), table.lower())
 
     def gives(self, privilege: str) -> bool:
-        """For whole tables: a privilege of single columns is none."""
+        """Return whether whole tables have the privilege; one on single columns does not count."""
         return privilege in self.privileges or self.gives_all
 
     @property
@@ -59,7 +63,9 @@ class _Grant:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Any of these privileges there; ``grant`` is the statement that meets it."""
+    """A need for any of these privileges on database and table; ``grant`` is the statement that
+    meets it.
+    """
 
     grant: str
     privileges: tuple[str, ...]
@@ -80,11 +86,12 @@ def superfluous(
     watermarks: TableId | None,
     measures: Collection[str] = (),
 ) -> Iterator[str]:
-    """Statements to run in this order, and lines on what has to be looked at.
+    """Yield statements to run in this order, and comment lines about what to check.
 
-    ``status``: the privilege that the log's position is asked with. ``named``: what the configuration names; where a member is any database, SELECT may
-    be the whole server's. ``measures``: privileges of the whole server that limits of dumps are measured with. An account that may grant on the whole
-    server is an administrator's, from which nothing is taken.
+    ``status``: the privilege to query the log's position. ``named``: the names in the
+    configuration; if one of them is any database, SELECT may be on the whole server. ``measures``:
+    privileges on the whole server by which limits of dumps are measured. An account that may grant
+    on the whole server is an administrator's, and nothing is revoked from it.
     """
     lines = [(line, _parsed(line)) for line in grants]
     found = [grant for _, grant in lines if grant is not None]
@@ -130,13 +137,15 @@ def _parsed(line: str) -> _Grant | None:
 
 
 def _spelled(privilege: str) -> str:
-    """In capitals, but for the columns behind it."""
+    """Return the privilege in capitals, except for its columns."""
     name, parenthesis, columns = privilege.strip().partition("(")
     return name.upper() + parenthesis + columns
 
 
 def _databases(name: str) -> re.Pattern[str]:
-    """Names of databases may be patterns where no table is named: ``_`` and ``%``, with a backslash before those that stand for themselves."""
+    """Return the pattern of a database name. In a grant without a table ``_`` and ``%`` are
+    wildcards, and a backslash makes them literal.
+    """
     pieces = re.findall(r"\\.|.", name, re.DOTALL)
     pattern = "".join(".*" if piece == "%" else "." if piece == "_" else re.escape(piece[-1]) for piece in pieces)
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
@@ -151,7 +160,9 @@ def _parts(tables: Iterable[TableId]) -> Iterator[tuple[str, str]]:
 
 
 def _read(captured: Collection[TableId], named: Parts) -> dict[tuple[str, str | None], None]:
-    """Databases and tables that have to be readable: those of the configuration, as the server spells them, and the databases of other captured tables."""
+    """Return the databases and tables that must be readable: those of the configuration, as the
+    server spells them, and the databases of other captured tables.
+    """
     spelled: dict[tuple[str, str | None], set[tuple[str, str | None]]] = {}
     for database, table in _parts(captured):
         spelled.setdefault((database.lower(), None), set()).add((database, None))
@@ -168,7 +179,9 @@ def _read(captured: Collection[TableId], named: Parts) -> dict[tuple[str, str | 
 def _needed(
     grant: _Grant, status: str, read: Iterable[tuple[str, str | None]], watermarks: TableId | None, *, everything: bool
 ) -> tuple[str, ...]:
-    """What the connector needs where the grant is, in the order to grant it in."""
+    """Return the privileges that the connector needs at the grant's level, in the order for a
+    GRANT.
+    """
     if grant.database is None:
         return (*(["SELECT"] if everything else []), _OF_LOG, *([status] if grant.gives_all else _OF_STATUS))
     if watermarks is not None and grant.covers(watermarks.database, watermarks.name):
@@ -178,7 +191,8 @@ def _needed(
 
 def _needs(user: str, status: str, read: Iterable[tuple[str, str | None]], watermarks: TableId | None) -> Iterator[_Need]:
     yield _Need(sql.grant_global(_OF_LOG, user), (_OF_LOG,))
-    yield _Need(sql.grant_global(status, user), (*_OF_STATUS, "SUPER"))  # SUPER does on MySQL, and on MariaDB before 10.5
+    # SUPER suffices on MySQL, and on MariaDB before 10.5.
+    yield _Need(sql.grant_global(status, user), (*_OF_STATUS, "SUPER"))
     for database, table in read:
         one = sql.grant_database(database, user) if table is None else sql.grant_select(TableId(database, table), user)
         yield _Need(one, ("SELECT",), database, table)
@@ -188,7 +202,9 @@ def _needs(user: str, status: str, read: Iterable[tuple[str, str | None]], water
 
 
 def _revokes(grant: _Grant, needed: tuple[str, ...], account: str) -> Iterator[str]:
-    """ALL goes as a whole, whose parts differ by version; what is needed of it is given again at once."""
+    """Yield the statements that revoke the grant's superfluous privileges. ALL is revoked as a
+    whole, because its parts differ by version, and the needed part granted again at once.
+    """
     more = [privilege for privilege in grant.privileges if privilege.partition("(")[0].strip() not in (*needed, "USAGE")]
     if more:
         yield f"REVOKE {', '.join(more)} ON {grant.where} FROM {account};"

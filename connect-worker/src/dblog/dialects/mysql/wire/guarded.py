@@ -1,14 +1,19 @@
-"""PyMySQL's connection, with refusals that it lacks: of who asks for the password, and of how much it sends.
+"""PyMySQL's connection with two additional refusals: of servers that ask for the password, and of
+answers that are too large.
 
-Whoever answers at the address could ask for the password in clear text (``mysql_clear_password``, MariaDB's ``dialog``): only a server whose certificate TLS
-has verified gets it. Without TLS it could also hand out a key of its own to encrypt it with (``caching_sha2_password`` and ``sha256_password``, MySQL manual
-8.4.1.2). Connector/J, which Debezium uses, refuses that unless ``allowPublicKeyRetrieval`` is set; so does this.
+An impostor at the address could ask for the password in clear text (``mysql_clear_password``,
+MariaDB's ``dialog``). Only a server whose certificate TLS has verified gets it. Without TLS the
+impostor could also send its own key to encrypt it with (``caching_sha2_password`` and
+``sha256_password``, MySQL manual 8.4.1.2). Connector/J, which Debezium uses, refuses that unless
+``allowPublicKeyRetrieval`` is set, and so does this.
 
-In TLS that is not verified, the full login of these two sends the password to whoever has answered. MySQL's servers ask for it after each of their restarts,
-and verify nothing by default, so it is allowed there; MariaDB's accounts log in by methods that never send the password, so there it is refused.
+With unverified TLS the full login of these two methods sends the password to any impostor. MySQL
+servers ask for it after each restart and verify nothing by default, so it is allowed there.
+MariaDB's accounts use methods that never send the password, so there it is refused.
 
-Whoever answers could also send without end, and PyMySQL would keep it all: packets joined to one, rows, column definitions. So everything is weighed before
-it is read, by the memory that it will take, and the connection is cut where an answer weighs more than what was asked for can.
+An impostor could also send without end, and PyMySQL would keep everything: packets joined to one,
+rows, column definitions. So the memory of everything is estimated before it is read, and the
+connection is cut if an answer exceeds the size that its statement can have.
 """
 
 from __future__ import annotations
@@ -24,19 +29,27 @@ from dblog.dialects.mysql.wire.protocol import COLUMNS_MAX
 from dblog.errors import DefiniteError, TransientError
 
 LOGIN_BYTES_MAX = 64 * 1024
-"""All that a server sends until we are logged in; a greeting has a hundred bytes, a public key has five hundred."""
+"""The most bytes that a server sends before we are logged in. A greeting has a hundred bytes, a
+public key five hundred.
+"""
 
 ANSWER_BYTES_MAX = 256 << 20
-"""What an answer may weigh: the files of a log, the variables and foreign keys of a server."""
+"""The most memory of an answer, in bytes: the files of a log, the variables and foreign keys of a
+server.
+"""
 
 CATALOG_BYTES_MAX = 2 << 30
-"""The same for a database's tables, columns or indexes: 15 000 tables of 100 columns weigh 1.1 GiB, in truth and by the weights below."""
+"""The most memory of a database's tables, columns or indexes, in bytes. 15 000 tables of 100
+columns take 1.1 GiB, measured and by the estimates below.
+"""
 
 _PACKET_BYTES, _VALUE_BYTES = 64, 48
-"""What Python adds to a packet's bytes for a row, and for each value in it (measured: 742 bytes for a row of COLUMNS that has 150)."""
+"""Python's overhead for a packet with a row, and for each value in it, in bytes (measured: 742
+bytes for a row of COLUMNS that has 150).
+"""
 _BUDGET_STEP_BYTES = 1 << 20
 _COLUMNS_MAX = 2 * COLUMNS_MAX
-"""A table's columns and its star (sql.readable)."""
+"""Columns of an answer: a table's columns and its star (sql.readable)."""
 
 _CLEAR = (b"mysql_clear_password", b"dialog")
 _SHA256 = "sha256_password"
@@ -44,16 +57,19 @@ _VERIFIED = "set database.ssl.mode to a mode that verifies the certificate (veri
 
 
 def no_server(address: str) -> DefiniteError:
-    """What answers there does not speak the protocol."""
+    """Return the error for a peer that does not speak the protocol."""
     return DefiniteError(f"what answers at {address} is not a MySQL or MariaDB server; check database.hostname and database.port")
 
 
 class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """A connection that sends its password to nobody who could read it without being the server, and keeps no more than was asked for."""
+    """A connection that protects its password from impostors and limits the size of answers."""
 
     def __init__(self, *, takes_public_key: bool, trusts_tls: bool = True, budget: AnswerBudget | None = None, **arguments: Any) -> None:
-        """``takes_public_key``: whether a key that came over the open connection may encrypt the password. ``trusts_tls``: whether the full login of
-        ``caching_sha2_password`` and ``sha256_password`` goes through TLS whose certificate nobody has verified. ``budget``: what others read, too.
+        """Prepare a connection, without connecting.
+
+        ``takes_public_key``: a key received over the open connection may encrypt the password.
+        ``trusts_tls``: the full login of ``caching_sha2_password`` and ``sha256_password`` may use
+        TLS with an unverified certificate. ``budget``: a limit shared with other connections.
         """
         self._takes_public_key = takes_public_key
         self._trusts_tls = trusts_tls
@@ -86,7 +102,8 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
     def _get_server_information(self) -> None:
         super()._get_server_information()
         if self._auth_plugin_name == _SHA256 and not self._trusts_tls:
-            # By its greeting alone the server would get the password in the first packet; now it has to ask.
+            # Otherwise its greeting alone would get the server the password in the first packet;
+            # now it has to ask.
             self._auth_plugin_name = ""
 
     @property
@@ -99,7 +116,9 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
 
     @property
     def _secure(self) -> bool:
-        """Whether a full login may send the password through the connection: PyMySQL asks in such a login alone, and sets it when TLS has begun."""
+        """True if a full login may send the password through the connection. PyMySQL reads it only
+        in such a login, and sets it when TLS has begun.
+        """
         if self._encrypted and not self._is_verified and not self._trusts_tls:
             message = f"the server at {self.host}:{self.port} asks for the password itself over {self._how_open}; {_VERIFIED}, or give the account another"
             raise DefiniteError(f"{message} login method")
@@ -111,7 +130,9 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
 
     @property
     def server_public_key(self) -> bytes | None:
-        """The key that the password is encrypted with where there is no TLS. PyMySQL sets it to what the server sends."""
+        """The key that encrypts the password if there is no TLS. PyMySQL sets it to the key that
+        the server sends.
+        """
         return self._public_key
 
     @server_public_key.setter
@@ -124,7 +145,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
             raise DefiniteError(message)
         self._public_key = key
 
-    # -- how much is read -----------------------------------------------------------------------------------------------------------
+    # -- limits on what is read --------------------------------------------------------------------
 
     def _execute_command(self, command: int, sql: str | bytes) -> None:
         self._answer_bytes = self._answer_columns = 0
@@ -145,7 +166,9 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
         return super()._read_bytes(num_bytes)
 
     def _weigh(self, count: int) -> None:
-        """So much is about to be read; refuse it where it is too much."""
+        """Count bytes that are about to be read; close the connection and raise if they are too
+        many.
+        """
         self._answer_bytes += count
         if not self._logged_in:
             if self._answer_bytes > LOGIN_BYTES_MAX:
@@ -172,7 +195,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
             self._budget_taken += step
 
     def release(self) -> None:
-        """Give the budget back: what was read is kept no more."""
+        """Return the budget, since the answers are no longer kept."""
         if self._budget is not None:
             taken, self._budget_taken, self._budget_used = self._budget_taken, 0, 0
             self._budget.give_back(taken)

@@ -1,13 +1,17 @@
-"""Which values inside a dumped JSON document hide their kind, and the document's final text once the server has named it.
+"""The values inside a dumped JSON document whose kind its text hides, and the document's final text
+after the server has named the kinds.
 
-The log has a JSON column in binary, with the kind of every value; a result set has the server's text, where a DECIMAL looks like a DOUBLE, a DATETIME
-like a string of its shape, a BLOB like a string of base64. Most texts have the same final form whatever the kind (a number below 10 million, a string
-of any other shape), so only the values where it differs are doubtful, and of these the server is asked in the chunk's own snapshot:
-``JSON_TYPE(JSON_EXTRACT(column, path))``. A document without a doubtful value, nearly every one, costs one pass over its bytes
+The log has a JSON column in binary, with the kind of every value. A result set has the server's
+text, in which a DECIMAL looks like a DOUBLE, a DATETIME like a string of its shape, a BLOB like a
+string of base64. Most texts have the same final form for every possible kind (a number below 10
+million, a string of any other shape). Only values with different final forms are doubtful. For
+these the server is asked in the chunk's own snapshot: ``JSON_TYPE(JSON_EXTRACT(column, path))``. A
+document without a doubtful value, which is nearly every one, costs one pass over its bytes
 (``_fast.json_doubts``, whose reference implementation is ``doubtful_rows``).
 
-Rule sources: Json_wrapper::to_string and Json_opaque in sql-common/json_dom.cc print (fractions with six digits, opaque values as
-``base64:type<field type>:``); binary_json.py decides what each kind becomes.
+Rule sources: Json_wrapper::to_string and Json_opaque in sql-common/json_dom.cc print (fractions
+with six digits, opaque values as ``base64:type<field type>:``); binary_json.py decides the final
+form of each kind.
 """
 
 from __future__ import annotations
@@ -28,14 +32,16 @@ from dblog.ports import ChunkRows
 JSON_TYPE_CODE = 245
 
 PATHS_MAX = 400
-"""Paths asked for in one statement."""
+"""The most paths in one statement."""
 _KIND = ResultColumn(name="", type_code=253, collation=45, length=0, flags=0, decimals=0)
-"""How an answer comes: as text."""
+"""The column definition of an answer: a text."""
 ANSWERS_MAX = 50_000
-"""Answers (rows times paths) that one statement gives: rows of like shape go together, unlike ones are asked one by one."""
+"""The most answers (rows times paths) of one statement. Rows of similar shape are asked together,
+dissimilar ones one by one.
+"""
 
 Select = Callable[[str, Sequence[Any]], ChunkRows]
-"""Runs a statement in the chunk's snapshot."""
+"""A function that runs a statement in the chunk's snapshot."""
 
 ColumnPath = tuple[int, str]
 """A column's index in the row, and a path inside its document."""
@@ -45,12 +51,14 @@ _DOUBTFUL_TEXT = re.compile(rb'"(?:base64:type\d.*|\d{4}-\d\d-\d\d \d\d:\d\d:\d\
 
 
 def doubts(text: bytes) -> dict[str, bytes]:
-    """The doubtful values of a document: path to token. Empty for text that is no JSON."""
+    """Return the doubtful values of a document: path -> token. Empty for text that is not JSON."""
     return {path: token for path, token, _ in _values(text) if _doubtful(token)}
 
 
 def with_final_text(text: bytes, kinds: Mapping[str, str]) -> bytes | None:
-    """The document with its final text, marked as such, when a value's kind is another than its text suggests; else None."""
+    """Return the document's final text, marked as such, if the kind of a value is not the one that
+    its text suggests; else None.
+    """
     out: list[bytes] = []
     at = 0
     for path, token, start in _values(text):
@@ -72,7 +80,9 @@ def _doubtful(token: bytes) -> bool:
 
 
 def _final(token: bytes, kind: str) -> bytes | None:
-    """The text of a value of that kind; None where it is what ``binary_json.text_of_text`` makes of the token."""
+    """Return the final text of a value of that kind; None if it is what
+    ``binary_json.text_of_text`` makes of the token.
+    """
     if token[:1] != b'"':
         return token if kind == "DECIMAL" else None
     if kind in ("DATETIME", "TIMESTAMP", "TIME"):
@@ -81,9 +91,11 @@ def _final(token: bytes, kind: str) -> bytes | None:
 
 
 def _values(text: bytes) -> Iterator[tuple[str, bytes, int]]:
-    """(path, token, where it starts) of every scalar. A member's name stands in the path as in the text: both are JSON strings."""
+    """Yield (path, token, start) of every scalar. A member's name is the same in path and text,
+    since both are JSON strings.
+    """
     stack: list[tuple[str, int]] = []
-    """Of each open container: its path, and the index of its next element (-1 in an object)."""
+    """The path of each open container, and the index of its next element (-1 in an object)."""
     at, end = 0, len(text.rstrip(b" \t\r\n"))
     name: str | None = None
     while at < end:
@@ -112,7 +124,7 @@ def _values(text: bytes) -> Iterator[tuple[str, bytes, int]]:
             stack.pop()
 
 
-# -- rows of a chunk --------------------------------------------------------------------------------------------------------------------
+# -- rows of a chunk -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +135,14 @@ class _Row:
     start: int
     payload: bytes
     documents: tuple[tuple[int, int, int, int], ...]
-    """Of each document: its column, where its length stands, where it begins and ends."""
+    """The documents of the row: of each its column, the offset of its length, its start and end."""
     doubts: tuple[ColumnPath, ...]
 
 
 def doubtful_rows(rows: bytes, types: bytes) -> list[tuple[int, int]]:
-    """The number and the doubts of each row packet whose documents may hold doubtful values; ``types`` are the wire types of the columns."""
+    """Return number and offset of each row whose documents may hold doubtful values; ``types`` are
+    the wire types of the columns.
+    """
     found = []
     number = at = 0
     while at < len(rows):
@@ -150,9 +164,10 @@ def chunk_with_final_texts(
     select: Select,
     where: str | None = None,
 ) -> ChunkRows:
-    """The chunk, read behind ``after`` of the rows that ``where`` holds for, with the final text of every document whose own text does not show it.
+    """Return a chunk in which documents with doubtful values have their final text. Raise the
+    errors of ``select``.
 
-    Raises as ``select`` does.
+    The chunk was read after the key ``after``, from the rows that meet ``where``.
     """
     types = bytes(column.type_code for column in columns)
     if JSON_TYPE_CODE not in types:
@@ -161,7 +176,8 @@ def chunk_with_final_texts(
     rows = [row for row in candidates if row.doubts]
     if not rows:
         return chunk
-    # Without a key that can be bound again there is no range that begins in the middle: rows are counted from the chunk's own start.
+    # Without a key that can be bound again a range cannot begin in the middle, so rows are counted
+    # from the chunk's start.
     key = sql.key_indexes(table) if table.key and sql.row_has_bound(table) else ()
 
     def key_before(number: int) -> Sequence[Any] | None:
@@ -192,7 +208,9 @@ def rows_with_final_texts(
     doubtful: Callable[[bytes, bytes], list[tuple[int, int]]],
     select: Select,
 ) -> ChunkRows:
-    """The same for the rows of some keys (``sql.rows_by_key``)."""
+    """Return the rows of some keys (``sql.rows_by_key``) with the final text of every document.
+    Raise the errors of ``select``.
+    """
     types = bytes(column.type_code for column in columns)
     if JSON_TYPE_CODE not in types:
         return chunk
@@ -208,7 +226,9 @@ def rows_with_final_texts(
 
 
 def _questions(rows: Sequence[_Row], *, keyed: bool) -> Iterator[tuple[int, int, tuple[ColumnPath, ...]]]:
-    """(number of the first row, how many rows, column paths) of each statement. Without a key there is no range: rows count from the table's start."""
+    """Yield (number of the first row, count of rows, column paths) of each statement. Without a key
+    there is no range, so rows count from the table's start.
+    """
     first, last, column_paths = 0, -1, dict.fromkeys(rows[0].doubts)
     for row in rows:
         more = column_paths | dict.fromkeys(row.doubts)
@@ -230,7 +250,7 @@ def _cut(first: int, count: int, column_paths: tuple[ColumnPath, ...]) -> Iterat
 def _take(
     answer: ChunkRows, rows: Sequence[_Row], column_paths: Sequence[ColumnPath], first: int, kinds: dict[int, dict[ColumnPath, str]]
 ) -> None:
-    """Note the kinds of the rows that asked for them."""
+    """Note the kinds for the rows that asked for them."""
     asking = {row.number: row for row in rows}
     columns, number, at = [_KIND] * len(column_paths), first, 0
     index = {column_path: i for i, column_path in enumerate(column_paths)}
@@ -287,7 +307,7 @@ def _row(rows: bytes, number: int, start: int, types: bytes) -> _Row:
 
 
 def _documents(payload: bytes, types: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """See ``_Row.documents``."""
+    """Yield the documents of a row packet; see ``_Row.documents``."""
     at = 1 + (len(types) + 9) // 8
     for column, code in enumerate(types):
         if payload[1 + ((column + 2) >> 3)] >> ((column + 2) & 7) & 1:

@@ -1,7 +1,8 @@
-"""The connection on which a server sends its log: opened at a position, then nothing but bytes.
+"""The connection on which a server sends its log: opened at a position, then only read.
 
-The bytes are the socket's: packets are cut and checked by the log decoder (dialects/mysql/binlog/_fast.pyx), which hands ERR and EOF packets out as
-events; ``end_of_log`` decides what those mean. Rule sources: MySQL sql/rpl_binlog_sender.cc (session variables it reads, heartbeats, error 1236),
+It returns the bytes of the socket. The log decoder (dialects/mysql/binlog/_fast.pyx) cuts and
+checks packets, and returns ERR and EOF packets as events, which ``end_of_log`` turns into errors.
+Rule sources: MySQL sql/rpl_binlog_sender.cc (session variables it reads, heartbeats, error 1236),
 MariaDB sql/sql_repl.cc (``@mariadb_slave_capability``, ``@slave_connect_state``).
 """
 
@@ -22,13 +23,15 @@ from dblog.dialects.mysql.wire.protocol import SMALL_PACKET_BYTES_MAX
 from dblog.errors import LOST_REMEDY, DblogError, PositionLostError, TransientError
 
 RECV_BYTES_MAX = 256 * 1024
-"""Larger socket reads gained nothing (measured on a local server)."""
+"""The size of socket reads in bytes. Larger ones gained nothing (measured on a local server)."""
 
 HEARTBEATS_MISSED_MAX = 18
-"""A connection on which so many heartbeats in a row are missing is dead: no packet reports a cable that is cut or a host that is gone.
+"""The number of consecutive missing heartbeats after which a connection counts as dead. No packet
+reports a cut cable or a vanished host.
 
-Many, and often: MariaDB waits for its heartbeat again, on all log connections, whenever a reader is ended for another one with its server id. Two that end
-each other every ten seconds kept heartbeats of 30 s away from everybody.
+It is large because MariaDB restarts the wait for its heartbeat, on all log connections, whenever a
+reader is ended for another one with its server id. Two readers that ended each other every ten
+seconds kept heartbeats of 30 s from all others.
 """
 
 HEARTBEAT_OVERDUE = 2.4
@@ -37,16 +40,18 @@ SAME_SERVER_ID = (
     "If this repeats, another connector, replica or binlog reader uses that id, or workers with another group.id use the same storage topics and run this "
     "connector too. Give each connector its own database.server.id, which no replica of the server has, and each group of workers its own storage topics"
 )
-"""What makes a server end one log connection for another, and the remedies."""
+"""The reason why a server ends one log connection for another, with the remedies."""
 
 _WRONG_POSITION = 1236
 
 PASSING_TEXTS = ("memory", "could not open", "cannot open", "error reading", "i/o error", "io error")
-"""Texts of error 1236 for a log that is there and cannot be read now: the server lacks memory, or its disk or folder of logs does not answer."""
+"""Texts of error 1236 for a log that exists but cannot be read now: the server lacks memory, or its
+disk or log folder does not answer.
+"""
 
 
 class LogConnection:
-    """The server's log as it comes. One thread receives; ``close`` may be called from another."""
+    """The server's log as it arrives. One thread receives; ``close`` may be called from another."""
 
     def __init__(self, wire: Wire, *, heartbeat_s: float) -> None:
         self._wire = wire
@@ -63,11 +68,13 @@ class LogConnection:
 
     @property
     def settings(self) -> ConnectSettings:
-        """Whom we are connected to."""
+        """The settings of the server that is connected."""
         return self._wire.settings
 
     def recv(self, timeout_s: float) -> bytes:
-        """Whatever has arrived, at most 256 KiB; b"" when nothing came in that time. TransientError when the connection is gone."""
+        """Return the bytes that have arrived, at most 256 KiB; b"" if there were none within
+        ``timeout_s``. Raise TransientError if the connection is lost.
+        """
         try:
             data = self._read()
             if data is None and timeout_s > 0:
@@ -98,19 +105,20 @@ class LogConnection:
 
     @property
     def silence_s(self) -> float:
-        """How long the server has sent nothing."""
+        """Seconds since the server last sent something."""
         return time.monotonic() - self._heard_at_s
 
     @property
     def is_silent(self) -> bool:
-        """Whether a heartbeat is overdue: what the server has logged since is not known here."""
+        """True if a heartbeat is overdue, so that newer events of the server are unknown here."""
         return self.silence_s > self._heartbeat_s * HEARTBEAT_OVERDUE
 
     def _read(self) -> bytes | None:
-        """None when nothing is there, b"" at the end.
+        """Read without waiting; return None if nothing is there, b"" at the end.
 
-        Takes all that is there, not what one call gives: under TLS that is a record of 16 KiB, and a reader that is slower than the
-        server would handle its log in pieces of that size (measured: 13 MB/s instead of 84 at half a millisecond a piece).
+        Reads all available bytes, not those of one call. Under TLS one call returns a record of 16
+        KiB, and a reader slower than the server would handle the log in pieces of that size
+        (measured: 13 MB/s instead of 84 at half a millisecond a piece).
         """
         buffer, filled = self._buffer, 0
         try:
@@ -147,7 +155,9 @@ class LogConnection:
 
 
 def announce(wire: Wire, *, server_id: int, hostname: str) -> None:
-    """COM_REGISTER_SLAVE on a connection: shows us to administrators, and proves the privilege to replicate."""
+    """Send COM_REGISTER_SLAVE, which shows us to administrators. Raise PrivilegeError if the
+    account may not replicate.
+    """
     sock = wire.socket
     sock.sendall(protocol.packets(protocol.register_replica(server_id=server_id, hostname=hostname)))
     payload = read_packet(sock, wire.settings)
@@ -160,7 +170,9 @@ def announce(wire: Wire, *, server_id: int, hostname: str) -> None:
 
 
 def read_packet(sock: socket.socket, settings: ConnectSettings) -> bytes:
-    """One small packet's payload (answers to our commands). DefiniteError when it is none that a server sends."""
+    """Return the payload of one small packet, an answer to our commands. Raise DefiniteError if no
+    server would send it.
+    """
     size = int.from_bytes(_exactly(sock, 4, settings)[:3], "little")
     if not 0 < size <= SMALL_PACKET_BYTES_MAX:
         raise no_server(settings.address)
@@ -183,15 +195,18 @@ def _exactly(sock: socket.socket, count: int, settings: ConnectSettings) -> byte
 
 
 def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position: str) -> DblogError:
-    """The error for the decoder's event -1 (an ERR packet's payload) or -2 (EOF). ``position`` names where we asked to read from."""
+    """Return the error for the decoder's event -1 (an ERR packet's payload) or -2 (EOF).
+    ``position`` names the position that we asked for.
+    """
     if type_code != -1:
         return TransientError(
             f"the server at {settings.address} ended the log at {position} (it is shutting down, or the connection was killed)"
         )
-    # With or without its first byte 0xFF: the SQL state's sign shows where the number stands.
+    # The first byte 0xFF may be missing: the SQL state's sign shows the position of the number.
     error = protocol.read_error(b"\xff" + body if body[2:3] == b"#" else body)
     text = error.text.lower()
-    if "same server_uuid/server_id" in text or "same server uuid/server id" in text:  # 1236 on MySQL, a number of its own on MariaDB
+    # 1236 on MySQL, a number of its own on MariaDB
+    if "same server_uuid/server_id" in text or "same server uuid/server id" in text:
         return TransientError(
             f"another reader has connected to {settings.address} with this connector's database.server.id, so the server ended our log connection. "
             f"{SAME_SERVER_ID}"

@@ -1,15 +1,20 @@
-"""Read marks of windows on MySQL: what proves, without any write, that a snapshot shows what the log has brought, and where the log ends.
+"""Watermarks that are read from a MySQL server's state (read.only): a proof without any write that
+a snapshot shows what the log has, and the end of the log.
 
-Low: GTIDs enter gtid_executed behind their commit in the storage engine, so a snapshot that is taken after the set was read shows every
-transaction in it. It has to hold all that the log has brought, which a log client can get before it is visible.
+Low: GTIDs enter gtid_executed after their commit in the storage engine, so a snapshot taken after
+the set was read shows every transaction in it. The set must contain everything read from the log,
+since a log client can get a transaction before it is visible.
 
-High: a visible transaction has been written to the log before it was committed in the engine, so it is in front of the log's end. Its GTID
-is owned until it is in gtid_executed; so gtid_owned and then gtid_executed, read in this order, have it too.
+High: a visible transaction was written to the log before its commit in the engine, so it lies
+before the end of the log. Its GTID is owned until it is in gtid_executed. So gtid_owned and then
+gtid_executed, read in this order, contain it too.
 
-Both hold for a snapshot of a replica: what the replica has executed is visible there, and it has nothing that its source has not logged. That
-the snapshot's server is another one than the log's shows by a lock, which the log's connection holds by a name that nobody else uses.
+Both hold for a snapshot of a replica: what the replica has executed is visible there, and it has
+nothing that its source has not logged. A lock that only the log's connection holds shows whether
+the snapshot's server is another one than the log's.
 
-Source: MySQL manual 19.1.3.3 and 19.1.6.5 (gtid_executed, gtid_owned), sql/binlog.cc (ordered_commit), sql/rpl_gtid_state.cc.
+Source: MySQL manual 19.1.3.3 and 19.1.6.5 (gtid_executed, gtid_owned), sql/binlog.cc
+(ordered_commit), sql/rpl_gtid_state.cc.
 """
 
 from __future__ import annotations
@@ -24,20 +29,24 @@ from dblog.dialects.mysql.wire.connect import Wire, replica_status, version_of
 from dblog.errors import DefiniteError, TransientError
 
 GTIDS_SHOWN_MAX = 200
-"""Characters of a set in a message."""
+"""The most characters of a GTID set in a message."""
 
 FILTERS = ("replicate_do_", "replicate_ignore_", "replicate_wild_", "replicate_rewrite_")
-"""How the names of replication filters begin; ``Replicate_Ignore_Server_Ids`` is no filter of tables, and one that is set leaves out rows all the same."""
+"""Prefixes of the names of replication filters. ``Replicate_Ignore_Server_Ids`` does not filter
+tables, but if it is set it leaves out rows all the same.
+"""
 
 _OWNER_BEFORE_SOURCE = re.compile(r"#[0-9]+?(?=[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:)")
 _OWNER = re.compile(r"#[0-9]+")
 
 
 class SnapshotMarks:
-    """One dump thread's two connections: ``snapshot`` reads chunks, ``log_server`` answers for the server whose log is read.
+    """The pair of connections of one dump thread: ``snapshot`` reads chunks, ``log_server`` answers
+    for the server whose log is read.
 
-    ``lock``: the name of the lock that the log's connection holds now. ``status``: the statement for the log's end. ``absent``: GTIDs in the stored offset
-    that the log's server did not have at the start, so that no snapshot can be asked for them.
+    ``lock`` returns the name of the lock that the log's connection holds now. ``status`` is the
+    statement for the end of the log. ``absent`` has the GTIDs of the stored offset that the log's
+    server lacked at the start, so that no snapshot can be required to show them.
     """
 
     def __init__(self, snapshot: Wire, log_server: Wire, *, lock: Callable[[], str | None], status: str, absent: Any) -> None:
@@ -50,21 +59,23 @@ class SnapshotMarks:
 
     @property
     def same_server(self) -> bool:
-        """Whether chunks are known to come from the server whose log is read."""
+        """True if chunks are known to come from the server whose log is read."""
         return bool(self._same)
 
     def may_begin(self, low: LogProgress) -> bool:
-        """Whether a snapshot that begins now can be what is wanted."""
+        """Return whether a snapshot that begins now may show the low watermark."""
         self._find_server()
         return bool(self._executed(self._snapshot).contains(self._wanted(low)))
 
     def shows(self, low: LogProgress) -> bool:
-        """Whether the snapshot that has begun since is what is wanted."""
+        """Return whether the snapshot, which has begun since, shows the low watermark."""
         del low
         return True
 
     def end(self) -> LogMark:
-        """The log's end, behind everything that any snapshot can have shown until now. TransientError when the snapshot's server is ahead of the log's."""
+        """Return the end of the log, after everything that any snapshot can have shown until now.
+        Raise TransientError if the snapshot's server is further than the log's.
+        """
         theirs = None if self.same_server else self._logged(self._snapshot)
         logged = self._logged(self._log_server)
         status = self._log_server.query_named(self._status, doing="reading the log's end")
@@ -82,7 +93,9 @@ class SnapshotMarks:
         return LogMark(file=named["file"], pos=int(named["position"]), gtids=logged)
 
     def _find_server(self) -> None:
-        """Which server the snapshot's connection has reached; asked once the log is read, for the log's connection shows its server."""
+        """Find out whether both connections have reached the same server. This needs a running log
+        connection, whose lock identifies its server.
+        """
         if self._same is not None:
             return
         name = self._lock()
@@ -107,7 +120,9 @@ class SnapshotMarks:
         self._refuse_filters()
 
     def _refuse_filters(self) -> None:
-        """A replica counts transactions as executed whose rows its filters have left out: no snapshot of it proves that it shows them."""
+        """Raise DefiniteError if the replica has filters. It counts transactions as executed whose
+        rows were left out, so no snapshot of it proves that it shows them.
+        """
         filters = sorted(name for name, value in self._filters().items() if value)
         if filters:
             message = (
@@ -118,7 +133,9 @@ class SnapshotMarks:
             raise DefiniteError(message)
 
     def _filters(self) -> dict[str, str]:
-        """The replication filters of the snapshot's server, over all of its channels. (MySQL manual 15.7.7.35, SHOW REPLICA STATUS.)"""
+        """Return the replication filters of the snapshot's server, over all its channels (MySQL
+        manual 15.7.7.35, SHOW REPLICA STATUS).
+        """
         found: dict[str, str] = {}
         for channel in self._snapshot.query_named(
             replica_status(version_of(self._snapshot.server_version)), doing="looking at the replica's filters"
@@ -129,16 +146,18 @@ class SnapshotMarks:
         return found
 
     def _wanted(self, low: LogProgress) -> Any:
-        """What the log has brought, without what the server never had."""
+        """Return the GTIDs read from the log, without those that the server never had."""
         assert low.gtids is not None, "read-only mode needs GTIDs"
         return low.gtids if self._absent is None else low.gtids.subtract(self._absent)
 
     def _executed(self, wire: Wire) -> Any:
-        """What every snapshot that begins there from now on shows."""
+        """Return the GTIDs that every snapshot which begins there from now on shows."""
         return GtidSet.parse(str(wire.query("SELECT @@GLOBAL.gtid_executed", doing="reading the executed GTIDs")[0][0]))
 
     def _logged(self, wire: Wire) -> Any:
-        """Every transaction that a snapshot there can show, and maybe some that none shows yet."""
+        """Return the GTIDs that a snapshot on this server may show: executed ones and those being
+        committed.
+        """
         owned = owned_gtids(wire)
         executed: GtidSet = self._executed(wire)
         executed.add_all(owned.members())
@@ -146,13 +165,15 @@ class SnapshotMarks:
 
 
 def owned_gtids(wire: Wire) -> GtidSet:
-    """The GTIDs of transactions that are being committed, or applied by a replica. In the text each number is followed by # and its thread, and the next
-    source by nothing else. (MySQL sql/rpl_gtid_owned.cc, to_string.)
+    """Return the GTIDs of transactions that are being committed, or applied by a replica.
+
+    In the server's text each number is followed by # and its thread, and the next source by no
+    separator (MySQL sql/rpl_gtid_owned.cc, to_string).
     """
     text = str(wire.query("SELECT @@GLOBAL.gtid_owned", doing="reading the owned GTIDs")[0][0] or "")
     return GtidSet.parse(_OWNER.sub("", _OWNER_BEFORE_SOURCE.sub(",", text)))
 
 
 def _holds(wire: Wire, name: str) -> bool:
-    """Whether somebody at this server holds the lock."""
+    """Return whether any connection to this server holds the lock."""
     return wire.query("SELECT IS_USED_LOCK(%s)", (name,), doing="asking which server it is")[0][0] is not None

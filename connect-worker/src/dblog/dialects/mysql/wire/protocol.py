@@ -1,8 +1,10 @@
-"""The client side of MySQL's wire protocol as bytes in, bytes out: commands, error packets, result sets of prepared statements.
+"""The client side of MySQL's wire protocol, bytes in and bytes out: commands, error packets, result
+sets of prepared statements.
 
-Rule sources: MySQL internals "Client/Server Protocol" (COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, COM_REGISTER_SLAVE, COM_STMT_PREPARE,
-COM_STMT_EXECUTE, Binary Protocol Resultset), sql/rpl_source.cc for the dump commands, MariaDB knowledge base "Replication Protocol".
-Nothing here touches a socket: log.py and dump.py send and receive.
+Rule sources: MySQL internals "Client/Server Protocol" (COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID,
+COM_REGISTER_SLAVE, COM_STMT_PREPARE, COM_STMT_EXECUTE, Binary Protocol Resultset),
+sql/rpl_source.cc for the dump commands, MariaDB knowledge base "Replication Protocol". Nothing here
+touches a socket: log.py and dump.py send and receive.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from typing import Any
 from dblog.errors import TransientError
 
 PACKET_BYTES_MAX = 0xFFFFFF
-"""A packet of exactly this length goes on in the next one."""
+"""The largest packet, in bytes. The next packet continues one of exactly this length."""
 
 SMALL_PACKET_BYTES_MAX = 64 * 1024
-"""What holds no data of rows: an error has a sentence, a column's definition six names."""
+"""The most bytes of a packet without row data: an error has a sentence, a column definition six
+names.
+"""
 
 COLUMNS_MAX = 4096
-"""No server has a table, or an answer, with more (MySQL manual, Limits on Table Column Count)."""
+"""The most columns of a table or an answer (MySQL manual, Limits on Table Column Count)."""
 
 BINARY_COLLATION = 63
 UNSIGNED_FLAG = 0x20
@@ -48,7 +52,9 @@ _TYPE_VAR_STRING = 253
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerError:
-    """An ERR packet. ``text`` is the server's own words: it may hold data of rows, so only known texts may be shown."""
+    """An ERR packet. ``text`` is the server's: it may contain data of rows, so only known texts may
+    be shown.
+    """
 
     code: int
     sqlstate: str
@@ -68,7 +74,7 @@ class ResultColumn:
 
     @property
     def unsigned(self) -> bool:
-        """Whether the integer's top bit is part of its magnitude."""
+        """True if the integer's top bit is part of its magnitude."""
         return bool(self.flags & UNSIGNED_FLAG)
 
 
@@ -81,11 +87,13 @@ class Prepared:
     parameters: int
 
 
-# -- commands ---------------------------------------------------------------------------------------------------------------------------
+# -- commands --------------------------------------------------------------------------------------
 
 
 def packets(payload: bytes) -> bytes:
-    """A command as packets: 3 bytes of length and a sequence number from 0 before every 16 MiB."""
+    """Return a command as packets: 3 bytes of length and a sequence number from 0 before every 16
+    MiB.
+    """
     out = []
     at = sequence = 0
     while True:
@@ -98,35 +106,43 @@ def packets(payload: bytes) -> bytes:
 
 
 def register_replica(*, server_id: int, hostname: str, port: int = 0) -> bytes:
-    """COM_REGISTER_SLAVE: makes us visible in SHOW REPLICAS; user and password fields stay empty (they are for display only)."""
+    """Return COM_REGISTER_SLAVE, which makes us visible in SHOW REPLICAS. User and password stay
+    empty, since they are only displayed.
+    """
     host = hostname.encode("utf-8", "replace")[:60]
     return struct.pack("<BIB", COM_REGISTER_SLAVE, server_id, len(host)) + host + struct.pack("<BBHII", 0, 0, port & 0xFFFF, 0, 0)
 
 
 def binlog_dump(*, server_id: int, file: str, pos: int, flags: int = 0) -> bytes:
-    """COM_BINLOG_DUMP: send the log from that byte of that file. The position field is 32 bits wide."""
+    """Return COM_BINLOG_DUMP, which asks for the log from an offset of a file. The offset has 32
+    bits.
+    """
     return struct.pack("<BIHI", COM_BINLOG_DUMP, pos, flags, server_id) + file.encode()
 
 
 def binlog_dump_gtid(*, server_id: int, gtid_set: bytes, file: str = "", pos: int = 4, flags: int = 0) -> bytes:
-    """COM_BINLOG_DUMP_GTID: send every transaction that is not in the (encoded) set, from the oldest file that can hold one."""
+    """Return COM_BINLOG_DUMP_GTID, which asks for every transaction outside the (encoded) set, from
+    the oldest file that can have one.
+    """
     name = file.encode()
     head = struct.pack("<BHII", COM_BINLOG_DUMP_GTID, flags, server_id, len(name))
     return head + name + struct.pack("<QI", pos, len(gtid_set)) + gtid_set
 
 
 def prepare(sql: str) -> bytes:
-    """COM_STMT_PREPARE."""
+    """Return COM_STMT_PREPARE."""
     return bytes((COM_STMT_PREPARE,)) + sql.encode()
 
 
 def close_statement(statement_id: int) -> bytes:
-    """COM_STMT_CLOSE; the server does not answer it."""
+    """Return COM_STMT_CLOSE; the server does not answer it."""
     return struct.pack("<BI", COM_STMT_CLOSE, statement_id)
 
 
 def execute(statement_id: int, parameters: Sequence[Any]) -> bytes:
-    """COM_STMT_EXECUTE without a cursor. Parameters: None, int, float, str, bytes, Decimal, date, datetime, timedelta."""
+    """Return COM_STMT_EXECUTE without a cursor. Parameters may be None, int, float, str, bytes,
+    Decimal, date, datetime or timedelta.
+    """
     head = struct.pack("<BIBI", COM_STMT_EXECUTE, statement_id, 0, 1)
     if not parameters:
         return head
@@ -143,7 +159,7 @@ def execute(statement_id: int, parameters: Sequence[Any]) -> bytes:
 
 
 def _bind(value: object) -> tuple[int, int, bytes]:
-    """Wire type, unsigned flag and bytes of one parameter."""
+    """Return wire type, unsigned flag and bytes of one parameter."""
     match value:
         case None:
             return _TYPE_NULL, 0, b""
@@ -184,7 +200,7 @@ def _time_bytes(value: dt.timedelta) -> bytes:
 
 
 def length_encoded(data: bytes) -> bytes:
-    """The bytes behind their length-encoded length."""
+    """Return the bytes after their length-encoded length."""
     n = len(data)
     if n < 251:  # noqa: PLR2004 - the protocol's own bounds
         return bytes((n,)) + data
@@ -195,11 +211,13 @@ def length_encoded(data: bytes) -> bytes:
     return struct.pack("<BQ", 0xFE, n) + data
 
 
-# -- answers ----------------------------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 def read_error(payload: bytes) -> ServerError:
-    """An ERR packet's payload, its first byte 0xFF included. Errors during the handshake lack the SQL state."""
+    """Read an ERR packet's payload, first byte 0xFF included. Errors during the handshake lack the
+    SQL state.
+    """
     code = int.from_bytes(payload[1:3], "little")
     if payload[3:4] == b"#":
         return ServerError(code=code, sqlstate=payload[4:9].decode("ascii", "replace"), text=payload[9:].decode("utf-8", "replace"))
@@ -207,13 +225,13 @@ def read_error(payload: bytes) -> ServerError:
 
 
 def read_prepared(payload: bytes) -> Prepared:
-    """The first packet of the answer to COM_STMT_PREPARE."""
+    """Read the first packet of the answer to COM_STMT_PREPARE."""
     _, statement_id, columns, parameters = struct.unpack_from("<BIHH", payload)
     return Prepared(statement_id=statement_id, columns=columns, parameters=parameters)
 
 
 def read_length(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A length-encoded integer and the offset behind it."""
+    """Return a length-encoded integer and the offset after it."""
     first = data[at]
     if first < 251:  # noqa: PLR2004
         return first, at + 1
@@ -222,7 +240,11 @@ def read_length(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def read_column_count(payload: bytes) -> int:
-    """The first packet of a result set. ValueError where it is none: a statement's success without rows, a wish for a file (0xFB), more than any server has."""
+    """Read the first packet of a result set.
+
+    Raise ValueError for any other packet: a statement's success without rows, a request for a file
+    (0xFB), or more columns than any server has.
+    """
     count, end = read_length(payload, 0) if payload and payload[0] != 0xFB else (0, 0)  # noqa: PLR2004
     if not 0 < count <= COLUMNS_MAX or end != len(payload):
         message = "no number of columns"
@@ -231,7 +253,7 @@ def read_column_count(payload: bytes) -> int:
 
 
 def read_column(payload: bytes) -> ResultColumn:
-    """A ColumnDefinition41 packet."""
+    """Read a ColumnDefinition41 packet."""
     at = 0
     texts = []
     for _ in range(6):  # catalog, schema, table, original table, name, original name
@@ -246,7 +268,9 @@ def read_column(payload: bytes) -> ResultColumn:
 
 
 def join_row(rows: bytes | memoryview, at: int) -> bytes:
-    """The payload of the row packet that starts at ``at``, its continuation packets joined, packet headers left out."""
+    """Return the payload of the row packet at ``at``, joined with its continuation packets, without
+    headers.
+    """
     parts = []
     while True:
         n = int.from_bytes(rows[at : at + 3], "little")
@@ -257,10 +281,11 @@ def join_row(rows: bytes | memoryview, at: int) -> bytes:
 
 
 def row_values(payload: bytes, columns: Sequence[ResultColumn], wanted: Sequence[int]) -> tuple[Any, ...]:
-    """The wanted columns of one binary row as Python values that can be bound again with the same meaning.
+    """Return the wanted columns of one binary row as Python values that can be bound again with the
+    same meaning.
 
-    A date or time that Python's types cannot hold (zero dates, day 0) comes as the server's text, which compares the same; a text that is no UTF-8
-    comes as its bytes.
+    A date or time that Python's types cannot hold (zero dates, day 0) becomes the server's text,
+    which compares the same. A text that is not UTF-8 becomes its bytes.
     """
     out: dict[int, Any] = {}
     bits = (len(columns) + 9) // 8
@@ -277,7 +302,7 @@ def row_values(payload: bytes, columns: Sequence[ResultColumn], wanted: Sequence
 _INTEGERS = {1: (1, "b"), 2: (2, "h"), 13: (2, "h"), 3: (4, "i"), 9: (4, "i"), 8: (8, "q")}
 
 FIXED_BYTES = {1: 1, 2: 2, 13: 2, 3: 4, 9: 4, 8: 8, 4: 4, _TYPE_DOUBLE: 8}
-"""Bytes of a value of these wire types in a binary row; all others stand behind their length."""
+"""Bytes of a value of these wire types in a binary row; all others have a length prefix."""
 
 
 def _value(data: bytes, at: int, column: ResultColumn) -> tuple[Any, int]:
@@ -298,7 +323,7 @@ def _value(data: bytes, at: int, column: ResultColumn) -> tuple[Any, int]:
         return _time(body), at
     if code in (0, _TYPE_NEWDECIMAL):
         return Decimal(body.decode()), at
-    if code == 16:  # noqa: PLR2004 - BIT: its number, since a text would be compared as text
+    if code == 16:  # noqa: PLR2004 - BIT: as its number, since a text would be compared as text
         return int.from_bytes(body, "big"), at
     return (bytes(body) if column.collation == BINARY_COLLATION else _text(body)), at
 
@@ -327,14 +352,18 @@ def _time(body: bytes) -> dt.timedelta:
 
 
 EOF_PACKET_BYTES = 9
-"""The packet behind the rows: header, 0xFE, two bytes of warnings, two of status (we do not announce CLIENT_DEPRECATE_EOF)."""
+"""Bytes of the packet after the rows: header, 0xFE, two bytes of warnings, two of status (we do not
+announce CLIENT_DEPRECATE_EOF).
+"""
 
 
 def walk_rows(data: bytes | bytearray | memoryview, at: int = 0) -> tuple[bool, int, int, int]:
-    """Step over the complete row packets of a binary result set from ``at``; the reference implementation of binlog/_fast.scan_rows.
+    """Step over the complete row packets of a binary result set from ``at``; the reference
+    implementation of binlog/_fast.scan_rows.
 
-    Returns (whether the end was passed, rows passed, start of the last one or -1, offset behind what was passed). A row longer than 16 MiB
-    spans packets; it counts once, when its last one is there. An ERR packet raises TransientError: the statement was cut short.
+    Return (whether the end was passed, rows passed, start of the last one or -1, offset after
+    them). A row longer than 16 MiB spans packets; it counts once, when its last packet is there.
+    Raise TransientError for an ERR packet, since the statement was cut short.
     """
     size = len(data)
     rows = 0
@@ -364,7 +393,9 @@ def walk_rows(data: bytes | bytearray | memoryview, at: int = 0) -> tuple[bool, 
 
 
 def error_among_rows(data: bytes | bytearray) -> ServerError | None:
-    """The ERR packet that ended a walk over ``data`` from its beginning, None if there is none."""
+    """Return the ERR packet that ended a walk over ``data`` from its beginning; None if there is
+    none.
+    """
     at = 0
     while at + 5 <= len(data):
         end = at + 4 + int.from_bytes(data[at : at + 3], "little")

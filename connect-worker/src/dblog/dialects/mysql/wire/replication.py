@@ -1,4 +1,6 @@
-"""Whether a server still receives transactions of others: by its replication channels, its group, or its Galera cluster."""
+"""A test whether a server still receives transactions from others: by its replication channels, its
+group, or its Galera cluster.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _DOING = "asking whether the server replicates"
 
 
 def received_by(wire: Wire, replica_statement: str) -> tuple[Receives, float | None]:
-    """Return what the server receives, and its lag in seconds where it reports one. A group or a cluster reports none."""
+    """Return the state of the server's replication, and its lag in seconds if it reports one. A
+    group or a cluster reports none.
+    """
     try:
         found, lag_s = of_channels(wire.query_named(replica_statement, doing=_DOING))
         if found is Receives.NOTHING and any(value for _, value in wire.query(_GROUP_NAME, doing=_DOING)):
@@ -30,7 +34,9 @@ def received_by(wire: Wire, replica_statement: str) -> tuple[Receives, float | N
 
 
 def of_channels(rows: Sequence[Mapping[str, Any]]) -> tuple[Receives, float | None]:
-    """Decide by the rows of SHOW REPLICA STATUS, one for each channel. The channel that can bring most counts; of several lags the longest."""
+    """Return the state and lag by the rows of SHOW REPLICA STATUS, one per channel. The most active
+    channel counts, and the longest lag.
+    """
     channels = [_of_channel({name.lower(): value for name, value in row.items()}) for row in rows]
     best = max((receives for receives, _ in channels), key=_ORDER.index, default=Receives.NOTHING)
     lags = [lag_s for _, lag_s in channels if lag_s is not None]
@@ -41,7 +47,7 @@ _ORDER = (Receives.NOTHING, Receives.STOPPED, Receives.DISCONNECTED, Receives.FO
 
 
 def _of_channel(row: Mapping[str, Any]) -> tuple[Receives, float | None]:
-    """MySQL renamed these columns in 8.0.22."""
+    """Return the state and lag of a channel. MySQL renamed these columns in 8.0.22."""
     receives, applies = (
         str(row.get(f"replica_{thread}_running", row.get(f"slave_{thread}_running", "No"))).lower() for thread in ("io", "sql")
     )
@@ -52,6 +58,6 @@ def _of_channel(row: Mapping[str, Any]) -> tuple[Receives, float | None]:
     if receives == "yes":
         return Receives.FOLLOWS, lag_s
     if receives == "no":
-        # What has been received and not applied yet still comes: the server reports a lag until that is done.
+        # Received transactions may still be applied: the server reports a lag until that is done.
         return (Receives.STOPPED, None) if not lag_s else (Receives.FOLLOWS, lag_s)
     return Receives.DISCONNECTED, lag_s

@@ -1,7 +1,9 @@
-"""A session with one MySQL server: what it is, where its log stands, and the connections for log and dump.
+"""A session with one MySQL server: facts about it, positions of its log, and its connections for
+log and dump.
 
-This is the dialect's door to the database (with connect.py, log.py, dump.py and check.py behind it; all other files are pure). Statements
-whose spelling or meaning depends on version or flavor are methods here, and MariaDB's session overrides those.
+This is the dialect's access to the database, on top of connect.py, log.py, dump.py and check.py;
+all other files are pure. Statements whose spelling or meaning depends on version or flavor are
+methods here, which MariaDB's session overrides.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ _VARIABLES = (
 _PICOSECONDS_OF_MS = 1_000_000_000
 
 _WAITS = Waits()
-"""Of this process: sessions come and go while a server is waited for."""
+"""The waits of this process for servers. They outlive sessions, which come and go during a wait."""
 
 HONEST_TRIES_MAX, HONEST_INTERVAL_S = 50, 0.01
 
@@ -57,17 +59,19 @@ _ROWS = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TAB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What a server shows of itself; a variable that a version lacks has the value by which that version behaves."""
+    """Facts that a server reports about itself. A variable that a version lacks has the value by
+    which that version behaves.
+    """
 
     flavor: str
-    """``mysql`` or ``mariadb``, whatever the connector's class."""
+    """``mysql`` or ``mariadb``, regardless of the connector's class."""
     version: tuple[int, int, int]
     version_text: str
     log_bin: bool
     binlog_format: str
     row_image: str
     row_metadata: str
-    """FULL, MINIMAL, NO_LOG (MariaDB's default), or "" where the server (5.7) does not know it."""
+    """FULL, MINIMAL, NO_LOG (MariaDB's default), or "" if the server (5.7) does not know it."""
     gtid_mode: str
     """ON, OFF, ON_PERMISSIVE or OFF_PERMISSIVE; always ON for MariaDB."""
     server_id: int
@@ -77,24 +81,30 @@ class ServerFacts:
     charset: str
     collation: str
     system_time_zone: str
-    """What a session's time_zone=SYSTEM means, in the text of the operating system: UTC, CEST."""
+    """The meaning of time_zone=SYSTEM in a session, as the operating system's text: UTC, CEST."""
     compressed: bool
-    """binlog_transaction_compression (MySQL) or log_bin_compress (MariaDB): for sessions that do not choose otherwise."""
+    """The default of sessions for binlog_transaction_compression (MySQL) or log_bin_compress
+    (MariaDB).
+    """
     ordered_commits: bool
     logs_replicated: bool
-    """Whether changes that come by replication reach this server's log."""
+    """True if changes that arrive by replication reach this server's log."""
     cascades_logged: bool
-    """Whether rows changed by ON DELETE / UPDATE actions are in the log (MySQL 9.6: foreign keys moved to the SQL layer)."""
+    """True if rows changed by ON DELETE / UPDATE actions are in the log (MySQL 9.6: foreign keys
+    moved to the SQL layer).
+    """
 
     @property
     def uses_gtids(self) -> bool:
-        """Whether every transaction has a GTID, so that a set of them shows where a reader is (not so in the permissive modes)."""
+        """True if every transaction has a GTID, so that a set of them shows a reader's position
+        (not so in the permissive modes).
+        """
         return self.gtid_mode == "ON"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """One file of SHOW BINARY LOGS."""
+    """A file of SHOW BINARY LOGS."""
 
     name: str
     bytes_total: int
@@ -116,34 +126,38 @@ class Cascade:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What a server lacks of transactions that were read."""
+    """The transactions that were read and that a server lacks."""
 
     text: str
     """Their names for a message, "" for none."""
     own: bool
-    """Whether it has made any of them itself."""
+    """True if the server made any of them itself."""
     got: str = ""
-    """How far it has come: another text is progress."""
+    """The server's progress towards them: a different text is progress."""
 
 
 class Session:
-    """One server, by one connection for statements and any number of connections for log and dump. Used from one thread."""
+    """A session with one server: one connection for statements, and any number for log and dump.
+    Used from one thread.
+    """
 
     flavor = "mysql"
     status_privilege = "REPLICATION CLIENT"
-    """What the log's position may be asked with."""
+    """The privilege to query the log's position."""
     replica_privilege = "REPLICATION CLIENT"
     history_privilege: str | None = "PROCESS"
-    """The same of a replica's lag, and of the history list."""
+    """The privilege to query the history list, None if it needs none. ``replica_privilege`` is that
+    for a replica's lag.
+    """
     names_its_own = True
-    """Whether a transaction that has this server's name in its GTID was made by this server and by no other."""
+    """True if a GTID with this server's name proves that this server made the transaction."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self.settings = wire.settings
         self.facts = self._read_facts()
 
-    # -- facts ----------------------------------------------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------
 
     def _read_facts(self) -> ServerFacts:
         names = ", ".join(f"'{name}'" for name in _VARIABLES)
@@ -151,23 +165,26 @@ class Session:
         return read_facts({str(name).lower(): str(value) for name, value in rows})
 
     def limit_lock_waits(self, limit_s: int) -> None:
-        """End a statement from now on that waits longer for a table that somebody locks (MySQL manual, "lock_wait_timeout", whose default is a year). At most
-        half of what a statement may take: else the end of a wait would look like a server that does not answer.
+        """Let later statements wait at most this long for a table that another session locks (MySQL
+        manual, "lock_wait_timeout", whose default is a year).
+
+        The limit is at most half of a statement's time, or the end of a wait would look like a
+        server that does not answer.
         """
         if self.settings.statement_timeout_s is not None:
             limit_s = max(1, min(limit_s, int(self.settings.statement_timeout_s / 2)))
         self.query(f"SET SESSION lock_wait_timeout = {limit_s}", doing="limiting waits for locks")
 
     def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
-        """Rows of a statement on the session's connection."""
+        """Return the rows of a statement on the session's connection."""
         return self._wire.query(statement, arguments, doing=doing)
 
     def current_user(self) -> str:
-        """``user@host`` of the account that we are, for GRANT texts."""
+        """Return ``user@host`` of our account, for GRANT texts."""
         return str(self.query("SELECT CURRENT_USER()")[0][0])
 
     def is_replica(self) -> bool:
-        """Whether the server itself follows another one; False also when we may not know."""
+        """Return whether the server itself follows another one; False also if we may not know."""
         try:
             return bool(self.query(self.replica_statement, doing="asking whether the server is a replica"))
         except PrivilegeError:
@@ -175,33 +192,43 @@ class Session:
 
     @property
     def replica_statement(self) -> str:
-        """Shows a row for each channel."""
+        """The statement for the replication status, with one row per channel."""
         return replica_status(self.facts.version)
 
-    # -- positions ------------------------------------------------------------------------------------------------------------------
+    # -- positions ---------------------------------------------------------------------------------
 
     @property
     def status_statement(self) -> str:
-        """SHOW MASTER STATUS was renamed in 8.2 and is gone in 8.4."""
+        """The statement for the log's status. SHOW MASTER STATUS was renamed in 8.2 and removed in
+        8.4.
+        """
         return "SHOW BINARY LOG STATUS" if self.facts.version >= (8, 2, 0) else "SHOW MASTER STATUS"
 
     def log_status(self) -> dict[str, str]:
-        """The status row by lower-case column name: file, position, binlog_do_db, binlog_ignore_db, executed_gtid_set."""
+        """Return the status row by lower-case column name: file, position, binlog_do_db,
+        binlog_ignore_db, executed_gtid_set.
+        """
         rows = self._wire.query_named(self.status_statement, doing="reading the log's position")
         if not rows:
             raise DefiniteError(log_bin_off(self.settings.address))
         return {name.lower(): str(value or "") for name, value in rows[0].items()}
 
     def current_position(self) -> tuple[str, int, str]:
-        """File, offset and executed GTIDs ("" without GTIDs) of now. The set may lag the offset, never lead it."""
+        """Return the current file, offset and executed GTIDs ("" without GTIDs). The set may lack
+        transactions before the offset, but has none after it.
+        """
         status = self.log_status()
         gtids = GtidSet.parse(status.get("executed_gtid_set", "")).text() if self.facts.uses_gtids else ""
         return status["file"], int(status["position"]), gtids
 
     def honest_position(self) -> tuple[str, int, str]:
-        """As ``current_position``, but the set holds every transaction in front of the offset, and may lead it. For what compares by the offset that
-        it was brought: the status row may lack a transaction that is written and not visible yet. Its GTID is owned until it is executed. Where
-        some stay owned (a replica applies them, a commit waits for a replica) the offset is the file's beginning, for a file begins with none open.
+        """Return the current position with a set that contains every transaction before the offset,
+        and perhaps later ones.
+
+        It is for comparisons by offset. The status row may lack a transaction that is written but
+        not yet visible; its GTID is owned until it is executed. If some stay owned (a replica
+        applies them, a commit waits for a replica) the offset is the beginning of the file, which
+        never begins with an open one.
         """
         for _ in range(HONEST_TRIES_MAX):
             file, pos, _ = self.current_position()
@@ -214,31 +241,38 @@ class Session:
 
     @property
     def identity(self) -> str:
-        """Which server the file names of an offset belong to."""
+        """The server to which the file names of an offset belong."""
         return identity(self.facts.server_uuid, self.facts.server_id)
 
     def why_other_log(self, known: KnownLog) -> str | None:
-        """What shows that this server's log is not the one that was read so far; None when nothing does (identity.py)."""
+        """Return the reason why this server's log is not the one read so far; None if nothing shows
+        that (identity.py).
+        """
         if self.facts.flavor != self.flavor:
             return f"the server is a {self.facts.flavor} ({self.facts.version_text})"
         status = self.log_status()
         return why_other_log(known, LogEnd(server=self.identity, file=status["file"], pos=int(status["position"])))
 
     def _why_not_on(self, known: KnownLog, gtids: str | None, wanted: Callable[[str], bool] | None) -> str | None:
-        """What shows that the log cannot be read on here as if nothing had happened; a start then decides."""
+        """Return the reason why reading the log cannot continue as if nothing had happened; a start
+        then decides.
+        """
         reason = self.why_other_log(known)
         if reason is None and gtids and self.facts.uses_gtids and (lacking := self.lacking(gtids, wanted)).text:
-            # A crash without sync_binlog=1 takes transactions back, and begins a new file: the names and sizes of files do not show that.
+            # A crash without sync_binlog=1 loses transactions and begins a new file, which names
+            # and sizes of files do not show.
             reason = f"it lacks transactions that were read before: {lacking.text}"
         return reason
 
     def log_files(self) -> tuple[LogFile, ...]:
-        """The log's files, oldest first."""
+        """Return the log's files, oldest first."""
         rows = self.query("SHOW BINARY LOGS", doing="listing the log's files")
         return tuple(LogFile(name=str(name), bytes_total=int(size)) for name, size, *_ in rows)
 
     def log_retention_s(self) -> float | None:
-        """How long the server keeps its log by its own rules; None for ever. What a provider of managed servers adds to them is not known here."""
+        """Return how long the server keeps its log by its own rules, in seconds; None for ever.
+        Additional rules of a managed service are unknown here.
+        """
         rows = self.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({_RETENTION})", doing="reading how long the log is kept")
         found = {str(name).lower(): str(value) for name, value in rows}
         if found.get("binlog_expire_logs_auto_purge", "ON").upper() in ("OFF", "0"):
@@ -246,7 +280,9 @@ class Session:
         return float(found.get("binlog_expire_logs_seconds", "0")) or float(found.get("expire_logs_days", "0")) * 86_400 or None
 
     def log_bytes_max(self) -> int | None:
-        """How much of its log the server keeps by its own rules, MariaDB from 11.4 on and Percona; None for all."""
+        """Return how much of its log the server keeps by its own rules (MariaDB since 11.4,
+        Percona), in bytes; None for all.
+        """
         rows = self.query(
             "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('max_binlog_total_size', 'binlog_space_limit')",
             doing="reading how much of the log is kept",
@@ -254,17 +290,17 @@ class Session:
         return min((int(value) for _, value in rows if int(value)), default=None)
 
     def now_s(self) -> float:
-        """By the server's clock."""
+        """Return the time of the server's clock, in seconds."""
         return float(self.query("SELECT UNIX_TIMESTAMP(NOW(3))", doing="asking for the time")[0][0])
 
-    # -- load -----------------------------------------------------------------------------------------------------------------------
+    # -- load --------------------------------------------------------------------------------------
 
     def threads_running(self) -> float | None:
-        """Threads that are at work, this session's among them."""
+        """Return the number of running threads, this session's included."""
         return self._status_number("Threads_running")
 
     def history_list_length(self) -> float | None:
-        """InnoDB's history list. None where the server does not count it."""
+        """Return the length of InnoDB's history list; None if the server does not count it."""
         rows = self.query(
             "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len' AND STATUS = 'enabled'",
             doing="asking for the history list",
@@ -272,7 +308,9 @@ class Session:
         return float(rows[0][0]) if rows else None
 
     def transaction_age_s(self) -> float:
-        """Age of the oldest transaction; 0 without one. The server has their times in its own time zone, whatever the session's."""
+        """Return the age of the oldest transaction; 0 without one. Its times are in the server's
+        time zone, regardless of the session's.
+        """
         self.query("SET SESSION time_zone = 'SYSTEM'", doing="asking for transactions")
         rows = self.query(
             "SELECT TIMESTAMPDIFF(SECOND, MIN(trx_started), NOW()) FROM information_schema.INNODB_TRX", doing="asking for transactions"
@@ -280,7 +318,9 @@ class Session:
         return max(0.0, float(rows[0][0] or 0))
 
     def replica_lag_ms(self) -> float | None:
-        """How far the server is behind the servers that it follows, the farthest; 0 where it follows none, None where replication does not run."""
+        """Return the longest lag of replication, in ms; 0 if the server follows none, None if
+        replication does not run.
+        """
         lags = [
             value
             for row in self._wire.query_named(self.replica_statement, doing="asking how far the replica is")
@@ -290,7 +330,9 @@ class Session:
         return None if any(lag is None for lag in lags) else max((float(lag) * 1000 for lag in lags), default=0.0)
 
     def statement_times(self) -> list[tuple[float, int]] | None:
-        """How many statements have taken how long since the server began: the upper end of each bucket in ms, and its count. None where nobody counts."""
+        """Return a histogram of statement times since the server started: (upper bound in ms,
+        count) of each bucket; None if the server does not count them.
+        """
         rows = self.query(
             "SELECT BUCKET_TIMER_HIGH, COUNT_BUCKET FROM performance_schema.events_statements_histogram_global ORDER BY BUCKET_NUMBER",
             doing="asking for the times of statements",
@@ -302,7 +344,7 @@ class Session:
         return float(rows[0][1]) if rows else None
 
     def row_estimates(self, tables: Sequence[TableId], *, one_by_one: bool) -> dict[TableId, int]:
-        """Rows of tables by the catalog's statistics; those of none are left out."""
+        """Return the row counts in the catalog's statistics; tables without any are left out."""
         found: list[tuple[Any, ...]] = []
         if one_by_one:
             for table in tables:
@@ -315,22 +357,26 @@ class Session:
         return {table: rows for table, rows in estimates.items() if table in wanted}
 
     def purged_gtids(self) -> str:
-        """The transactions that are no longer in the log."""
+        """Return the transactions that are no longer in the log."""
         return GtidSet.parse(self.query("SELECT @@GLOBAL.gtid_purged")[0][0]).text() if self.facts.uses_gtids else ""
 
     def executed_gtids(self) -> str:
-        """The transactions this server has seen."""
+        """Return the transactions that this server has executed."""
         return GtidSet.parse(self.query("SELECT @@GLOBAL.gtid_executed")[0][0]).text() if self.facts.uses_gtids else ""
 
     def present_gtids(self) -> str:
-        """Return what its log has: the transactions that it has executed, and its own that are being committed.
+        """Return the transactions in the server's log: executed ones, and its own that are being
+        committed.
 
-        The log is sent before a commit is done: one that waits for a replica's acknowledgement may have been read, and is not executed yet. Of other
-        servers' transactions that it applies it may still lose any. (MySQL manual 19.1.6.5 gtid_owned, 19.4.10 AFTER_SYNC.)
+        The log is sent before a commit is complete: a transaction that waits for a replica's
+        acknowledgement may have been read without being executed. The server may still lose
+        transactions of other servers that it applies. (MySQL manual 19.1.6.5 gtid_owned, 19.4.10
+        AFTER_SYNC.)
         """
         if not self.facts.uses_gtids:
             return ""
-        owned = owned_gtids(self._wire).only_source(self.facts.server_uuid or "")  # asked first: what is committed meanwhile is executed
+        # Read first: what is committed meanwhile is executed.
+        owned = owned_gtids(self._wire).only_source(self.facts.server_uuid or "")
         present = GtidSet.parse(self.executed_gtids())
         present.add_all(owned.members())
         return present.text()
@@ -344,11 +390,13 @@ class Session:
         wanted: Callable[[str], bool] | None = None,
         read_ts_s: int = 0,
     ) -> None:
-        """PositionLostError when the log from there on is not to be had, or the server lacks what was read and never gets it; TransientError while it may
-        get it. By GTIDs where both sides have them, else by file and offset. ``wanted``: the sources whose transactions count. ``read_ts_s``: the time of
-        the newest event that was read, 0 where it is not known.
+        """Raise PositionLostError if the log from there on is not available, or if the server lacks
+        what was read and will never get it; TransientError while it may get it.
 
-        The server refuses some of these positions too (error 1236), but only this shows which transactions are missing.
+        Compares GTIDs if both sides have them, else file and offset. ``wanted`` selects the sources
+        whose transactions count. ``read_ts_s`` is the time of the newest event read, 0 if unknown.
+        The server too refuses some of these positions (error 1236), but only this shows which
+        transactions are missing.
         """
         if gtids and self.facts.uses_gtids:
             self._check_gtids(gtids, wanted, read_ts_s)
@@ -397,11 +445,13 @@ class Session:
                 raise PositionLostError(f"{message}; {LACKING_REMEDY}")
 
     def _purged_unread(self, gtids: str) -> str:
-        """The transactions that are purged and were not read, for a message."""
+        """Return the purged transactions that were not read, for a message."""
         return _shortened(GtidSet.parse(self.purged_gtids()).subtract(GtidSet.parse(gtids)).text())
 
     def lacking(self, gtids: str, wanted: Callable[[str], bool] | None) -> Lacking:
-        """Return what the server lacks of these transactions, as far as they are of a wanted source."""
+        """Return the transactions of ``gtids`` that the server lacks, as far as their source is
+        wanted.
+        """
         missing = GtidSet.parse(gtids).subtract(GtidSet.parse(self.present_gtids()))
         if wanted is not None:
             missing = GtidSet.of(member for member in missing.members() if wanted(member[0]))
@@ -409,14 +459,16 @@ class Session:
         return Lacking(_shortened(text), own=bool(missing.only_source(self.facts.server_uuid or "")), got=text)
 
     def own_unread(self, gtids: str) -> str:
-        """Return the transactions that a replica has made itself and that are not among these, for a message; "" of a server that follows nobody."""
+        """Return the transactions that a replica has made itself and that are not in ``gtids``, for
+        a message; "" for a server that follows no other.
+        """
         executed = GtidSet.parse(self.executed_gtids()).only_source(self.facts.server_uuid or "")
         unread = executed.subtract(GtidSet.parse(gtids))
         return _shortened(unread.text()) if unread and self.is_replica() else ""
 
     @property
     def reset_replica_statement(self) -> str:
-        """Makes a server forget whom it followed."""
+        """The statement that makes a server forget the servers that it followed."""
         return "RESET REPLICA ALL" if self.facts.version >= (8, 0, 22) else "RESET SLAVE ALL"
 
     def _check_file(self, file: str, pos: int) -> None:
@@ -430,36 +482,41 @@ class Session:
                 f"the server at {self.settings.address} {fate} the log file {file} (it has {oldest} to {newest}); " + LOST_REMEDY
             )
         if pos > found.bytes_total:
-            # The size was read a moment after the position was stored, so a longer position belongs to another history.
+            # The size was read after the position was stored, so a later position belongs to
+            # another history.
             raise PositionLostError(
                 f"position {pos} is beyond the end of the log file {file} ({found.bytes_total} bytes) of {self.settings.address}: "
                 "the server was reset, or is another one; " + LOST_REMEDY
             )
 
-    # -- catalog --------------------------------------------------------------------------------------------------------------------
+    # -- catalog -----------------------------------------------------------------------------------
 
     def databases(self) -> tuple[str, ...]:
-        """Databases of the user, as the server spells them."""
+        """Return the user's databases, as the server spells them."""
         names = (str(row[0]) for row in self.query("SHOW DATABASES", doing="listing the databases"))
         return tuple(name for name in names if name.lower() not in information_schema.SYSTEM_DATABASES)
 
     def execute(self, statement: str, arguments: tuple[str, ...]) -> list[tuple[Any, ...]]:
-        """A statement of catalog/information_schema.py."""
+        """Run a statement of catalog/information_schema.py and return its rows."""
         if statement.startswith("SHOW CREATE"):
             return self._wire.query_bytes(statement, doing="reading the catalog")
         return self._wire.query(statement, arguments, doing="reading the catalog", bytes_max=CATALOG_BYTES_MAX)
 
     def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:
-        """Every base table that ``include`` accepts."""
+        """Return every base table that ``include`` accepts."""
         return information_schema.read_tables(self.execute, include)
 
     def show_create(self, table: TableId) -> str:
-        """The CREATE TABLE text of a table. MariaDB repeats a binary default byte by byte in it, whatever the connection's character set."""
+        """Return the CREATE TABLE text of a table. MariaDB puts a binary default into it byte by
+        byte, regardless of the connection's charset.
+        """
         rows = self._wire.query_bytes(f"SHOW CREATE TABLE {sql.quote_table(table)}", doing=f"reading the definition of {table}")
         return bytes(rows[0][1]).decode("utf-8", "replace")
 
     def cascades(self, captured: Callable[[TableId], bool]) -> tuple[Cascade, ...]:
-        """Foreign keys that change rows of captured tables without a trace in the log (MySQL manual, FOREIGN KEY Constraints)."""
+        """Return foreign keys that change rows of captured tables without a row event (MySQL
+        manual, FOREIGN KEY Constraints).
+        """
         if self.facts.cascades_logged:
             return ()
         rows = self.query(_CASCADES, doing="reading the foreign keys")
@@ -470,26 +527,28 @@ class Session:
         return tuple(cascade for cascade in found if captured(cascade.child))
 
     def cascaded(self, column: str) -> dict[TableId, str]:
-        """The tables whose column of that name an action of a foreign key updates without a trace in the log, with the name of the foreign key."""
+        """Return the tables whose column of that name is updated by an action of a foreign key
+        without a row event, with the name of the foreign key.
+        """
         if self.facts.cascades_logged:
             return {}
         rows = self.query(_CASCADED, (column,), doing="reading the foreign keys")
         return {TableId(db, table): name for db, table, name in rows}
 
     def index_parts(self, tables: Sequence[TableId]) -> dict[TableId, list[Part]]:
-        """What the indexes of these tables are made of now."""
+        """Return the current parts of the indexes of these tables."""
         return read_parts(self.execute, tables, hidden=self._hidden_index)
 
     @property
     def _hidden_index(self) -> str:
-        """The expression that is YES for an index that the optimizer leaves alone; 5.7 has none."""
+        """The SQL expression that is YES for an index that the optimizer ignores; 5.7 has none."""
         return "IF(IS_VISIBLE = 'NO', 'YES', 'NO')" if self.facts.version >= (8, 0, 0) else "'NO'"
 
     def versioned_tables(self) -> tuple[TableId, ...]:
-        """System-versioned tables, which only MariaDB has."""
+        """Return the system-versioned tables, which only MariaDB has."""
         return ()
 
-    # -- connections ----------------------------------------------------------------------------------------------------------------
+    # -- connections -------------------------------------------------------------------------------
 
     def open_log(
         self,
@@ -504,17 +563,22 @@ class Session:
         wanted: Callable[[str], bool] | None = None,
         lock: str | None = None,
     ) -> LogConnection:
-        """The log from a position: after the GTIDs where they are given and the server uses them, else from file and offset.
+        """Open the log at a position: after the GTIDs if they are given and the server uses them,
+        else at file and offset.
 
-        A position that is not to be had may show only in the stream, as an ERR packet (``log.end_of_log``); ``check_position`` asks first.
-        ``statements``: also the texts of the statements behind row changes, where the server has to be asked for them (include.query).
-        ``known``: the log that was read so far; ServerChangedError when this very connection has reached another one, or one that lacks what was read, by
-        the sources that are ``wanted``. ``lock``: a name that the
-        connection holds a lock by for as long as it lasts, by which other connections know its server.
+        An unavailable position may become known only in the stream, as an ERR packet
+        (``log.end_of_log``); ``check_position`` asks first.
+
+        - ``statements``: ask for the texts of the statements of row changes too, on servers that
+          have to be asked (include.query).
+        - ``known``: the log read so far. ServerChangedError if this very connection has reached
+          another one, or one that lacks transactions read from the ``wanted`` sources.
+        - ``lock``: the name of a lock that the connection holds for its lifetime. By it other
+          connections recognise its server.
         """
         wire = open_wire(self.settings, again=True)
         try:
-            reason = None if known is None else type(self)(wire)._why_not_on(known, gtids, wanted)  # noqa: SLF001 - another of this class
+            reason = None if known is None else type(self)(wire)._why_not_on(known, gtids, wanted)  # noqa: SLF001 - another object of this class
             if reason is not None:
                 message = (
                     f"another server answers at {self.settings.address}, or its log has begun again: {reason}; the connector starts again"
@@ -532,10 +596,13 @@ class Session:
             raise
 
     def _prepare_log(self, wire: Wire, *, heartbeat_s: float, gtids: str | None) -> None:
-        """Session variables that the sending thread reads. Both spellings: 8.0.26 renamed them and reads the old ones too."""
+        """Set the session variables that the sending thread reads, in both spellings: 8.0.26
+        renamed them and reads the old ones too.
+        """
         del gtids
         period_ns = int(heartbeat_s * 1_000_000_000)
-        # Asking for NONE does not strip checksums off logged events; the format description event shows what is there.
+        # Asking for NONE would not strip checksums from logged events; the format description event
+        # shows whether they are there.
         wire.query(
             "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32', "
             f"@master_heartbeat_period = {period_ns}, @source_heartbeat_period = {period_ns}",
@@ -560,13 +627,14 @@ class Session:
             raise PositionLostError(message)
         offset = pos or 4
         if offset > _DUMP_OFFSET_MAX:
-            # The command's field has 32 bits; only a transaction larger than 4 GiB makes such a file.
+            # The command's field has 32 bits; only a transaction larger than 4 GiB makes such a
+            # file.
             message = f"position {offset} of {file} is beyond 4 GiB, which the protocol cannot ask for; use gtid_mode=ON; {LOST_REMEDY}"
             raise PositionLostError(message)
         return protocol.binlog_dump(server_id=server_id, file=file, pos=offset, flags=flags)
 
     def close(self) -> None:
-        """Close the session's own connection; logs and dumps have theirs."""
+        """Close the session's own connection; logs and dumps have their own."""
         self._wire.close()
 
 
@@ -591,16 +659,20 @@ WHERE LOWER(k.COLUMN_NAME) = LOWER(%s) AND r.UPDATE_RULE IN ('CASCADE', 'SET NUL
 
 
 def log_bin_off(address: str) -> str:
-    """The sentence for a server without a log."""
+    """Return the sentence for a server without a log."""
     return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
 
 
 LOCK_WAIT_S = 60
-"""A start waits no longer for whoever locks a table that it reads the definition of; it says so and tries again."""
+"""The longest wait of a start, in seconds, for a lock on a table whose definition it reads. The
+start then fails with that reason and is tried again.
+"""
 
 
 def connect(settings: ConnectSettings, *, again: bool = False) -> Session:
-    """Connect to a MySQL server. ``again``: this configuration has worked before, so an unknown host name counts as passing."""
+    """Connect to a MySQL server. ``again``: this configuration has worked before, so an unknown
+    host name counts as transient.
+    """
     wire = open_wire(settings, again=again)
     try:
         session = Session(wire)
@@ -611,7 +683,8 @@ def connect(settings: ConnectSettings, *, again: bool = False) -> Session:
             )
             raise DefiniteError(message)
         if session.facts.version >= (8, 0, 30):
-            # Invisible primary keys that the server adds itself are in the row images, so the catalog must show them.
+            # The row images include invisible primary keys that the server adds itself, so the
+            # catalog must show them.
             session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON", doing="setting up the session")
         session.limit_lock_waits(LOCK_WAIT_S)
     except BaseException:
@@ -621,7 +694,7 @@ def connect(settings: ConnectSettings, *, again: bool = False) -> Session:
 
 
 def read_facts(variables: dict[str, str]) -> ServerFacts:
-    """Facts from SHOW GLOBAL VARIABLES, for both flavors."""
+    """Return the facts in SHOW GLOBAL VARIABLES, for both flavors."""
     text = variables["version"]
     mariadb = "mariadb" in text.lower() or "mariadb" in variables.get("version_comment", "").lower()
     native_keys = variables.get("innodb_native_foreign_keys")

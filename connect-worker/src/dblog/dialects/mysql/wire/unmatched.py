@@ -1,4 +1,4 @@
-"""Names of the include lists that match no table, beside the tables that the account sees."""
+"""Names in the include lists that match no table, with the tables that the account sees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def describe_unmatched(session: Session, named: Parts, seen: Iterable[TableId]) -> list[str]:
-    """As ``describe_unmatched_tables``."""
+    """Return sentences about names that match no table; see ``describe_unmatched_tables``."""
     return describe_unmatched_tables(named, seen, lambda: _visible(session))
 
 
