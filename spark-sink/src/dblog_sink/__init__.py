@@ -1,3 +1,5 @@
-"""dblog's Delta sink: one Structured Streaming query that keeps Delta tables equal to the tables of a source database."""
+"""dblog's Delta sink: a Structured Streaming query that keeps Delta tables equal to a source's
+tables.
+"""
 
 __version__ = "0.1.0"

@@ -40,7 +40,7 @@ _QUESTIONS = ("explain", "show", "verified", "snapshots", "as-of")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the sink until it is stopped, or do what the verb asks for; returns the exit status."""
+    """Run the sink until it is stopped, or carry out the verb. Return the exit status."""
     logs.configure()
     given = sys.argv[1:] if arguments is None else arguments
     try:
@@ -65,12 +65,16 @@ def main(arguments: list[str] | None = None) -> int:
 def _version() -> str:
     try:
         return version("dblog-sink")
-    except PackageNotFoundError:  # a source tree, or the archive that spark-submit is given
+    # There is only a source tree, or the archive that spark-submit was given.
+    except PackageNotFoundError:
         return "0.0.0+source"
 
 
 def _submit(given: Sequence[str]) -> int:
-    """Become spark-submit, or print its line. ``given``: the sink's options, and behind ``--`` options of spark-submit."""
+    """Become spark-submit, or print its command line.
+
+    ``given`` has the sink's options and, after ``--``, options of spark-submit.
+    """
     own, spark = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
     parser = argparse.ArgumentParser(
         prog="dblog-sink submit", description="Run the job by spark-submit. Behind --: options of spark-submit."
@@ -79,7 +83,8 @@ def _submit(given: Sequence[str]) -> int:
     parser.add_argument("--print", action="store_true", help="only print the line")
     parsed = parser.parse_args(own)
     properties = _properties(parsed)
-    if job_options.resolves_here(properties):  # else only the driver's machine has what its placeholders name
+    # Otherwise only the driver's machine has what its placeholders name.
+    if job_options.resolves_here(properties):
         job_options.parse(properties)
     added = jars(os.environ)
     if (own_jars := submit.spark_jars()) is not None:
@@ -95,7 +100,8 @@ def _submit(given: Sequence[str]) -> int:
         properties=properties,
     )
     if not parsed.print:
-        # Spark starts its Python workers by -m: without PYTHONSAFEPATH they would import from the current directory.
+        # Spark starts its Python workers by -m; without PYTHONSAFEPATH they would import from the
+        # current directory.
         variables = {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
         os.execve(line[0], line, {**variables, **os.environ})  # noqa: S606  signals go to it, and its exit status is ours
     print(shlex.join(line))
@@ -105,7 +111,8 @@ def _submit(given: Sequence[str]) -> int:
 def _called(given: Sequence[str]) -> int:
     parsed = _parser().parse_args(given)
     properties = _properties(parsed)
-    if properties.get("log.format") == "json":  # also what is wrong with the others
+    # So that faults of the other options are logged in JSON too.
+    if properties.get("log.format") == "json":
         logs.configure(layout="json")
     settings = job_options.parse(properties)
     logs.configure(layout=settings["log.format"], level=settings["log.level"], secrets=settings.secrets)
@@ -166,7 +173,7 @@ def _add_configuration(parser: argparse.ArgumentParser) -> None:
 
 
 def _properties(parsed: argparse.Namespace) -> dict[str, str]:
-    """The files' properties, one over the other, and over all of them those of --set."""
+    """Return the files' properties, each overriding the one before, and then those of --set."""
     properties: dict[str, str] = {}
     for file in parsed.config:
         properties.update(job_options.read_file(file))
@@ -179,7 +186,9 @@ def _properties(parsed: argparse.Namespace) -> dict[str, str]:
 
 
 def _point(given: str | None) -> dict[str, Any]:
-    """Of ``gtid=0-1-5`` what ``as_of`` takes; nothing: the newest snapshot."""
+    """Return the arguments of ``as_of`` for text such as ``gtid=0-1-5``; none for the newest
+    snapshot.
+    """
     if given is None:
         return {}
     name, equals, value = given.partition("=")

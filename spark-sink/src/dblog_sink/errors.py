@@ -1,7 +1,7 @@
-"""Which failures of the sink may pass by themselves, and which need a person.
+"""Classes of failures: those that may pass, and those that need a person.
 
-The same three classes as the worker's ``dblog.errors``; the two packages never import each other. The message of a ``DefiniteError`` names
-the thing, the reason and the remedy, and never a row value or a secret.
+They match the worker's ``dblog.errors``; the two packages never import each other. The message of a
+``DefiniteError`` names the thing, the reason and the remedy, and never a row value or a secret.
 """
 
 from __future__ import annotations
@@ -12,23 +12,30 @@ class SinkError(Exception):
 
 
 class TransientError(SinkError):
-    """Trying again may help: the registry or the brokers are away, another writer committed in between."""
+    """A failure for which a retry may help: the registry or brokers are unavailable, or another
+    writer committed in between.
+    """
 
 
 class AwayError(TransientError):
-    """What every table needs is away: the registry, the brokers. No table is to blame, so none is parked."""
+    """A failure of something that every table needs: the registry or the brokers.
+
+    It parks no table.
+    """
 
 
 class DefiniteError(SinkError):
-    """Trying again cannot help: the message names what is wrong, where, and what to do."""
+    """A failure for which no retry helps. The message names the fault, the place and the remedy."""
 
 
 class ParkError(DefiniteError):
-    """The table waits for a person, whatever its policy for failures is; the others go on."""
+    """A failure that parks the table until a person acts, whatever its policy; other tables
+    go on.
+    """
 
 
 class ConfigError(DefiniteError):
-    """A configuration that cannot be accepted: one message for each key at fault."""
+    """A configuration that cannot be accepted, with one message for each faulty key."""
 
     def __init__(self, errors: dict[str, str]) -> None:
         self.errors = errors

@@ -1,1 +1,1 @@
-"""Micro-batches: read once, sorted by topic, applied at once or landed, and merged when the schedule decides so."""
+"""Micro-batches: records are applied at once, or land and are merged later."""

@@ -1,7 +1,8 @@
-"""What follows a whole dump, beside the merges: its ghosts are removed, or the table is compared with it. A table's turn comes when all that had landed by
-then is merged.
+"""Follows up on whole dumps: removes their ghosts, or compares the table with them.
 
-A ``Strategy`` around the one that merges. Its jobs run in the scheduler's threads, and a table has one writer at a time, as for merges.
+A dump's turn comes when everything of its table that had landed by then is merged. This is a
+``Strategy`` around the one that merges: its jobs run in the scheduler's threads, and a table has
+one writer at a time, as with merges.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from dblog_sink.tables.verify import unknown
 log = logging.getLogger(__name__)
 
 _ATTEMPTS_MAX = 5
-"""In a row; the next start of the job tries again."""
+"""Consecutive failures after which a dump waits for the next start of the job."""
 
 
 @dataclass(slots=True)
 class _Turn:
-    """One dump that waits. ``upto``: the last batch of its table that had landed when it was whole, and must be merged first."""
+    """A dump that waits for its turn.
+
+    ``upto`` is the last batch of its table that had landed when the dump was whole, and must be
+    merged first.
+    """
 
     upto: int
     attempts: int = 0
@@ -39,7 +44,7 @@ class _Turn:
 
 
 class AfterDumps:
-    """A ``Strategy``: that of ``merges``, and what follows dumps."""
+    """The ``Strategy`` that runs the jobs of ``merges`` and those that follow dumps."""
 
     def __init__(self, merges: Strategy, parts: Parts, arrivals: Arrivals, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._merges = merges
@@ -51,7 +56,10 @@ class AfterDumps:
         self._turns: dict[Dump, _Turn] = {}
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
-        """What follows dumps first: they are few."""
+        """Return jobs that may start now.
+
+        Those that follow dumps come first, because they are few.
+        """
         jobs: list[MergeJob] = []
         for dump in self._whole():
             if len(jobs) < slots and self._ready(dump, now_s):
@@ -60,20 +68,24 @@ class AfterDumps:
         return jobs + self._merges.due(slots=slots - len(jobs), now_s=now_s, everything=everything)
 
     def drain_started(self) -> None:
-        """As of the merges."""
+        """Pass the start of a drain on to the merges."""
         self._merges.drain_started()
 
     def drained(self) -> bool:
-        """Whether nothing is left: a parked table keeps its ghosts, and one that failed too often keeps them until the next start."""
+        """Return True if nothing is left to do.
+
+        A parked table keeps its ghosts, and one that failed too often keeps them until the next
+        start.
+        """
         return self._merges.drained() and not any(map(self._goes_on, self._whole()))
 
     def restarted(self) -> None:
-        """Try again."""
+        """Clear failures, so that everything is tried again."""
         self._merges.restarted()
         self._turns.clear()
 
     def lands_everything(self, *, repeated: bool) -> bool:
-        """As of the merges."""
+        """Return the decision of the merges."""
         return self._merges.lands_everything(repeated=repeated)
 
     def _whole(self) -> list[Dump]:
@@ -100,7 +112,10 @@ class AfterDumps:
         return self._book.table(dump.topic).parked is None and self._turn(dump).attempts < _ATTEMPTS_MAX
 
     def follow(self, dump: Dump) -> None:
-        """Remove the ghosts of one dump, or compare the table with it, and record the outcome. The caller has the table alone."""
+        """Remove the ghosts of a dump, or compare the table with it, and record the outcome.
+
+        The caller must own the table.
+        """
         if dump.mode == VERIFY:
             self._compare(dump)
         else:
@@ -139,7 +154,10 @@ class AfterDumps:
             self._arrivals.report_dump(dump, WAITS, why=why)
 
     def ended(self, dump: Dump, error: Exception | None) -> None:
-        """Take note of the outcome. A failure stops nothing: no row depends on what follows a dump."""
+        """Take note of the outcome of a dump's job.
+
+        A failure stops nothing, since no row depends on what follows a dump.
+        """
         self._book.table(dump.topic).busy = False
         if error is None:
             self._turns.pop(dump, None)
@@ -158,7 +176,7 @@ class AfterDumps:
 
 @dataclass(slots=True)
 class _Following:
-    """A ``MergeJob``."""
+    """The ``MergeJob`` that follows up on a dump."""
 
     _by: AfterDumps
     _dump: Dump

@@ -1,4 +1,4 @@
-"""What follows when a table could not be written: try again, park the table by its policy, or stop the job."""
+"""Decides what follows a failed write of a table: retry, park the table, or stop the job."""
 
 from __future__ import annotations
 
@@ -9,23 +9,32 @@ from dblog_sink.errors import DefiniteError, ParkError
 
 Outcome = Literal["retry", "park", "stop"]
 _DOUBLINGS_MAX = 32
-"""Attempts have no limit but the configuration's, and a power of thousands is no float."""
+"""Limit of the exponent: the configuration may allow thousands of attempts, and two to the power of
+thousands overflows a float.
+"""
 
 
 def pause_s(attempt: int, *, pause_max_s: float) -> float:
-    """How long to wait after the ``attempt``-th failure in a row, the first being 1: a second, doubling, up to ``pause_max_s``."""
+    """Return the pause after the ``attempt``-th consecutive failure, in seconds.
+
+    The first failure is 1. The pause is a second, doubling up to ``pause_max_s``.
+    """
     return min(2.0 ** min(attempt - 1, _DOUBLINGS_MAX), pause_max_s)
 
 
 class Failures:
-    """Counts the failed attempts of each table."""
+    """The numbers of failed attempts of each table."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._attempts: dict[str, int] = {}
 
     def judge(self, topic: str, error: BaseException) -> Outcome:
-        """Count a failed attempt and decide: a table is parked when trying again cannot help, or has been tried often enough, and its policy asks for it."""
+        """Count a failed attempt and return what follows.
+
+        A table is parked if a retry cannot help or the retries are used up, and its policy asks for
+        it.
+        """
         self._attempts[topic] = self._attempts.get(topic, 0) + 1
         spec = self._settings.table(topic)
         retries = 0 if spec is None else spec.failure_retries
@@ -35,13 +44,13 @@ class Failures:
         return "park" if parks else "stop"
 
     def attempts(self, topic: str) -> int:
-        """How often the table failed in a row."""
+        """Return the number of consecutive failures of the table."""
         return self._attempts.get(topic, 0)
 
     def forget(self, topic: str) -> None:
-        """The table was written, or is resumed."""
+        """Reset the count of a table that was written or resumed."""
         self._attempts.pop(topic, None)
 
     def clear(self) -> None:
-        """The query starts again."""
+        """Reset all counts, because the query starts again."""
         self._attempts.clear()

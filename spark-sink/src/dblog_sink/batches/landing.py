@@ -1,10 +1,14 @@
-"""Tier A: the raw records of tables that are not merged at once, one append a batch for all of them.
+"""Stores raw records of tables that are not merged at once (tier A), in one append a batch.
 
-The table holds Kafka's own bytes, not rows: landing then needs neither schema nor registry, and the merge, the freshest state, a parked table and a
-replay all decode with the same code. It is one table for all topics, because many small tables cannot each pay the price of a commit
-(``docs/decisions.md``, D12). Each record carries its batch sequence, and files of one commit hold one batch, so that file statistics lead a merge
-straight to the batches it wants. Within a batch the records are sorted by topic, which Parquet's own page statistics use. Partitions are groups of
-batches: dropping what is merged touches no file that stays.
+The table holds Kafka's bytes instead of rows. So landing needs neither schema nor registry, and the
+merge, the freshest state, a parked table and a replay all decode with the same code. There is one
+table for all topics, because many small tables cannot each pay for a commit (``docs/decisions.md``,
+D12).
+
+Each record carries its batch sequence, and each file has records of one batch, so file statistics
+lead a merge straight to its batches. In a batch records are sorted by topic, which Parquet's page
+statistics use. Partitions are groups of batches, so deleting merged records touches no file that
+stays.
 """
 
 from __future__ import annotations
@@ -49,9 +53,11 @@ _SCHEMA = t.StructType(
 )
 _ONE_FILE_ROWS = 50_000
 _EPOCH = "dblog.checkpoint.epoch"
-"""Property: the epoch of the last checkpoint, and its query id."""
+"""Property with the epoch and the query id of the last checkpoint."""
 _UNKNOWN = 1 << 20
-"""A checkpoint epoch that no sink can have reached by counting checkpoints; ``schedule.sequence_of`` has room for eight times as many."""
+"""Checkpoint epoch that no sink can have reached by counting. ``schedule.sequence_of`` has room for
+eight times as many.
+"""
 
 
 class Landing:
@@ -64,13 +70,15 @@ class Landing:
         self._keep_h = keep_h
         self._reached = reached
         self.id = identity(session, path)
-        """Delta's own id of the table, None as long as there is none: batch sequences count within it."""
+        """Delta's id of the table, None while it does not exist. Batch sequences count within
+        it.
+        """
         self._known_epoch = self._stored_epoch()
         self._thinned: tuple[int, frozenset[str]] = (-1, frozenset())
-        """The last group that holds rows of these topics alone."""
+        """Last group that was reduced to rows of these topics."""
 
     def append(self, raw: DataFrame, topics: Collection[str], *, sequence: int, query_id: str, rows: int, txn: Txn) -> None:
-        """Land the records of ``topics``; nothing happens if this batch has landed before."""
+        """Land the records of ``topics``, unless this batch has landed before."""
         self._ensure()
         landed = raw.where(F.col("topic").isin(list(topics))).withColumns(
             {
@@ -86,16 +94,21 @@ class Landing:
         self._reached("landed")
 
     def topics_of(self, sequence: int) -> frozenset[str]:
-        """The topics that have rows of this batch here: what a repeated batch must not apply by another way."""
+        """Return topics with landed rows of this batch.
+
+        If the batch is repeated, these must not be applied in another way.
+        """
         if self.id is None:
             return frozenset()
         return frozenset(row[0] for row in self._batches(sequence - 1, sequence).select("topic").distinct().collect())
 
     def checkpoint_epochs(self) -> dict[str, int]:
-        """By query id, the epochs of checkpoints whose batches are or were here: if the control table is lost, they keep their epochs, and new ones get others.
+        """Return the epochs of known checkpoints by query id.
 
-        Of expired batches only the last checkpoint is known, which has the highest epoch. Where even that is unknown, the answer is an epoch that no
-        checkpoint can have had: with a reused epoch, tables would take new batches for merged ones.
+        If the control table is lost, these checkpoints keep their epochs, and new ones get others.
+        Of deleted batches only the last checkpoint is known, which has the highest epoch. If even
+        that is unknown, the result is an epoch that no checkpoint can have had; with a reused epoch
+        tables would take new batches for merged ones.
         """
         if self.id is None:
             return {}
@@ -104,7 +117,10 @@ class Landing:
         return {row["query_id"]: row["epoch"] for row in rows} | self._known_epoch or {"": _UNKNOWN}
 
     def keep_epoch(self, query_id: str, epoch: int) -> None:
-        """Keep the epoch of the checkpoint whose batches come next in a property: it outlives the control table and the landed batches."""
+        """Keep the epoch of the current checkpoint in a property.
+
+        It survives the loss of the control table and the deletion of landed batches.
+        """
         if self._known_epoch != {query_id: epoch}:
             self._known_epoch = {query_id: epoch}
             if self.id is not None:
@@ -121,7 +137,10 @@ class Landing:
         return {query_id: int(epoch)}
 
     def waiting(self, merged_up_to: Mapping[str, int], *, now_s: float) -> dict[str, list[LandedBatch]]:
-        """What has landed and is not merged, by topic: asked once, after a start. ``now_s``: what the clock shows by which merges become due."""
+        """Return landed batches that are not merged, by topic. Called once after a start.
+
+        ``now_s`` is the clock by which merges become due.
+        """
         if self.id is None:
             return {}
         found: dict[str, list[LandedBatch]] = {}
@@ -140,24 +159,31 @@ class Landing:
         return found
 
     def records(self, topic: str, *, after: int, to: int, rows: int = 0) -> DataFrame:
-        """The topic's records of batches in (after, to], as a batch has them, with their batch sequence; ``rows``: about how many."""
+        """Return the topic's records of batches in (after, to], with schema ids and batch sequence.
+
+        ``rows`` is their approximate number.
+        """
         return self._window(after, to, rows, topic).where(F.col("topic") == topic)
 
     def window(self, *, after: int, to: int, rows: int = 0) -> DataFrame:
-        """All topics' records of batches in (after, to]."""
+        """Return the records of all topics and batches in (after, to]."""
         return self._window(after, to, rows, None)
 
     def expire(self, first_group: int) -> None:
-        """Drop groups of batches before ``first_group`` that are older than they must be kept; whole files, nothing is read."""
+        """Delete groups before ``first_group`` whose retention has passed.
+
+        Whole files are removed and nothing is read.
+        """
         last = self._last_old_group(first_group)
         if last is not None:
             DeltaTable.forPath(self._session, self.path).delete(F.col(GROUP) <= last)
             self._reached("expired")
 
     def thin(self, first_group: int, topics: frozenset[str]) -> None:
-        """Leave only the rows of ``topics`` in groups before ``first_group`` that are older than they must be kept: one parked table keeps only its own rows.
+        """Keep only rows of ``topics`` in old groups before ``first_group``.
 
-        Files are written anew, each group's once as long as the topics stay the same. Nothing of another topic waits in these groups.
+        A parked table then keeps its own rows alone. Files are rewritten, once for each group while
+        the topics stay the same. No other topic waits in these groups.
         """
         last = self._last_old_group(first_group)
         if last is None or self._thinned == (last, topics):
@@ -171,7 +197,7 @@ class Landing:
         self._reached("expired")
 
     def _last_old_group(self, first_group: int) -> int | None:
-        """Return the last of the groups before ``first_group`` that are old enough to go, None where none is."""
+        """Return the last group before ``first_group`` whose retention has passed, or None."""
         if self.id is None:
             return None
         old = (
@@ -194,7 +220,10 @@ class Landing:
         return with_schema_ids(self._batches(after, to, session, topic), SEQUENCE)
 
     def _batches(self, after: int, to: int, session: SparkSession | None = None, topic: str | None = None) -> DataFrame:
-        """Records of the batches, and of other topics too."""
+        """Return the records of the batches.
+
+        ``topic`` only narrows the files to read; records of other topics remain.
+        """
         inside = (F.col(GROUP) >= max(group(after), 0)) & (F.col(GROUP) <= group(to)) & (F.col(SEQUENCE) > after) & (F.col(SEQUENCE) <= to)
         if topic is not None:
             inside &= F.col("topic") == topic
@@ -218,7 +247,7 @@ class Landing:
 
 
 def looked_up(values: Mapping[str, Any], key: Column | None = None) -> Column:
-    """The value of a key (the topic), NULL for others."""
+    """Return the value of a key (the topic by default) as a column, NULL if there is none."""
     if not values:
         return F.lit(None).cast("string")
     pairs = [F.lit(part) for pair in sorted(values.items()) for part in pair]

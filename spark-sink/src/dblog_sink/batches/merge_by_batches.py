@@ -1,7 +1,7 @@
-"""Merges landed batches table by table, each when ``schedule.py`` decides that it is worth its price.
+"""Merges landed batches table by table, each when ``schedule.py`` decides that a merge pays.
 
-A merge that fails is tried again with pauses. After the last attempt the job stops, or the table is parked by policy: it is not written any more, its records
-go on landing, and nothing is lost.
+A failed merge is retried with pauses. After the last attempt the job stops, or the table is parked
+by its policy: it is no longer written, its records go on landing, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ PAUSE_MAX_S = 60.0
 
 
 class MergeByBatches:
-    """A ``Strategy``. ``outside_snapshots``: a topic's landed records without those that a snapshot has merged.
+    """The ``Strategy`` that merges tables separately.
 
-    ``policy`` holds the limits by which it decides; those of the configuration unless replaced.
+    ``outside_snapshots`` removes from a topic's landed records those that a snapshot has merged.
+    ``policy`` has the limits of the decision, by default those of the configuration.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class MergeByBatches:
     # -- the strategy -----------------------------------------------------------------------------------------------------------------------
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
-        """The most overdue merges."""
+        """Return jobs for the most overdue merges, and mark their tables as busy."""
         found = schedule.due(self._book.tables.values(), self.policy, now_s=now_s, quiet_s=self._book.quiet_s(), everything=everything)[
             : max(0, slots)
         ]
@@ -58,25 +59,27 @@ class MergeByBatches:
         return [_TableMerge(self, one) for one in found]
 
     def drain_started(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def drained(self) -> bool:
-        """Whether no table waits that may be merged."""
+        """Return True if no table waits that may be merged."""
         return all(table.parked is not None or not table.waiting for table in self._book.tables.values())
 
     def restarted(self) -> None:
-        """Try tables again that failed before."""
+        """Clear failures, so that all tables are tried again."""
         self._parts.merge_failures.clear()
 
     def lands_everything(self, *, repeated: bool) -> bool:  # noqa: ARG002  of the protocol
-        """No: a batch that is worth a merge is applied at once."""
+        """Return False: a batch that is worth a merge is applied at once."""
         return False
 
     # -- a batch, a snapshot ----------------------------------------------------------------------------------------------------------------
 
     def catch_up(self, topics: Iterable[str]) -> None:
-        """Merge what waits for tables in append mode that a repeated batch will apply: such a table knows what it has by its log position alone, so a
-        batch must not overtake what landed before it.
+        """Merge what waits for append-mode tables that a repeated batch is about to apply.
+
+        An append-mode table knows its content only by its log position, so a batch must not
+        overtake what landed before it.
         """
         for topic in topics:
             with self._book.turn:
@@ -98,9 +101,10 @@ class MergeByBatches:
                         self._book.merged(topic, to)
 
     def recover(self, topic: str) -> int:
-        """Record batches that the Delta log shows as merged but the control table does not. Returns the sequence up to which the topic is merged by batches.
+        """Record batches that the Delta log shows as merged but the control table does not.
 
-        The caller has the table alone.
+        Return the sequence up to which the topic is merged by batches. The caller must own the
+        table.
         """
         merged_up_to = self._parts.control.state.merged_up_to.get(topic, -1)
         written = self._parts.applier.last_written(topic, self._app_id)
@@ -112,12 +116,18 @@ class MergeByBatches:
     # -- one merge --------------------------------------------------------------------------------------------------------------------------
 
     def merge(self, due: Due) -> Applied | None:
-        """Merge the topic's landed batches up to one; None if there was no row of the table. The caller has the table alone."""
+        """Merge the topic's landed batches up to ``due.to``.
+
+        Return None if there was no row of the table.
+
+        The caller must own the table.
+        """
         topic = due.topic
         merged_up_to = self._parts.control.state.merged_up_to.get(topic, -1)
         applied = None
         if topic not in self._caught_up:
-            # The notes may lag behind the table. What its Delta log shows comes first: a merge up to another batch would write those rows again.
+            # The notes may lag behind the table. Batches that its Delta log shows come first: a
+            # merge up to another batch would write their rows again.
             written = self._parts.applier.last_written(topic, self._app_id)
             if written > merged_up_to:
                 records = self._records(topic, merged_up_to, written, due.rows)
@@ -129,7 +139,7 @@ class MergeByBatches:
         return self._apply(topic, Txn(self._app_id, due.to), self._records(topic, merged_up_to, due.to, due.rows), repeated=False)
 
     def ended(self, due: Due, applied: Applied | None, error: Exception | None, seconds: float) -> Exception | None:
-        """Take note of a merge's outcome; returns what the job must stop on."""
+        """Take note of a merge's outcome. Return the error on which the job must stop, or None."""
         table = self._book.table(due.topic)
         table.busy = False
         if error is None:
@@ -140,7 +150,8 @@ class MergeByBatches:
                 self._parts.progress.merge(applied, sequence=due.to)
             return None
         self._caught_up.discard(due.topic)
-        if self._parts.ending.is_set():  # broken off by our own stop: the table is not to blame
+        # Our own stop interrupted the merge; the table is not to blame.
+        if self._parts.ending.is_set():
             return None
         outcome = self._parts.merge_failures.judge(due.topic, error)
         if outcome == "stop":
@@ -161,7 +172,7 @@ class MergeByBatches:
         return self._outside_snapshots(topic, self._parts.landing.records(topic, after=after, to=to, rows=rows))
 
     def _apply(self, topic: str, txn: Txn, raw: DataFrame, *, repeated: bool) -> Applied | None:
-        """Merge the records of the topic's batches up to the transaction's."""
+        """Apply the topic's records, and record its batches as merged up to the transaction's."""
         applied = None
         for stats in profile(raw, self._parts.applier.logs.highs):
             applied = self._parts.applier.apply(stats, raw, txn, log_ends=self._parts.control.log_ends(topic), repeated=repeated)
@@ -172,7 +183,7 @@ class MergeByBatches:
 
 @dataclass(slots=True)
 class _TableMerge:
-    """A ``MergeJob``."""
+    """The ``MergeJob`` of one table."""
 
     _by: MergeByBatches
     _due: Due

@@ -1,11 +1,14 @@
-"""One micro-batch of many topics: read once, sorted by topic; each table is brought up to date in a thread of its own, or its records land.
+"""Writes one micro-batch: reads it once, splits it by topic, and applies or lands each topic.
 
-The outcome is a function of the batch's Kafka offsets alone: nothing below depends on the order of arrival or on who runs it. A repeated batch meets the
-same rows under the same transaction ids (I8); a mirror may land in one attempt and be applied in the next, a list of changes goes the way that it went
-first. A table that fails does not stop the others of the batch; then the batch fails as a whole, its offsets are not committed, and the next attempt finds
-the finished tables done.
+Each table is written in a separate thread. The outcome depends only on the batch's Kafka offsets,
+not on the order of arrival or on who runs it. A repeated batch has the same rows under the same
+transaction ids (I8). A mirror may land in one attempt and be applied in the next; an append-mode
+table goes the way of the first attempt. A failed table does not stop the others of the batch, but
+the batch as a whole fails and its offsets are not committed; the next attempt finds the finished
+tables done.
 
-Records at or below the high-water mark of their topic partition were applied before, by another checkpoint: they are left out (the third guard).
+Records at or below the high-water mark of their topic partition were applied before by another
+checkpoint, and are left out (the third guard).
 """
 
 from __future__ import annotations
@@ -49,21 +52,27 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.1
 _TASK_RECORDS = 100_000
-"""Records that are worth a task. Without this limit, every job on a batch over many topic partitions would have one task for each of them."""
+"""Number of records worth a task. Without this limit a job on a batch of many topic partitions
+would have a task for each of them.
+"""
 _STOP_WAIT_S = 10.0
 _TOPIC_IDS_S = 60.0
-"""How often a running job asks whether its topics are still those that it has read, in seconds."""
+"""Interval in seconds at which a running job checks whether its topics were recreated."""
 
 TopicIds = Callable[[Collection[str]], dict[str, str]]
-"""The id that Kafka gave each topic when it was created; a recreated topic has another one."""
+"""Function from topics to Kafka's topic ids. A recreated topic has another id."""
 QueryOffsets = Callable[[Collection[str]], tuple[Offsets, Offsets, Offsets]]
-"""Of topics, where they begin and end, and what the query reads next."""
+"""Function from topics to their first offsets, their ends, and the offsets that the query reads
+next.
+"""
 
 
 class BatchWriter:
-    """The foreachBatch function. ``running`` is held while a batch is written: whoever holds it stops the query between batches, after setting ``stopped``.
+    """The foreachBatch function.
 
-    ``query_id_of``: of the batch's DataFrame, the id of its query, which belongs to the checkpoint. ``traces``: None where nobody asks for them.
+    ``running`` is held while a batch is written. To stop the query between batches, set ``stopped``
+    and acquire it. ``query_id_of`` returns the query id of a batch's frame, which belongs to the
+    checkpoint. ``traces`` is None if tracing is off.
     """
 
     def __init__(
@@ -92,16 +101,18 @@ class BatchWriter:
         self._query_id_of = query_id_of
         self._topic_ids = topic_ids
         self._rows_in_excluded: dict[str, bool] = {}
-        """Topics that topics.exclude matches and that hold rows all the same: whether they are read."""
+        """Topics that topics.exclude matches although they have rows, with True if they are
+        read.
+        """
         self._ids: dict[str, str] = {}
         self._asked_s = time.monotonic()
-        """When the ids of topics that were read before were asked for."""
+        """Time of the last check of the ids of known topics."""
         self._threads = ThreadPoolExecutor(max_workers=parts.settings["merge.threads"], thread_name_prefix="dblog-table")
         self._failures = Failures(parts.settings)
         self._same_target: dict[str, bool] = {}
         self._expired_group = -1
         self._tried: int | None = None
-        """The last batch sequence that this process has tried."""
+        """Last batch sequence that this process has tried."""
         self.running = threading.Lock()
         self.stopped = threading.Event()
         self.batches_done = 0
@@ -109,7 +120,7 @@ class BatchWriter:
         self.failure: Exception | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one batch; raises if any table could not be written."""
+        """Write one batch. Raise if any table could not be written."""
         self._begin()
         try:
             if self._scheduler.failure is not None:
@@ -128,7 +139,10 @@ class BatchWriter:
             self.running.release()
 
     def _begin(self) -> None:
-        """Wait for the turn. A query that is being stopped begins no batch: its stop waits for the thread that called us."""
+        """Acquire ``running``, or raise if the query is being stopped.
+
+        The stop waits for the thread that called us, so no batch may begin.
+        """
         while not self.stopped.is_set():
             if self.running.acquire(timeout=_LOOK_EVERY_S):
                 if not self.stopped.is_set():
@@ -138,15 +152,18 @@ class BatchWriter:
         raise TransientError(msg)
 
     def paths(self) -> dict[str, str]:
-        """Every Delta table that the job writes, by its name (``Settings.paths``)."""
+        """Return every Delta table that the job writes by name (``Settings.paths``)."""
         return self._settings.paths(list(self._control.state.table_ids))
 
     def checked(self) -> dict[str, int]:
-        """Return up to which version the commits of each table of the lake were checked, by its name."""
+        """Return the version up to which each table's commits were checked, by the table's name."""
         return {self._settings.table_name(topic): version for topic, (_, version) in list(self._control.state.history_checked.items())}
 
     def check_histories(self) -> None:
-        """Record up to which version every table's commits were checked. What is wrong with a table is reported when it is written."""
+        """Check the commits of every table and record the versions.
+
+        Faults of a table are reported when it is written.
+        """
         topics = list(self._control.state.table_ids)
         with ThreadPoolExecutor(max_workers=self._settings["merge.threads"], thread_name_prefix="dblog-history") as pool:
             notes: list[Note] = [note for note in pool.map(self._history_checked, topics) if note is not None]
@@ -154,7 +171,7 @@ class BatchWriter:
             self._control.record(notes, "recorded", at_once=True)
 
     def _history_checked(self, topic: str) -> HistoryChecked | None:
-        """Return the note about a table's commits, None where there is nothing new in them."""
+        """Return a note about a table's commits, or None if there is nothing new."""
         known = self._control.log_ends(topic)
         with suppress(DefiniteError):
             checked = self._applier.check_history(topic, known)
@@ -163,12 +180,15 @@ class BatchWriter:
         return None
 
     def close(self, *, wait_s: float = _STOP_WAIT_S) -> None:
-        """Record what is not written yet, and end the threads; a merge that runs is broken off after ``wait_s``. What has landed stays for the next start."""
+        """Stop the threads and record what is not written yet.
+
+        A running merge is interrupted after ``wait_s``. Landed records stay for the next start.
+        """
         self.abandon(wait_s=wait_s)
         self._control.flush()
 
     def abandon(self, *, wait_s: float = _STOP_WAIT_S) -> None:
-        """End the threads and record nothing."""
+        """Stop the threads without recording anything."""
         self._scheduler.stop(wait_s=wait_s)
         self._threads.shutdown(wait=True)
 
@@ -187,7 +207,8 @@ class BatchWriter:
             fit(frame.sparkSession, max((stats.records for stats in profiled), default=0))
             markers = [stats for stats in profiled if self._arrivals.of_markers(stats.topic)]
             profiled = [stats for stats in profiled if not self._excluded(stats) and stats not in markers]
-            # Before the tables: their records may follow a schema change that another topic reports.
+            # Before the tables, because their records may follow a schema change that another topic
+            # reports.
             profiled = [
                 stats for stats in profiled if self._settings.table(stats.topic) is not None or not self._only_schema_changes(stats, fresh)
             ]
@@ -212,20 +233,26 @@ class BatchWriter:
             self._progress.batch(batch_id, applied, seconds=seconds, records=records, resent=resent, phases=phases.seconds)
 
     def _read(self, frame: DataFrame) -> DataFrame:
-        """The records, with the column that traces are found by where there are any."""
+        """Return the records with schema ids, and with the trace column if tracing is on."""
         if self._traces is None:
             return with_schema_ids(frame)
         return with_schema_ids(frame.withColumn(trace_headers.TRACEPARENT, trace_headers.traceparent()), trace_headers.TRACEPARENT)
 
     def _trace(self, read: DataFrame, profiled: Sequence[TopicStats], sequence: int, began_ns: int) -> None:
-        """Report the steps of the worker that these records were captured in: one more job on what is cached, and only where traces are wanted."""
+        """Report the worker's spans in which these records were captured, if tracing is on.
+
+        This takes one more job on cached records.
+        """
         if self._traces is None:
             return
         found = trace_headers.steps(read.where(F.col("topic").isin([stats.topic for stats in profiled])))
         self._traces.batch_read(sequence, {self._settings.table_name(topic): steps for topic, steps in found.items()}, began_ns=began_ns)
 
     def _sequence(self, query_id: str, batch_id: int) -> int:
-        """The batch sequence; the epoch of a checkpoint that is met for the first time is recorded before it is used."""
+        """Return the batch sequence.
+
+        The epoch of a new checkpoint is recorded before it is used.
+        """
         state = self._control.state
         first = query_id not in state.checkpoint_epochs and query_id not in self._landing.checkpoint_epochs()
         if first and batch_id == 0 and not state.high_water_marks and self._settings["topics.start"] == "earliest":
@@ -233,23 +260,32 @@ class BatchWriter:
         epoch = self._control.checkpoint_epoch(query_id, self._known_epochs)
         self._landing.keep_epoch(query_id, epoch)
         sequence = schedule.sequence_of(epoch, batch_id)
-        if first:  # the checkpoint's very first batch: its epoch was recorded just now, before anything else
+        # This is the checkpoint's first batch: its epoch was recorded just now, before anything
+        # else.
+        if first:
             self._tried = sequence - 1
         return sequence
 
     def _known_epochs(self) -> dict[str, int]:
-        """The checkpoint epochs that other tables than the control table know, in case that is lost: by query id, or of any that counted rows of dumps."""
+        """Return checkpoint epochs by query id from tables other than the control table.
+
+        They are needed if that is lost. The key is empty for the epoch of the last batch that
+        counted dumped rows.
+        """
         return {"": self._arrivals.book.sequence >> schedule.CHECKPOINT_EPOCH_SHIFT} | self._landing.checkpoint_epochs()
 
     def _only_schema_changes(self, stats: TopicStats, raw: DataFrame) -> bool:
-        """Record the renames that the topic's records report; whether the records hold nothing else."""
+        """Record renames that the topic's records report.
+
+        Return True if there are no other records.
+        """
         renames, nothing_else = self._applier.schema_changes.read(stats, raw, self._ids[stats.topic])
         if renames:
             self._control.record(renames, "recorded", at_once=True)
         return nothing_else
 
     def _sorted_out(self, raw: DataFrame, profiled: list[TopicStats], sequence: int, query_id: str, txn: Txn) -> list[Applied]:
-        """Land what lands, apply the others side by side."""
+        """Land the topics that must land, and apply the others in parallel."""
         rows = {stats.topic: stats.records for stats in profiled}
         # The first batch after a start, and one that failed, may be a repetition.
         landed = None if self._tried is not None and sequence > self._tried else self._landing.topics_of(sequence)
@@ -286,19 +322,21 @@ class BatchWriter:
                     self._failures.forget(stats.topic)
                     applied.append(one)
             if failures:
-                # A definite failure first: it is the one that a person must read.
+                # A DefiniteError comes first, because it needs a person.
                 raise min(failures, key=lambda e: not isinstance(e, DefiniteError))
         finally:
-            wait([work for _, work in works])  # nobody else may have a table that is still written
+            # No other thread may get a table that is still being written.
+            wait([work for _, work in works])
             for topic in unfinished:
                 self._book.release(topic)
         return applied
 
     def _land(self, raw: DataFrame, land: dict[str, int], landed: frozenset[str] | None, sequence: int, query_id: str, txn: Txn) -> None:
-        """Land these topics, but for those of them that landed in an earlier attempt."""
+        """Land these topics, except those that landed in an earlier attempt."""
         absent = [topic for topic in land if topic not in (landed or ())]
         commits = [(absent, "landing")] if absent else []
-        if landed:  # a second commit of the batch under the same name would be taken for done
+        # A second commit of the batch under the same name would be taken for done.
+        if landed:
             commits = [([topic], f"landing:{topic}") for topic in absent]
         for topics, role in commits:
             count = sum(land[topic] for topic in topics)
@@ -307,11 +345,11 @@ class BatchWriter:
             self._book.landed(sequence, land)
 
     def _parks(self, topic: str, error: BaseException) -> bool:
-        # What our own stop broke off is not the table's fault.
+        # A failure caused by our own stop is not the table's fault.
         return not self.stopped.is_set() and self._failures.judge(topic, error) == "park"
 
     def _park(self, raw: DataFrame, stats: TopicStats, error: BaseException, sequence: int, query_id: str, txn: Txn) -> None:
-        # Where it failed after its last commit, a list of changes would get all of it twice.
+        # If it failed after its last commit, an append-mode table would get all rows twice.
         if not self._applier.is_written(stats.topic, txn):
             alone = txn.of(f"landing:{stats.topic}")
             self._landing.append(raw, [stats.topic], sequence=sequence, query_id=query_id, rows=stats.records, txn=alone)
@@ -326,9 +364,13 @@ class BatchWriter:
     # -- high-water marks -------------------------------------------------------------------------------------------------------------------
 
     def _without_resent(self, raw: DataFrame, profiled: list[TopicStats]) -> tuple[DataFrame, list[TopicStats], int]:
-        """The batch without records that lie at or below their high-water marks, and how many those are: none as long as the checkpoint exists."""
+        """Remove records at or below their high-water marks.
+
+        Return the other records, their profile, and the number removed. It is 0 as long as the
+        checkpoint exists.
+        """
         marks = self._control.state.high_water_marks
-        # A topic below its marks may have been recreated while the job ran: its id is asked again.
+        # A topic below its marks may have been recreated while the job ran, so its id is checked.
         behind = {
             stats.topic
             for stats in profiled
@@ -341,7 +383,8 @@ class BatchWriter:
             found = self._topic_ids(asked)
             if again:
                 self._asked_s = time.monotonic()
-            # Spark goes on at the old offset of a topic that has grown past it. The next start finds what was never read.
+            # Spark continues at the old offset of a recreated topic that has grown past it. The
+            # next start finds what was never read.
             made_again = [topic for topic in asked if topic not in behind and self._ids.get(topic, found[topic]) != found[topic]]
             made_again += self._begun_late({topic: found[topic] for topic in asked if topic not in self._ids})
             if made_again:
@@ -373,9 +416,10 @@ class BatchWriter:
         return fresh, left, resent
 
     def _begun_late(self, ids: dict[str, str]) -> list[str]:
-        """Return the topics, not read before by this process, that were made again since their high-water marks and are not read from their beginning.
+        """Return recreated topics that are not read from their beginning.
 
-        At a start the checkpoint was led to the beginning of those that had been made again before it.
+        They were recreated since their high-water marks, and this process has not read them before.
+        At a start the checkpoint was led to the beginning of those recreated before it.
         """
         marks = self._control.state.high_water_marks
         former = {partition for partition, mark in marks.items() if mark.topic_id and ids.get(partition[0], mark.topic_id) != mark.topic_id}
@@ -386,7 +430,10 @@ class BatchWriter:
         return sorted(set(late))
 
     def _has_same_target(self, topic: str) -> bool:
-        """Whether the target is still the table that the notes are about: after a table was moved away, a new one must be filled from the beginning."""
+        """Return True if the target is still the table that the notes describe.
+
+        If a table was moved away, a new one must be filled from the beginning.
+        """
         if topic not in self._same_target:
             self._same_target[topic] = self._applier.table_id(topic) == self._control.state.table_ids.get(topic)
             if not self._same_target[topic]:
@@ -394,8 +441,11 @@ class BatchWriter:
         return self._same_target[topic]
 
     def _record(self, profiled: Sequence[TopicStats], applied: list[Applied]) -> None:
-        """Record how far the batch went. At once if a table has no other guard against records that are sent again, or if a topic was made again: a start
-        that knows only the former topic's id takes what was read of the new one for lost.
+        """Record the batch's high-water marks and notes.
+
+        They are written at once if a table has no other guard against records that are sent again,
+        or if a topic was recreated. A start that knows only the former topic's id would take what
+        was read of the new one for lost.
         """
         if not profiled:
             return
@@ -413,20 +463,23 @@ class BatchWriter:
         self._control.record([*notes, *marks.values(), *written], "recorded", at_once=made_again or must_be_written(written))
 
     def _begins_late(self, stats: TopicStats) -> bool:
-        """Whether these are the first records that the sink ever met of a partition, and there were others before."""
+        """Return True if a partition's first records known to the sink do not begin at offset 0."""
         known = self._control.state.high_water_marks
         return any(first > 0 and (stats.topic, partition) not in known for partition, first in stats.first.items())
 
     # -- which topics -----------------------------------------------------------------------------------------------------------------------
 
     def _wanted(self, raw: DataFrame) -> list[TopicStats]:
-        """The profile of the records, without topics that the job does not read."""
+        """Return the profile of the records, without topics that the job does not read."""
         return [
             stats for stats in profile(raw, self._applier.logs.highs) if not self._excluded(stats) or self._arrivals.of_markers(stats.topic)
         ]
 
     def _excluded(self, stats: TopicStats) -> bool:
-        """Whether topics.exclude leaves the records out. A table may have any name: rows are left out only where somebody has chosen the pattern."""
+        """Return True if topics.exclude leaves the records out.
+
+        A table may have any name, so rows are left out only if somebody has chosen the pattern.
+        """
         topic = stats.topic
         if not self._settings.excludes(topic):
             return False
@@ -453,19 +506,22 @@ class BatchWriter:
 
 
 class Phases:
-    """The seconds of a batch's steps, one after the other."""
+    """The seconds of a batch's consecutive phases."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._began_s = time.monotonic()
 
     def ended(self, phase: str) -> None:
-        """A step ends here, and the next one begins."""
+        """End a phase and begin the next."""
         now_s = time.monotonic()
         self.seconds[phase], self._began_s = now_s - self._began_s, now_s
 
 
 def _gathered(frame: DataFrame, size: source.BatchSize) -> DataFrame:
-    """The frame in as many partitions as its records are worth, one for each core at least; Kafka's source makes one of each topic partition."""
+    """Return the frame in as many partitions as its records are worth, at least one for each core.
+
+    Kafka's source makes a partition of each topic partition.
+    """
     wanted = max(frame.sparkSession.sparkContext.defaultParallelism, size.records // _TASK_RECORDS)
     return frame.coalesce(wanted) if size.partitions > wanted else frame

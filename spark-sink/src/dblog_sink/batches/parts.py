@@ -1,4 +1,4 @@
-"""The parts that everything which writes tables needs, built once (``job/build.py``)."""
+"""The objects that everything needs which writes tables, built once (``job/build.py``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dblog_sink.tables.apply import Applier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """One set for each job."""
+    """The shared objects of one job."""
 
     settings: Settings
     applier: Applier
@@ -27,6 +27,6 @@ class Parts:
     progress: Progress
     reached: Reached
     merge_failures: Failures
-    """Of merges, whichever strategy makes them."""
+    """Failures of merges, by whichever strategy."""
     ending: threading.Event = field(default_factory=threading.Event)
     """Set when no merge may begin any more."""

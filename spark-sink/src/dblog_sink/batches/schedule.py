@@ -1,11 +1,18 @@
-"""Land or apply now, and what to merge when: the whole policy of the two tiers, as functions of known facts and of a given time.
+"""Decides whether a batch lands or is applied, and when landed records are merged. Pure.
 
-A MERGE costs per commit and per touched file, hardly per row (``docs/decisions.md``, D12). So each table carries a model of its own cost,
-learned from its own merges: a fixed part and a part per row. A batch is applied at once when it is worth a merge by itself, or when it is
-cheap enough to fit between two triggers. Else it lands, and is merged when enough has come together or when it is old enough, where old
-is measured in multiples of what the merge costs. A cheap table is then merged all the time, a dear one seldom, and no table takes
-more than its share of the threads: one merge of ``p`` seconds each ``(1 + patience) * p``. A merge also begins when the source has been quiet for as
-long as it takes: nobody knows whether more will come, and this never costs more than twice the best choice (the ski rental problem).
+This is the whole policy of the two tiers, as functions of known facts and a given time. A MERGE
+costs per commit and per touched file, hardly per row (``docs/decisions.md``, D12). So each table
+has a model of its cost, learned from its own merges: a fixed part and a part per row.
+
+A batch is applied at once if it is worth a merge, or cheap enough to fit between two triggers. Else
+it lands. It is merged when enough rows have come together, or when they are old enough, where old
+is measured in multiples of the merge's cost. So a cheap table is merged all the time and an
+expensive one seldom, and no table takes more than its share of the threads: one merge of ``p``
+seconds in each ``(1 + patience) * p``.
+
+A merge also begins when the source has been quiet for as long as the merge takes. Nobody knows
+whether more records will come, and this costs at most twice the best choice (the ski rental
+problem).
 """
 
 from __future__ import annotations
@@ -16,28 +23,34 @@ from dataclasses import dataclass, field
 from dblog_sink.config.policy import Policy
 
 CHECKPOINT_EPOCH_SHIFT = 40
-"""Batch ids below 2**40: one a second for 34 000 years."""
+"""Bits of a batch id: 2**40 batches are one a second for 34 000 years."""
 GROUP_SHIFT = 8
-"""2**8 batch sequences share a partition of the landing table; what has been merged is dropped by whole partitions."""
+"""Bits of a batch sequence within a partition of the landing table; merged records are deleted by
+whole partitions of 2**8 batches.
+"""
 
 _DECAY = 0.8
-"""Weight of the past at each observation: a table that grew or was compacted is known again after a few merges."""
+"""Weight of earlier observations at each new one, so that a few merges suffice after a table has
+grown or was compacted.
+"""
 
 
 def sequence_of(epoch: int, batch_id: int) -> int:
-    """The batch sequence: orders batches over all checkpoints, and never falls, whatever is lost."""
+    """Return the batch sequence, which orders batches across checkpoints and never decreases."""
     assert 0 <= batch_id < 1 << CHECKPOINT_EPOCH_SHIFT
     return epoch << CHECKPOINT_EPOCH_SHIFT | batch_id
 
 
 def group(sequence: int) -> int:
-    """The landing table's partition of a batch sequence."""
+    """Return the landing table's partition of a batch sequence."""
     return sequence >> GROUP_SHIFT
 
 
 @dataclass(slots=True)
 class Cost:
-    """Seconds of a merge by its rows: a line through what was observed, the latest weighing most."""
+    """The seconds of a merge as a linear function of its rows, with the newest observations
+    weighing most.
+    """
 
     n: float = 0.0
     x: float = 0.0
@@ -46,7 +59,7 @@ class Cost:
     xy: float = 0.0
 
     def observe(self, rows: int, seconds: float) -> None:
-        """A merge of ``rows`` took ``seconds``."""
+        """Add the observation that a merge of ``rows`` took ``seconds``."""
         self.n = self.n * _DECAY + 1.0
         self.x = self.x * _DECAY + rows
         self.y = self.y * _DECAY + seconds
@@ -54,7 +67,10 @@ class Cost:
         self.xy = self.xy * _DECAY + rows * seconds
 
     def seconds(self, rows: int) -> float:
-        """What a merge of ``rows`` will take; never less than a tenth of the mean, never falling as rows rise."""
+        """Return the expected seconds of a merge of ``rows``.
+
+        They are at least a tenth of the mean, and do not decrease as rows increase.
+        """
         if self.n == 0.0:
             return UNKNOWN_S
         mean_x, mean_y = self.x / self.n, self.y / self.n
@@ -64,23 +80,29 @@ class Cost:
         return max(mean_y + slope * (rows - mean_x), 0.1 * mean_y)
 
     def fixed_s(self) -> float:
-        """The part that does not depend on the rows; 0 as long as nothing is known."""
+        """Return the part that does not depend on the rows, 0 if nothing is known."""
         return 0.0 if self.n == 0.0 else self.seconds(0)
 
 
 UNKNOWN_S = 1.0
-"""The cost of a table about which nothing was learned since the start: opening it takes some Spark jobs."""
+"""Assumed seconds of a table without observations since the start; opening it takes some Spark
+jobs.
+"""
 _ROW_S = 4e-6
-"""The least cost of a row on one core: read, decode, choose the latest, write."""
+"""Least seconds of a row on one core: read, decode, choose the latest, write."""
 _ROW_USUAL_S = 12e-6
-"""The measured cost of a row in merges of a million on two cores: assumed as long as all merges have one size, which hides their fixed part."""
+"""Seconds of a row, measured in merges of a million on two cores. Assumed while all observed merges
+have one size, which hides their fixed part.
+"""
 LANDING_ROW_S = 8e-6
-"""The extra cost of a row that lands first, measured in the same merges: it is written once more and read again. It is decoded once in any case."""
+"""Extra seconds of a row that lands first, measured in the same merges: it is written and read a
+second time. It is decoded once in any case.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LandedBatch:
-    """A table's rows of one batch in the landing table, since ``at_s``."""
+    """A table's rows of one batch in the landing table. ``at_s`` is when they landed."""
 
     sequence: int
     rows: int
@@ -89,28 +111,31 @@ class LandedBatch:
 
 @dataclass(slots=True)
 class Table:
-    """What the planner knows of one topic's table."""
+    """The planner's knowledge of one topic's table."""
 
     topic: str
     rows: int = 0
-    """In the target."""
+    """Number of rows in the target."""
     waiting: list[LandedBatch] = field(default_factory=list)
-    """Landed and not merged, in order."""
+    """Batches that have landed and are not merged, in order."""
     busy: bool = False
-    """Somebody writes it now."""
+    """True while a thread writes the table."""
     parked: str | None = None
-    """Why it is not written any more; its rows land and wait."""
+    """Reason why the table is not written any more, while its rows land and wait; None if it is."""
     not_before_s: float = 0.0
-    """After a failure: when to try again."""
+    """Time of the next attempt after a failure."""
     cost: Cost = field(default_factory=Cost)
-    """Of whatever way its rows took lately."""
+    """Cost of recent writes of any kind."""
     merge_cost: Cost = field(default_factory=Cost)
-    """Of merges alone: an append has no fixed part to speak of."""
+    """Cost of merges alone; an append has almost no fixed part."""
     written: bool = False
-    """Since the start of the job."""
+    """True once the table was written since the start of the job."""
 
     def learn(self, rows: int, seconds: float, *, merged: bool) -> None:
-        """A write of ``rows`` took ``seconds``. The first one opens or makes the table, and much is compiled for it: it shows nothing about the next."""
+        """Learn from a write of ``rows`` that took ``seconds``.
+
+        The first write opens or creates the table, and much is compiled for it. So it is ignored.
+        """
         if self.written:
             self.cost.observe(rows, seconds)
             if merged:
@@ -119,13 +144,13 @@ class Table:
 
     @property
     def rows_waiting(self) -> int:
-        """Rows landed and not merged."""
+        """Number of rows that have landed and are not merged."""
         return sum(one.rows for one in self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a batch's topics."""
+    """The topics of a batch to be applied, and those to land."""
 
     apply: tuple[str, ...]
     land: tuple[str, ...]
@@ -133,7 +158,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A merge to be done: of the topic's landed rows, all up to batch sequence ``to``."""
+    """A merge to be done, of the topic's landed rows up to batch sequence ``to``."""
 
     topic: str
     to: int
@@ -141,16 +166,21 @@ class Due:
 
 
 def worth(table: Table, policy: Policy) -> int:
-    """Rows from which a merge into this table pays by itself: landing them to merge more at once would cost more than it saves."""
+    """Return the number of rows from which a merge into this table pays.
+
+    Landing them to merge more at once would then cost more than it saves.
+    """
     return max(policy.rows_min, min(int(table.merge_cost.fixed_s() / LANDING_ROW_S), policy.rows_max))
 
 
 def decide(rows: Mapping[str, int], tables: Mapping[str, Table], policy: Policy) -> Decision:
-    """Which topics of a batch are applied now, and which land; ``rows`` by topic.
+    """Decide which topics of a batch are applied now and which land.
 
-    A table with landed rows goes on landing until they are merged, a busy or parked one lands. Of the others the ones worth a merge are applied,
-    and then the cheapest as long as their costs together fit into the trigger interval. Where not all of them fit, those that were never written
-    land: making a table takes seconds while nothing is compiled, and the whole batch would wait for a few of many.
+    ``rows`` has the number of rows by topic. A table with landed rows goes on landing until they
+    are merged; a busy or parked table lands. Of the others those worth a merge are applied, then
+    the cheapest while the sum of costs fits into the trigger interval. If not all fit, tables that
+    were never written land: creating a table takes seconds while nothing is compiled, and the whole
+    batch would wait for a few of many.
     """
     if policy.snapshots:
         return Decision((), tuple(rows))
@@ -176,12 +206,16 @@ def decide(rows: Mapping[str, int], tables: Mapping[str, Table], policy: Policy)
 
 
 def limit_s(table: Table, policy: Policy) -> float:
-    """The age at which the table's landed rows are merged, however few they are."""
+    """Return the age at which the table's landed rows are merged, however few they are."""
     return min(max(policy.patience * table.cost.seconds(table.rows_waiting), policy.trigger_s), policy.age_max_s)
 
 
 def due(tables: Iterable[Table], policy: Policy, *, now_s: float, quiet_s: float = 0.0, everything: bool = False) -> list[Due]:
-    """The merges to begin now, the most overdue first; ``quiet_s``: since the last batch ended; ``everything``: whatever waits, for a drain."""
+    """Return the merges to begin now, most overdue first.
+
+    ``quiet_s`` is the time since the last batch ended. ``everything`` selects all that waits, for a
+    drain.
+    """
     found: list[tuple[float, Due]] = []
     for table in () if policy.snapshots else tables:
         if not table.waiting or table.busy or table.parked is not None or now_s < table.not_before_s:
@@ -196,7 +230,10 @@ def due(tables: Iterable[Table], policy: Policy, *, now_s: float, quiet_s: float
 
 
 def prefix(waiting: list[LandedBatch], rows_max: int) -> tuple[int, int]:
-    """The last batch sequence, and the rows, of the longest beginning that has at most ``rows_max`` rows; one batch at least."""
+    """Return the last sequence and the rows of the longest prefix within ``rows_max`` rows.
+
+    The prefix has at least one batch.
+    """
     to, rows = waiting[0].sequence, waiting[0].rows
     for one in waiting[1:]:
         if rows + one.rows > rows_max:
@@ -206,14 +243,17 @@ def prefix(waiting: list[LandedBatch], rows_max: int) -> tuple[int, int]:
 
 
 def expirable(tables: Iterable[Table], *, newest: int) -> int:
-    """The first landing group that must stay: that of ``newest`` (the next batch sequence), or of the oldest batch that waits."""
+    """Return the first landing group that must stay.
+
+    It is that of ``newest`` (the next batch sequence), or of the oldest batch that waits.
+    """
     return min([group(newest), *(group(table.waiting[0].sequence) for table in tables if table.waiting)])
 
 
 def kept_for_parked(tables: Iterable[Table], *, newest: int) -> tuple[int, frozenset[str]]:
-    """Return the first landing group that must stay whole, and the topics of which rows before it must stay: those of parked tables.
+    """Return the first landing group that must stay whole, and parked topics with older rows.
 
-    Nothing that waits before that group is of another topic. ``newest``: the next batch sequence.
+    Before that group only rows of these topics wait. ``newest`` is the next batch sequence.
     """
     waiting = [table for table in tables if table.waiting]
     first = expirable([table for table in waiting if table.parked is None], newest=newest)

@@ -1,7 +1,8 @@
-"""The threads that merge what has landed, while batches go on landing.
+"""Runs the threads that merge landed records while batches go on landing.
 
-A strategy decides what is due: merges by batches (``merge_by_batches.py``), or for consistent snapshots (``snapshots/strategy.py``). The scheduler owns
-threads, slots, start, drain and stop, and keeps the failure that the job stops on.
+A strategy decides what is due: merges by batches (``merge_by_batches.py``) or for consistent
+snapshots (``snapshots/strategy.py``). The scheduler owns threads, slots, start, drain and stop, and
+keeps the failure on which the job stops.
 """
 
 from __future__ import annotations
@@ -22,36 +23,45 @@ _STOP_WAIT_S = 10.0
 
 
 class MergeJob(Protocol):
-    """One piece of work for a thread."""
+    """The work of one thread."""
 
     def run(self) -> None:
-        """Do it; called in a thread of the scheduler."""
+        """Do the work. Called in a thread of the scheduler."""
 
     def ended(self, error: Exception | None) -> Exception | None:
-        """Take note of the outcome, with the book's turn; returns what the job must stop on."""
+        """Take note of the outcome. Return the error on which the job must stop, or None.
+
+        Called with the book's lock held.
+        """
 
 
 class Strategy(Protocol):
-    """Decides what is merged when. Every method is called with the book's turn."""
+    """A decision of what is merged when. Every method is called with the book's lock held."""
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
-        """What begins now, at most ``slots`` jobs; their tables are taken. ``everything``: a drain, which waits for no interval and no batch size."""
+        """Return at most ``slots`` jobs to begin now, and mark their tables as busy.
+
+        ``everything`` is True for a drain, which waits for no interval and no batch size.
+        """
 
     def drain_started(self) -> None:
-        """A drain begins."""
+        """Take note that a drain begins."""
 
     def drained(self) -> bool:
-        """Whether nothing is left to merge, asked while no job runs."""
+        """Return True if nothing is left to merge. Called while no job runs."""
 
     def restarted(self) -> None:
-        """The query starts again: failures before do not count."""
+        """Forget earlier failures, because the query starts again."""
 
     def lands_everything(self, *, repeated: bool) -> bool:
-        """Whether a batch lands whatever it holds. ``repeated``: it may have been tried before."""
+        """Return True if a batch must land whatever it contains.
+
+        ``repeated`` is True if the batch may have been tried before.
+        """
 
 
 class MergeScheduler:
-    """Runs the strategy's jobs. ``cancel`` breaks off Spark's jobs."""
+    """The runner of a strategy's jobs. ``cancel`` interrupts Spark's jobs."""
 
     def __init__(
         self, parts: Parts, strategy: Strategy, *, cancel: Callable[[], None], now_s: Callable[[], float] = time.monotonic
@@ -66,25 +76,28 @@ class MergeScheduler:
         self._running = 0
         self._clock: threading.Thread | None = None
         self.failure: Exception | None = None
-        """Why something could not be merged; the job stops on it."""
+        """Error of a merge on which the job stops, else None."""
 
     def restarted(self) -> None:
-        """Forget why merging stopped, and try again."""
+        """Clear the failure and try again."""
         with self._book.turn:
             self.failure = None
             self._strategy.restarted()
 
     def start(self) -> None:
-        """Begin to merge what is due, until ``stop``."""
+        """Start merging what is due, until ``stop``."""
         self._clock = threading.Thread(target=self._tick, name="dblog-merges", daemon=True)
         self._clock.start()
 
     def begin_no_more(self) -> None:
-        """Let no further merge begin; those that run go on."""
+        """Let no further merge begin; running merges continue."""
         self._ending.set()
 
     def stop(self, *, wait_s: float = _STOP_WAIT_S) -> None:
-        """Begin no further merge, and wait for those that run, but not for long: the next start finds what waits, and repeats what was broken off."""
+        """Let no further merge begin, and wait at most ``wait_s`` for running ones.
+
+        The next start finds what waits, and repeats an interrupted merge.
+        """
         self._ending.set()
         if self._clock is not None:
             self._clock.join()
@@ -95,7 +108,10 @@ class MergeScheduler:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def drain(self, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Merge everything that has landed, unless asked to stop before; raises what a merge failed with."""
+        """Merge everything that has landed, unless asked to stop.
+
+        Raise the error of a failed merge.
+        """
         with self._book.turn:
             self._strategy.drain_started()
             while self.failure is None and not stopping() and not self._ending.is_set():
@@ -107,7 +123,7 @@ class MergeScheduler:
             raise self.failure
 
     def lands_everything(self, *, repeated: bool) -> bool:
-        """As of the strategy."""
+        """Return the decision of the strategy."""
         with self._book.turn:
             return self._strategy.lands_everything(repeated=repeated)
 

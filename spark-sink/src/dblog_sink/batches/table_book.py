@@ -1,7 +1,7 @@
-"""The book of all tables: what has landed and waits, who writes which table now, which tables are parked.
+"""Keeps the state of all tables: landed batches that wait, current writers, parked tables.
 
-A table has one writer at a time: a batch that applies a table, a merge, a snapshot, a replay and a compaction exclude each other by ``busy``. ``turn`` is
-the lock of everything in the book, and is notified of every change.
+A table has one writer at a time: batches, merges, snapshots, replays and compactions exclude each
+other by ``busy``. ``turn`` is the lock of the whole book, and is notified of every change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class TableBook:
-    """Safe to use from several threads. ``now_s``: a clock that nobody sets back; the scheduler and its strategies read the same one."""
+    """The tables by topic; threads may share it.
+
+    ``now_s`` is a monotonic clock, the same that the scheduler and its strategies use.
+    """
 
     def __init__(
         self,
@@ -50,14 +53,17 @@ class TableBook:
             progress.emit("parked", table=settings.table_name(topic), topic=topic, reason=reason)
 
     def table(self, topic: str) -> Table:
-        """The topic's page. The caller has the turn, or nobody else runs yet."""
+        """Return the topic's entry, creating it if necessary.
+
+        The caller must hold the lock, unless no other thread runs yet.
+        """
         return self.tables.setdefault(topic, Table(topic))
 
     # -- a batch ----------------------------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def batch_running(self) -> Iterator[None]:
-        """A batch is written meanwhile: the source is not quiet."""
+        """Record inside the block that a batch is being written, so the source is not quiet."""
         self._quiet_since_s = None
         try:
             yield
@@ -65,15 +71,17 @@ class TableBook:
             self._quiet_since_s = self._now_s()
 
     def quiet_s(self) -> float:
-        """Since the last batch ended; 0 while one runs."""
+        """Return the seconds since the last batch ended, 0 while one runs."""
         since_s = self._quiet_since_s
         return 0.0 if since_s is None else self._now_s() - since_s
 
     def claim(self, rows: Mapping[str, int], *, landed: frozenset[str] | None) -> Decision:
-        """What becomes of a batch's topics; tables to be applied are the caller's until ``release``.
+        """Decide which topics of a batch are applied and which land; mark the former as busy.
 
-        ``landed``: this batch may have been tried before, and these topics of it landed then: they land again, which does nothing. Another topic whose table
-        is in append mode, or unknown, is applied: if it was written before, only its transaction id on that way guards it.
+        They belong to the caller until ``release``. ``landed`` is not None if this batch may have
+        been tried before; it then has the topics that landed. They land again, which has no effect.
+        Another topic whose table is in append mode or unknown is applied: if it was written before,
+        only its transaction id for that way guards it.
         """
         with self.turn:
             known = self._control.state
@@ -88,7 +96,7 @@ class TableBook:
             return decision
 
     def release(self, topic: str, *, rows: int = 0, applied: Applied | None = None, seconds: float = 0.0) -> None:
-        """The caller is done with a table; ``applied`` None: it failed, or had no rows for it."""
+        """Release a table. ``applied`` is None if the write failed or had no rows for it."""
         with self.turn:
             self.table(topic).busy = False
             if applied is not None:
@@ -96,14 +104,14 @@ class TableBook:
             self.turn.notify_all()
 
     def learn(self, applied: Applied, rows: int, seconds: float) -> None:
-        """What a write has shown of the table and its cost. The caller has the turn."""
+        """Update the table's state and cost from a write. The caller must hold the lock."""
         table = self.table(applied.topic)
         table.rows = applied.rows
         if applied.path != "done":
             table.learn(rows, seconds, merged=applied.merged > 0)
 
     def landed(self, sequence: int, rows: Mapping[str, int]) -> None:
-        """A batch's rows are in the landing table."""
+        """Record that a batch's rows are in the landing table."""
         with self.turn:
             for topic, count in rows.items():
                 table = self.table(topic)
@@ -115,7 +123,7 @@ class TableBook:
 
     @contextmanager
     def alone(self, topic: str) -> Iterator[None]:
-        """Nobody else writes the topic's table meanwhile."""
+        """Own the topic's table inside the block, so that no other thread writes it."""
         with self.turn:
             self._occupy(topic)
         try:
@@ -124,7 +132,10 @@ class TableBook:
             self.release(topic)
 
     def merged(self, topic: str, upto: int, left: Mapping[int, int] | None = None) -> None:
-        """Of the topic's batches up to this sequence only ``left`` (rows by sequence) still waits."""
+        """Record that the topic's batches up to a sequence are merged.
+
+        Only ``left``, rows by batch sequence, still waits.
+        """
         left = left or {}
         with self.turn:
             table = self.table(topic)
@@ -135,28 +146,37 @@ class TableBook:
             ]
 
     def waiting(self) -> dict[str, list[LandedBatch]]:
-        """What has landed and is not merged, by topic, parked tables included."""
+        """Return landed batches that are not merged, by topic, including parked tables."""
         with self.turn:
             return {table.topic: list(table.waiting) for table in self.tables.values() if table.waiting}
 
     def rows_waiting(self) -> int:
-        """Landed and not merged, parked tables left out."""
+        """Return the number of rows landed and not merged, without parked tables."""
         with self.turn:
             return sum(table.rows_waiting for table in self.tables.values() if table.parked is None)
 
     def waited_s(self) -> float | None:
-        """How long the oldest rows wait that have landed and are not merged, parked tables left out; None: none wait."""
+        """Return how long the oldest landed rows have waited for a merge, in seconds.
+
+        Parked tables do not count. Return None if no rows wait.
+        """
         with self.turn:
             landed = [one.at_s for table in self.tables.values() if table.parked is None for one in table.waiting]
         return self._now_s() - min(landed) if landed else None
 
     def first_kept_group(self, newest: int) -> int:
-        """The first landing group that must stay; ``newest``: the sequence of the next batch."""
+        """Return the first landing group that must stay.
+
+        ``newest`` is the next batch's sequence.
+        """
         with self.turn:
             return schedule.expirable(self.tables.values(), newest=newest)
 
     def kept_for_parked(self, newest: int) -> tuple[int, frozenset[str]]:
-        """Return the first landing group that must stay whole, and the topics whose rows before it must stay; ``newest``: the sequence of the next batch."""
+        """Return the first landing group that must stay whole, and parked topics with older rows.
+
+        ``newest`` is the next batch's sequence.
+        """
         with self.turn:
             return schedule.kept_for_parked(self.tables.values(), newest=newest)
 
@@ -166,29 +186,31 @@ class TableBook:
         """Stop writing the topic's table; its records go on landing."""
         with self.turn:
             self.table(topic).parked = reason
-        # Before it is recorded: the store may be what fails.
+        # Logged before it is recorded, because the store may be what fails.
         log.error("topic %s is parked, its records go on landing: %s", topic, reason)
         self._progress.emit("parked", table=self._settings.table_name(topic), topic=topic, reason=reason)
         self._control.record([Parked(topic, reason)], "recorded", at_once=True)
 
     def unpark(self, topic: str) -> None:
-        """Write the topic's table again, from what has landed since."""
+        """Resume writing the topic's table, from the records that have landed since."""
         with self.turn:
             self.table(topic).parked = None
         notes: list[Note] = [Resumed(topic)]
-        if self._settings.snapshots:  # its missing records blocked no snapshot meanwhile: it is complete in snapshots after this moment
+        # The table's missing records blocked no snapshot meanwhile; it is complete in later
+        # snapshots.
+        if self._settings.snapshots:
             notes.append(DumpMerged(topic, round(time.time() * 1000)))
         self._control.record(notes, "recorded", at_once=True)
         self._progress.emit("resumed", table=self._settings.table_name(topic), topic=topic)
         log.info("topic %s is resumed", topic)
 
     def parked(self) -> dict[str, str]:
-        """Parked topics, and why."""
+        """Return parked topics with the reason."""
         with self.turn:
             return {table.topic: table.parked for table in self.tables.values() if table.parked is not None}
 
     def topics(self) -> frozenset[str]:
-        """Every topic that the sink has ever met."""
+        """Return every topic that the sink has read so far."""
         with self.turn:
             return frozenset(self.tables) | {topic for topic, _ in self._control.state.high_water_marks}
 

@@ -1,4 +1,4 @@
-"""What the control table must know of tables that were written."""
+"""Makes control-table notes about tables that were written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dblog_sink.tables.modes.work import Applied
 
 
 def notes_of(applied: Iterable[Applied]) -> list[Note]:
-    """The notes of these writes."""
+    """Return the notes of these writes."""
     notes: list[Note] = []
     for one in applied:
         if one.table_id is not None:
@@ -21,5 +21,8 @@ def notes_of(applied: Iterable[Applied]) -> list[Note]:
 
 
 def must_be_written(notes: Iterable[Note]) -> bool:
-    """Whether a table has no other guard than its notes against records that are sent again: then they cannot wait."""
+    """Return True if the notes must be written at once.
+
+    That is so if a table has no other guard against records that are sent again.
+    """
     return any(isinstance(note, AppendPosition) for note in notes)

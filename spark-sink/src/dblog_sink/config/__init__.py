@@ -1,1 +1,1 @@
-"""The sink's options: what each is, the job's, and what the configuration sets for each table."""
+"""The sink's options: their declarations, and the settings of the job and of each table."""

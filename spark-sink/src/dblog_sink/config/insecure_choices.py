@@ -1,4 +1,7 @@
-"""Names settings that leave a connection open to whoever stands between: one warning at the start, with what to use instead; none is refused. Pure."""
+"""Finds settings that leave a connection open to eavesdroppers. Pure.
+
+Each gives one warning at the start, with the alternative; none is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _IDENTIFICATION = "kafka.ssl.endpoint.identification.algorithm"
 
 
 def insecure_choices(settings: Settings) -> dict[str, str]:
-    """Return a sentence for each such setting, by its key; it shows no secret."""
+    """Return a sentence for each insecure setting, by its key. It contains no secret."""
     found = {}
     if (settings["registry.auth"] or settings["registry.token"]) and any(map(_is_open, settings["registry.url"].split(","))):
         found["registry.url"] = "whoever can read what passes gets the registry's login; use https://"
@@ -31,7 +34,7 @@ def _value(properties: Mapping[str, str], name: str) -> str | None:
 
 
 def _is_open(url: str) -> bool:
-    """Whether the address is asked without TLS, over a network."""
+    """Return True if the address is reached over a network without TLS."""
     parts = urlsplit(url.strip())
     if parts.scheme.lower() != "http":
         return False

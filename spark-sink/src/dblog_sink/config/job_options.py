@@ -1,8 +1,10 @@
-"""The sink's options: each declared once with its type, default and meaning (D13); files, flags and help derive from the list.
+"""Declares the sink's options, each once with type, default and meaning (D13).
 
-A configuration is flat, ``key=value``. YAML files may nest: ``registry: {url: ...}`` is ``registry.url``. Later sources win: file, then
-``--set`` flags. Keys under ``kafka.`` go to the Kafka clients and keys under ``spark.`` to Spark, both unchanged. ``${env:NAME}`` in a value
-is replaced by the environment variable and ``${file:PATH}`` by the file's content, so secrets need not stand in the file.
+Files, flags and help derive from the list. A configuration is flat, ``key=value``; YAML files may
+nest, so ``registry: {url: ...}`` is ``registry.url``. Later sources win: files, then ``--set``
+flags. Keys under ``kafka.`` go to the Kafka clients and keys under ``spark.`` to Spark, both
+unchanged. ``${env:NAME}`` in a value is replaced by the environment variable and ``${file:PATH}``
+by the file's content, so secrets need not be in the file.
 """
 
 from __future__ import annotations
@@ -306,7 +308,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="log.level", read=one_of("DEBUG", "INFO", "WARN", "ERROR"), default="INFO", doc="From which level on lines are logged."),
 )
-"""Every option of the sink."""
+"""Declarations of all options of the sink."""
 
 _PASSED_ON = ("kafka.", "spark.")
 _SECRET_NAME = re.compile(
@@ -319,7 +321,11 @@ _PEM_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A checked configuration: ``settings["merge.threads"]`` is the option's value; ``kafka`` and ``spark`` hold what is passed on."""
+    """A checked configuration.
+
+    ``settings["merge.threads"]`` is an option's value; ``kafka`` and ``spark`` have the options
+    that are passed on.
+    """
 
     values: Mapping[str, Any]
     kafka: Mapping[str, str]
@@ -331,22 +337,22 @@ class Settings:
 
     @property
     def base_path(self) -> str:
-        """Base path of the tables, without a slash at the end."""
+        """Base path of the tables, without a trailing slash."""
         return str(self.values["target.path"]).rstrip("/")
 
     @property
     def state_path(self) -> str:
-        """Where the sink's own tables and files are."""
+        """Path of the sink's own tables and files."""
         return str(self.values["state.path"] or f"{self.base_path}/_dblog").rstrip("/")
 
     @property
     def checkpoint_path(self) -> str:
-        """Checkpoint of the query."""
+        """Path of the query's checkpoint."""
         return str(self.values["checkpoint.path"] or f"{self.state_path}/checkpoints/{self.values['name']}")
 
     @property
     def paths_by_option(self) -> dict[str, str]:
-        """By option, the path that it gives; paths of tables with made-up names in the template."""
+        """Option to its path; templates are filled with example names."""
         found = {"target.path": self.base_path, "state.path": self.state_path, "checkpoint.path": self.checkpoint_path}
         parts = {"base": self.base_path, "prefix": "prefix", "db": "db", "table": "table"}
         found["target.template"] = self.values["target.template"].format(**parts)
@@ -356,11 +362,11 @@ class Settings:
         return found
 
     def tombstones_path(self, path: str) -> str:
-        """Where the tombstones of the table at ``path`` are."""
+        """Return the path of the tombstones of the table at ``path``."""
         return f"{self.state_path}/tombstones/{self._relative(path)}"
 
     def confirmed_path(self, path: str) -> str:
-        """Where the keys are that a dump has confirmed in the history at ``path``."""
+        """Return the path of the keys that a dump has confirmed in the history at ``path``."""
         return f"{self.state_path}/confirmed/{self._relative(path)}"
 
     def _relative(self, path: str) -> str:
@@ -368,7 +374,10 @@ class Settings:
         return path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
 
     def paths(self, topics: Iterable[str]) -> dict[str, str]:
-        """Every Delta table that the job writes: those of the topics by their names, its own by theirs under state.path."""
+        """Return the paths of all Delta tables that the job writes, by name.
+
+        Tables of the topics have their own names, the sink's tables their names under state.path.
+        """
         own = ("landing", "control", "quarantine", "chunks", "fingerprints", "verified", *(("manifest",) if self.snapshots else ()))
         found = {f"_dblog/{name}": f"{self.state_path}/{name}" for name in own}
         for topic in topics:
@@ -381,7 +390,10 @@ class Settings:
         return found
 
     def reserved(self, topic: str) -> str | None:
-        """Return why the topic's table may not be where its name puts it, None where it may: whoever names a table in the source names a path here."""
+        """Return why the topic's table may not be at its path, or None if it may.
+
+        Names of tables in a source decide paths here.
+        """
         spec = self.table(topic)
         for option, own in (("state.path", self.state_path), ("checkpoint.path", self.checkpoint_path)):
             if spec is not None and f"{spec.path.rstrip('/')}/".startswith(f"{own.rstrip('/')}/"):
@@ -392,26 +404,30 @@ class Settings:
         return None
 
     def table_name(self, topic: str) -> str:
-        """The name of the topic's table, or the topic itself where its name does not match topics.name."""
+        """Return the name of the topic's table, or the topic if it does not match topics.name."""
         spec = self.table(topic)
         return topic if spec is None else spec.name
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values that no log may show: by the names of their options, and what a JAAS configuration, ``user:password`` or a PEM text holds inside."""
+        """Values that no log may show.
+
+        They are found by the names of their options, and inside JAAS configurations,
+        ``user:password`` and PEM texts.
+        """
         auth: str | None = self.values["registry.auth"]
         found = {} if auth is None else {"registry.password": auth, "password": auth.partition(":")[2]}
         token: str | None = self.values["registry.token"]
         found |= {} if token is None else {"registry.token": token}
         found |= {key: value for key, value in {**self.kafka, **self.spark}.items() if _SECRET_NAME.search(key)}
         inside = {quoted for value in found.values() for quoted in _QUOTED_SECRET.findall(value)}
-        # A message may show a part of a key, or its lines in one.
+        # A message may show a part of a key, or its lines joined.
         inside |= {line for value in found.values() if _PEM in value for line in _PEM_LINE.findall(value)}
         return frozenset({*found.values(), *inside} - {""})
 
     @property
     def policy(self) -> Policy:
-        """The limits of the two tiers."""
+        """Limits of the two tiers."""
         return Policy(
             trigger_s=self.values["trigger.interval.s"],
             rows_min=self.values["merge.rows.min"],
@@ -421,41 +437,50 @@ class Settings:
         )
 
     def table_parts(self, topic: str) -> tuple[str, str]:
-        """Return the database and the table that topics.name reads in the topic's name; two empty texts if it does not match."""
+        """Return database and table that topics.name finds in the topic, empty if it does not
+        match.
+        """
         match = self.values["topics.name"].fullmatch(topic)
         return ("", "") if match is None else (match["db"] or "", match["table"] or "")
 
     def excludes(self, topic: str) -> bool:
-        """Whether topics.exclude matches."""
+        """Return True if topics.exclude matches the topic."""
         return self.values["topics.exclude"].fullmatch(topic) is not None
 
     def may_be_table(self, topic: str) -> bool:
-        """Whether a topic that topics.exclude matches is a table if it holds rows: only the default matches it, and nobody has chosen that."""
+        """Return True if an excluded topic is a table if it has rows.
+
+        That is so if only the default of topics.exclude matches it, which nobody has chosen.
+        """
         chosen = self.values["topics.exclude"].pattern != _EXCLUDED
         return not chosen and not topic.startswith("__") and self.table(topic) is not None
 
     @property
     def snapshots(self) -> bool:
-        """Whether there is a manifest."""
+        """True if there is a manifest."""
         return bool(self.values["manifest.interval.s"] > 0)
 
     @property
     def table_keep_h(self) -> float:
-        """How long the tables' old versions can be read: an hour more than a snapshot, which is read a while after its versions are known."""
+        """Hours that old versions of tables can be read.
+
+        With a manifest it is an hour more than snapshots are kept, because a snapshot is read some
+        time after its versions are known.
+        """
         keep_h: float = self.values["vacuum.keep.h"]
         return max(keep_h, self.values["manifest.keep.h"] + 1.0) if self.snapshots else keep_h
 
     @property
     def log_h(self) -> float:
-        """Hours that the log of a table is kept whose old versions somebody may read."""
+        """Hours of log retention for tables whose old versions may be read."""
         return max(self.table_keep_h + LOG_LONGER_H, FILES_H)
 
     def log_h_of(self, name: str) -> float:
-        """Return the hours that the log of a table is kept, by its name in ``paths``."""
+        """Return the hours of log retention of a table by its name in ``paths``."""
         return OWN_LOG_H if is_own_hot(name) else self.log_h
 
     def table(self, topic: str) -> TableSpec | None:
-        """The settings of the table whose records the topic holds; None if its name does not match topics.name."""
+        """Return the settings of the topic's table, or None if it does not match topics.name."""
         match = self.values["topics.name"].fullmatch(topic)
         if match is None:
             return None
@@ -470,13 +495,14 @@ class Settings:
 
         plain = TableSpec(name=f"{parts['db']}.{parts['table']}", topic=topic, path=path_of(self.values["target.template"]))
         found = spec(self.rules, plain, path_of)
-        if by_prefix[found.path] and not self.snapshots:  # a manifest is of one source, under its own names
+        # A manifest is of one source, with that source's own names.
+        if by_prefix[found.path] and not self.snapshots:
             return replace(found, name=f"{parts['prefix']}.{plain.name}", source=plain.name)
         return found
 
 
 def parse(properties: Mapping[str, str]) -> Settings:
-    """Settings of the given flat properties; raises ConfigError with every fault at once."""
+    """Return the settings of flat properties. Raise ConfigError with all faults at once."""
     errors: dict[str, str] = {}
     known = {option.name: option for option in OPTIONS}
     resolved: dict[str, str] = {}
@@ -520,7 +546,7 @@ def parse(properties: Mapping[str, str]) -> Settings:
         kafka={k: v for k, v in resolved.items() if k.startswith("kafka.")},
         spark={k: v for k, v in resolved.items() if k.startswith("spark.")},
     )
-    # Spark, Delta and the job would not take a relative one from the same folder.
+    # Spark, Delta and the job would resolve a relative path from different folders.
     relative = [option for option, path in settings.paths_by_option.items() if option in resolved and not _WHOLE.match(path)]
     if relative:
         raise ConfigError(dict.fromkeys(relative, "must be an absolute path (/...) or a URL"))
@@ -528,7 +554,7 @@ def parse(properties: Mapping[str, str]) -> Settings:
 
 
 def _check_manifest(values: Mapping[str, Any], errors: dict[str, str]) -> None:
-    """A manifest needs the transaction topic among the job's topics, and positions of the source."""
+    """Check that a manifest has its transaction topic and source positions."""
     if not values.get("manifest.interval.s"):
         return
     name = values.get("topics.transaction")
@@ -549,7 +575,7 @@ def _check_manifest(values: Mapping[str, Any], errors: dict[str, str]) -> None:
 
 
 def _may_match(java_pattern: str, name: str) -> bool:
-    """Whether a name matches; yes where Python cannot read Java's pattern, for Kafka will show."""
+    """Return True if the name matches, or if Python cannot read Java's pattern."""
     try:
         return re.fullmatch(java_pattern, name) is not None
     except re.error:
@@ -557,7 +583,10 @@ def _may_match(java_pattern: str, name: str) -> bool:
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """Flat properties of a YAML file (.yaml, .yml) or of a Java properties file; raises ConfigError."""
+    """Return the flat properties of a YAML file (.yaml, .yml) or a Java properties file.
+
+    Raise ConfigError if it cannot be read.
+    """
     try:
         content_text = path.read_text(encoding="utf-8")
     except OSError as e:
@@ -589,7 +618,10 @@ def _flatten(content: Mapping[Any, Any], prefix: str) -> dict[str, str]:
 
 
 def _read_properties(content_text: str) -> dict[str, str]:
-    """The part of java.util.Properties' format that people use: comments, ``=`` or ``:``, lines continued by a backslash."""
+    """Parse the commonly used part of java.util.Properties' format.
+
+    That is comments, ``=`` or ``:``, and lines continued by a backslash.
+    """
     flat: dict[str, str] = {}
     joined = re.sub(r"\\\r?\n[ \t]*", "", content_text)
     for line in joined.splitlines():
@@ -603,12 +635,12 @@ def _read_properties(content_text: str) -> dict[str, str]:
 
 
 def listed(topics: str) -> frozenset[str]:
-    """The names in the option ``topics``."""
+    """Return the names in the option ``topics``."""
     return frozenset(part.strip() for part in topics.split(","))
 
 
 def resolves_here(properties: Mapping[str, str]) -> bool:
-    """Whether this machine has the variables and files of all placeholders."""
+    """Return True if this machine has the variables and files of all placeholders."""
     try:
         for given in properties.values():
             resolve(given)
@@ -618,7 +650,10 @@ def resolves_here(properties: Mapping[str, str]) -> bool:
 
 
 def resolve(given: str) -> str:
-    """A value with its ``${env:NAME}`` and ``${file:PATH}`` replaced; ValueError if there is no such variable or file."""
+    """Return a value with ``${env:NAME}`` and ``${file:PATH}`` replaced.
+
+    Raise ValueError if there is no such variable or file.
+    """
 
     def value(match: re.Match[str]) -> str:
         kind, name = match.group(1), match.group(2)
@@ -637,7 +672,7 @@ def resolve(given: str) -> str:
 
 
 def help_text() -> str:
-    """All options with defaults and meaning, for --help."""
+    """Return all options with defaults and meaning, for --help."""
     lines = ["options (in the file, or as --set key=value):"]
     for option in OPTIONS:
         default = "" if option.default is None else f" [{option.default}]"

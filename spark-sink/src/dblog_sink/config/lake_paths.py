@@ -1,10 +1,13 @@
-"""PURE: whether the lake may be where the configuration puts it, by the schemes of its paths.
+"""Decides by the schemes of its paths whether the lake may be where the configuration puts it.
+Pure.
 
-Two mistakes lose data without an error. A path on the machine (``file:``) is another folder on every executor, unless it is a mount that all share. And a
-commit of Delta must never replace another driver's of the same version, which is the log store's part (Delta documentation, "Storage
-configuration"; DelegatingLogStore has the defaults). HDFS, Azure and GCS refuse to write a name that is there. In S3 Delta's own log store
-(S3SingleDriverLogStore) only takes turns within one driver; the sink's writes under a condition, and S3DynamoDBLogStore locks. For any other
-store Delta renames files, and nobody knows whether that is refused where the name is taken.
+Two mistakes lose data without an error. A path on the machine (``file:``) is a different folder on
+every executor, unless it is a shared mount. And a commit of Delta must never replace another
+driver's of the same version, which depends on the log store (Delta documentation, "Storage
+configuration"; DelegatingLogStore has the defaults). HDFS, Azure and GCS refuse to write an
+existing name. In S3 Delta's default log store (S3SingleDriverLogStore) only serializes commits
+within one driver; the sink's log store writes conditionally, and S3DynamoDBLogStore locks. For any
+other store Delta renames files, and it is unknown whether an existing name is refused.
 """
 
 from __future__ import annotations
@@ -14,24 +17,27 @@ from urllib.parse import urlparse
 
 S3 = ("s3", "s3a", "s3n")
 _EXCLUSIVE = frozenset({"file", "hdfs", "viewfs", "abfs", "abfss", "adl", "wasb", "wasbs", "gs"})
-"""Schemes for which Delta's own choice of a log store never replaces a commit."""
+"""Schemes for which Delta's default log store never replaces a commit."""
 CONDITIONAL = "dblog.sink.S3ConditionalLogStore"
-"""The sink's own, in the jars for S3 (spark-sink/java)."""
+"""Class of the sink's own log store, in the jars for S3 (spark-sink/java)."""
 DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
 LOG_STORE = "spark.delta.logStore.class"
-"""Spark's setting for the log store of all schemes that have none of their own."""
+"""Spark's setting for the log store of schemes without their own."""
 _ONE_DRIVER = "S3SingleDriverLogStore"
 
 
 def log_store_key(scheme: str) -> str:
-    """Spark's setting for the log store of a scheme."""
+    """Return Spark's setting for the log store of a scheme."""
     return f"spark.delta.logStore.{scheme}.impl"
 
 
 def refusals(
     paths: Mapping[str, str], *, master: str, log_stores: Mapping[str, str], shared_mount: bool, single_driver: bool
 ) -> dict[str, str]:
-    """By option, why the path that it gives is not accepted. ``paths`` have their schemes; ``log_stores``: the class that is set for each scheme."""
+    """Return why paths are not accepted, by option.
+
+    ``paths`` must have their schemes. ``log_stores`` has the class that is set for each scheme.
+    """
     found = {}
     for option, path in paths.items():
         scheme = urlparse(path).scheme

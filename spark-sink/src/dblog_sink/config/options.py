@@ -1,4 +1,4 @@
-"""What an option is, and the readers that turn its text into a value; a reader raises ValueError with the reason (D13)."""
+"""Defines options, and readers that turn their text into values or raise ValueError (D13)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PORT_MAX = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option: ``read`` turns its text into a value and raises ValueError with the reason if it cannot."""
+    """An option. ``read`` turns its text into a value, or raises ValueError with the reason."""
 
     name: str
     read: Callable[[str], Any]
@@ -22,7 +22,7 @@ class Option:
 
 
 def text(given: str) -> str:
-    """Any text but an empty one."""
+    """Read any text that is not empty."""
     if not given.strip():
         msg = "must not be empty"
         raise ValueError(msg)
@@ -36,7 +36,8 @@ def _numeric(convert: Callable[[str], Any], kind: str, least: int) -> Callable[[
         except ValueError:
             msg = f"must be {kind}"
             raise ValueError(msg) from None
-        if not value >= least:  # nor is NaN
+        # This refuses NaN too.
+        if not value >= least:
             msg = f"must be at least {least}"
             raise ValueError(msg)
         return value
@@ -45,16 +46,16 @@ def _numeric(convert: Callable[[str], Any], kind: str, least: int) -> Callable[[
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """A whole number, at least ``least``."""
+    """Return a reader of whole numbers that are at least ``least``."""
     return _numeric(int, "a whole number", least)
 
 
 number: Callable[[str], float] = _numeric(float, "a number", 0)
-"""A number, zero or more."""
+"""Reads a number that is zero or more."""
 
 
 def truth(given: str) -> bool:
-    """True or false."""
+    """Read true or false."""
     lowered = given.strip().lower()
     if lowered not in ("true", "false"):
         msg = "must be true or false"
@@ -63,7 +64,7 @@ def truth(given: str) -> bool:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """One of some choices."""
+    """Return a reader of one of these choices."""
 
     def read(given: str) -> str:
         if given.strip() not in choices:
@@ -75,7 +76,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def pattern(given: str) -> re.Pattern[str]:
-    """A regular expression."""
+    """Read a regular expression."""
     try:
         return re.compile(given)
     except re.error as e:
@@ -84,7 +85,7 @@ def pattern(given: str) -> re.Pattern[str]:
 
 
 def address(given: str) -> str:
-    """Where to listen: ``host:port``, or a port alone for all addresses."""
+    """Read an address to listen on: ``host:port``, or a port alone for all addresses."""
     port = given.strip().rpartition(":")[2]
     if not port.isdigit() or int(port) > _PORT_MAX:
         msg = "must be host:port, or a port"
@@ -93,7 +94,7 @@ def address(given: str) -> str:
 
 
 def web_addresses(given: str) -> str:
-    """Addresses of http and https, separated by commas."""
+    """Read addresses of http and https, separated by commas."""
     for part in given.split(","):
         try:
             found = urlsplit(part.strip())
@@ -107,7 +108,7 @@ def web_addresses(given: str) -> str:
 
 
 def name_list(given: str) -> tuple[str, ...]:
-    """Names separated by commas, none of them empty, none twice."""
+    """Read names separated by commas, none empty and none twice."""
     names = tuple(part.strip() for part in given.split(","))
     if not all(names):
         msg = "must be names separated by commas"

@@ -1,21 +1,23 @@
-"""The configured limits of merging, as ``batches/schedule.py`` weighs them."""
+"""The configured limits of merging, for ``batches/schedule.py``."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The configured limits."""
+    """The configured limits of merging."""
 
     trigger_s: float
-    """Time between two batches: what may be spent at once without delaying the next."""
+    """Seconds between two batches, which may be spent at once without delaying the next."""
     rows_min: int
-    """A merge of fewer rows is never worth its price for their number alone."""
+    """Least number of rows that can make a merge worth its cost by number alone."""
     rows_max: int
-    """Rows of one merge at most; one batch is never divided."""
+    """Maximum number of rows of one merge; a batch is never divided."""
     age_max_s: float
-    """What has landed waits at most this long for its merge to begin, threads permitting."""
+    """Maximum seconds that landed records wait for their merge to begin, if a thread is free."""
     patience: float = 3.0
-    """A table rests this many times as long as its merge took."""
+    """Factor by which a table rests longer than its merge took."""
     snapshots: bool = False
-    """There is a manifest: everything lands, and is merged for snapshots alone (``snapshots/rule.py``)."""
+    """True with a manifest: everything lands, and is merged for snapshots only
+    (``snapshots/rule.py``).
+    """

@@ -1,13 +1,15 @@
-r"""What the configuration sets for one table: rules by pattern, each setting decided by the last rule that has it.
+r"""Reads the settings of tables: rules by pattern, each setting decided by the last matching rule.
+Pure.
 
-A rule is a group of keys ``table.<rule>.<setting>``; ``table.<rule>.match`` is a regular expression for the whole of ``db.table``. Every rule that
-matches applies, in the order of the configuration, so a broad rule comes first and exceptions after it:
+A rule is a group of keys ``table.<rule>.<setting>``; ``table.<rule>.match`` is a regular expression
+for the whole of ``db.table``. Every matching rule applies, in the order of the configuration, so a
+broad rule comes first and exceptions after it:
 
     table:
       all:    {match: '.*', columns.exclude: 'password|.*_secret'}
       orders: {match: 'shop\.orders', cluster.by: 'customer', target.path: '{base}/gold/{table}'}
 
-Pure: no Spark, no I/O. Settings are read, checked and looked up here; other modules act on them.
+Settings are read, checked and looked up here; other modules act on them.
 """
 
 from __future__ import annotations
@@ -28,18 +30,23 @@ _TEMPLATE_FIELDS = {"base": "", "prefix": "", "db": "", "table": ""}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """The settings of one table. Fields are named as the options are, with underscores; see ``TABLE_OPTIONS`` for what they mean."""
+    """The settings of one table.
+
+    Fields have the names of options with underscores; ``TABLE_OPTIONS`` describes them.
+    """
 
     name: str
-    """``db.table``; ``prefix.db.table`` where the prefix is part of the path, for several sources may have a table of the name then."""
+    """``db.table``, or ``prefix.db.table`` if the prefix is part of the path, since several sources
+    may then have a table of that name.
+    """
     path: str
     topic: str
     source: str = ""
-    """``db.table``; empty: the same as ``name``."""
+    """``db.table``; empty if it equals ``name``."""
     mode: str = "auto"
     records: str = "auto"
     target_catalog: tuple[str, ...] = ()
-    """Parts of the name in the catalog; none: it has no name there."""
+    """Parts of the name in the catalog; empty if it has none."""
     keys: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -61,15 +68,15 @@ class TableSpec:
 
     @property
     def source_name(self) -> str:
-        """The table's name in its source, ``db.table``."""
+        """Name of the table in its source, ``db.table``."""
         return self.source or self.name
 
     def parks(self, error: BaseException) -> bool:
-        """Whether the table is parked on this error, when trying again cannot help or has been tried often enough."""
+        """Return True if this error parks the table once retries cannot help or are used up."""
         return isinstance(error, ParkError) or (self.failure == "park" and not isinstance(error, AwayError))
 
     def column(self, source: str) -> str | None:
-        """The target's name of a source column; None if the column is left out."""
+        """Return the target's name of a source column, or None if the column is left out."""
         if self.columns_include is not None and self.columns_include.fullmatch(source) is None:
             return None
         if self.columns_exclude is not None and self.columns_exclude.fullmatch(source) is not None:
@@ -104,7 +111,7 @@ def _template(given: str) -> str:
 
 
 def _catalog_name(given: str) -> tuple[str, ...]:
-    # Divided before it is filled: a table's name may have a dot in it.
+    # Split before it is filled, because a table's name may contain a dot.
     parts = tuple(part.strip() for part in _template(given).split("."))
     if not all(parts) or len(parts) > CATALOG_PARTS_MAX:
         msg = "must be table, schema.table or catalog.schema.table"
@@ -256,12 +263,12 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="failure.retries", read=whole(0), default="3", doc="Attempts after the first, for failures that may pass."),
 )
-"""Every setting of a table; ``table.<rule>.match`` selects the tables."""
+"""Declarations of all settings of a table; ``table.<rule>.match`` selects the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRule:
-    """One rule: which tables it matches, and what it sets."""
+    """A rule with the pattern of the tables that it matches, and its settings."""
 
     name: str
     match: re.Pattern[str]
@@ -269,7 +276,7 @@ class TableRule:
 
 
 def rules(properties: Mapping[str, str], errors: dict[str, str]) -> tuple[TableRule, ...]:
-    """The rules among flat properties, in order; faults are added to ``errors`` under their key."""
+    """Return the rules among flat properties, in order. Faults are added to ``errors`` by key."""
     known = {option.name: option for option in TABLE_OPTIONS}
     groups: dict[str, dict[str, str]] = {}
     for key, given in properties.items():
@@ -315,7 +322,10 @@ def _contradictions(made: Iterable[TableRule], errors: dict[str, str]) -> None:
 
 
 def spec(found: Iterable[TableRule], plain: TableSpec, path_of: Callable[[str], str]) -> TableSpec:
-    """The settings of the table ``plain.name``: defaults, then every rule that matches. ``path_of`` fills a template's fields."""
+    """Return the settings of the table ``plain.name``: defaults, then every matching rule.
+
+    ``path_of`` fills a template's fields.
+    """
     known = {one.name for one in fields(TableSpec)}
     result = plain
     for rule in found:

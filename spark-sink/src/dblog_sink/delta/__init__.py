@@ -1,1 +1,1 @@
-"""Delta Lake and Spark: sessions, transactions, merges, tombstones, and which files hold what."""
+"""Delta Lake and Spark: sessions, transactions, merges, tombstones, and file skipping."""

@@ -1,7 +1,8 @@
-"""Registers tables in a catalog under names of their own: a Hive metastore's, Unity Catalog's, or another one that Spark is configured with.
+"""Registers tables under a name in a catalog that Spark is configured with.
 
-The table is external there: its files are where the sink has them, and dropping the name leaves them. Whatever has the name already must be that table:
-readers who ask by name would else read something else, and nobody would notice.
+The catalog may be a Hive metastore, Unity Catalog or another one. The table is external there: its
+files stay where the sink has them, and dropping the name leaves them. If the name is taken, it must
+be for the same table; otherwise readers who use the name would silently read something else.
 """
 
 from __future__ import annotations
@@ -21,23 +22,28 @@ _REFUSED = frozenset(
         "REQUIRES_SINGLE_PART_NAMESPACE",
         "INVALID_NAMESPACE",
         "INVALID_SCHEMA_OR_RELATION_NAME",
-        "_LEGACY_ERROR_TEMP_1065",  # the same before it had a name
+        # UNSUPPORTED_FEATURE.CATALOG_OPERATION before Spark gave the error a name.
+        "_LEGACY_ERROR_TEMP_1065",
         "UNSUPPORTED_FEATURE",
     }
 )
-"""Spark's error conditions for a name that no later attempt makes better. Others may pass: a metastore that is away has no condition of its own."""
+"""Spark's error conditions for a name that stays invalid on every retry. Other errors may pass; an
+unavailable metastore has no condition of its own.
+"""
 
 
 def register(session: SparkSession, spec: TableSpec) -> None:
-    """Register the table at the path of ``spec`` under its ``target_catalog``, unless it is; ParkError if the name is another table's, DefiniteError if it
-    cannot be one.
+    """Register the table at the path of ``spec`` as ``target_catalog``, unless that is done.
+
+    Raise ParkError if the name belongs to another table, DefiniteError if the catalog does not
+    accept the name.
     """
     if not spec.target_catalog:
         return
     name = ".".join(map(quote, spec.target_catalog))
     schema = ".".join(map(quote, spec.target_catalog[:-1]))
     try:
-        # Who may only use a schema may not create it, even if it is there.
+        # A user may be allowed to use a schema but not to create one, even if it exists.
         if schema and not session.catalog.databaseExists(schema):
             session.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         if not session.catalog.tableExists(name):
@@ -63,14 +69,14 @@ def register(session: SparkSession, spec: TableSpec) -> None:
 
 
 def _facts(session: SparkSession, name: str) -> dict[str, str]:
-    """What the catalog has of a table: Location, Provider, Type."""
+    """Return the catalog's Location, Provider and Type of a table."""
     rows = session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
     behind = next((n for n, row in enumerate(rows) if row["col_name"].startswith("# Detailed Table")), 0)
     return {row["col_name"]: row["data_type"] for row in rows[behind:] if row["col_name"] in ("Location", "Provider", "Type")}
 
 
 def _comparable(location: str) -> str:
-    """Without what is spelled in several ways for one place: S3's schemes, slashes, the empty host of a local path."""
+    """Return a location in one spelling: one scheme for S3, no extra slashes, no empty host."""
     parsed = urlparse(location.rstrip("/"))
     scheme = "s3" if parsed.scheme in ("s3", "s3a", "s3n") else parsed.scheme or "file"
     return f"{scheme}://{parsed.netloc}/{parsed.path.lstrip('/')}"

@@ -1,20 +1,26 @@
-"""Decides which sink may commit: a fencing token rises with every start, and is checked in every transaction of Delta.
+"""Decides which sink may commit, with a fencing token that every Delta transaction checks.
 
-The token is a property (``PROPERTY``) of the control table: Delta's commit gives each start a number of its own. Delta calls an observer whenever a
-transaction starts, whatever command it is of (OptimisticTransaction's executionObserver). The one that is installed here refuses
+The token is a property (``PROPERTY``) of the control table and rises with every start; Delta's
+commit gives each start a different number. Delta calls an observer whenever a transaction starts,
+whatever command it belongs to (OptimisticTransaction's executionObserver). The observer installed
+here refuses a transaction
 
-- where the lease is not held any more, by one's own clock, and again right before the commit is written;
-- where the control table, looked at each ``_LOOK_EVERY_S``, or the table itself has a higher token than this sink.
+- if the lease has expired by the sink's own clock, at its start and again right before the commit
+  is written;
+- if the control table, checked every ``_LOOK_EVERY_S``, or the written table has a higher token.
 
-Whoever takes a state over from a sink that may still be at work sets its token in every table that is known, before it reads any (``claim``). From then on
-nothing of the former one is committed there: what it begins is refused, and what it has begun fails, for every transaction reads the table's metadata
-and conflicts with a commit that changes it (MetadataChangedException). A table that is not known then is claimed when it is first written to. So what is
-read after a claim stays true, and no other module has to ask.
+A sink that takes over from another one that may still be running first sets its token in every
+known table, before it reads any (``claim``). From then on the former sink commits nothing there.
+New transactions of it are refused, and those in progress fail, because every transaction reads the
+table's metadata and conflicts with a commit that changes it (MetadataChangedException). A table
+that is not known at that time is claimed at its first write. So what is read after a claim stays
+true, and no other module has to check.
 
-The token is a property, not an application id of Delta's transactions: reading those ids takes the table's folded log, which costs as much as a small
-commit, while the metadata is at hand.
+The token is a property rather than an application id of Delta's transactions. Reading those ids
+needs the table's reconstructed log, which costs as much as a small commit; the metadata is at hand.
 
-None of this has a public name in Python; what is called is public in the JVM, and the version of Delta is pinned.
+Python has no public API for this. The called methods are public in the JVM, and Delta's version is
+pinned.
 """
 
 from __future__ import annotations
@@ -39,13 +45,19 @@ log = logging.getLogger(__name__)
 
 PROPERTY = "dblog.fence"
 _LOOK_EVERY_S = 1.0
-"""Much less than a sink must have slept before another one takes over."""
+"""Seconds between checks of the control table, much less than the pause of a sink before another
+takes over.
+"""
 _ATTEMPTS_MAX = 20
 _SETTER = "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq"
 
 
 class Fence:
-    """One run's right to commit. ``control`` is the control table's path; ``unheld``: why the lease is not ours any more, None while it is."""
+    """The right of one run of the sink to commit.
+
+    ``control`` is the control table's path. ``unheld`` returns why the lease is lost, None while it
+    is held.
+    """
 
     def __init__(
         self,
@@ -71,57 +83,73 @@ class Fence:
 
     @property
     def lost(self) -> str | None:
-        """Why this sink must not commit any more, None while it may."""
+        """Reason why this sink must not commit any more, None while it may."""
         return self._lost or self._unheld()
 
     @property
     def claims(self) -> bool:
-        """Whether a former sink may still be at work, so that each table gets this one's token."""
+        """True if a former sink may still be running, so that every table gets this sink's
+        token.
+        """
         return self._claims
 
     def take(self, *, alone: bool) -> None:
-        """Take the next token. ``alone``: nobody else can be at work, so no table needs to be claimed."""
+        """Take the next token.
+
+        ``alone`` is True if no other sink can be running, so no table needs a claim.
+        """
         ensure(self._session, self._control)
         self._raise_above(self._of_control())
         self._claims = not alone
 
     def install(self) -> None:
-        """From now on every Delta transaction of this JVM is watched, in whatever thread it is."""
+        """Watch every Delta transaction of this JVM from now on, in every thread."""
         from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
 
         gateway: Any = self._session.sparkContext._gateway  # noqa: SLF001
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-        # Delta's own errors pass through the observer as they are: else they would be py4j's, and Delta would not try again where it does.
+        # Delta's own errors must pass through the observer unchanged. As py4j errors they would not
+        # make Delta retry.
         gateway.python_parameters.propagate_java_exceptions = True
         observers = self._observers()
         self._before = observers.threadObserver()
         getattr(observers, _SETTER)(self._jvm.java.lang.ThreadLocal.withInitial(_Always(_Observer(self))))
 
     def remove(self) -> None:
-        """Stop watching; for tests, whose JVM goes on."""
+        """Stop watching. Only tests need it, whose JVM lives on."""
         if self._before is not None:
             getattr(self._observers(), _SETTER)(self._before)
             self._before = None
 
     def claim(self, paths: Iterable[str], *, threads: int) -> None:
-        """Set the token in every table that exists among ``paths``. One that cannot be reached now is claimed when it is first written to."""
+        """Set the token in every existing table among ``paths``.
+
+        A table that cannot be reached now is claimed at its first write.
+        """
         with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dblog-claim") as pool:
             list(pool.map(self._claimed, paths))
 
     def check(self) -> None:
-        """Raise DefiniteError if this sink must not commit any more; for work that is not a commit to Delta."""
+        """Raise DefiniteError if this sink must not commit any more.
+
+        For work that is not a Delta commit.
+        """
         self._refuse_unheld()
         self._look()
 
     # -- inside a transaction, in whichever thread it is -----------------------------------------------------------------------------
 
     def started(self, start: Callable[[], Any]) -> Any:
-        """A transaction that may be committed, begun by ``start``."""
+        """Check, start and return a transaction that may be committed, using ``start``.
+
+        Claim its table if necessary. Raise DefiniteError if this sink must not commit any more.
+        """
         if getattr(self._local, "claiming", False):
             return start()
         self.check()
         write = start()
-        if write.snapshot().version() < 0:  # a table that is to be made
+        # A table that is being created.
+        if write.snapshot().version() < 0:
             return write
         token = _token(write.metadata())
         if token > self.token:
@@ -132,7 +160,7 @@ class Fence:
         return write
 
     def before_commit(self) -> None:
-        """The check without any I/O: a process that slept meanwhile finds its lease expired."""
+        """Check the lease without I/O. A process that was suspended meanwhile finds it expired."""
         if not getattr(self._local, "claiming", False):
             self._refuse_unheld()
 
@@ -150,7 +178,7 @@ class Fence:
         return DefiniteError(reason)
 
     def _look(self) -> None:
-        """Whether the control table still has our token."""
+        """Check, every ``_LOOK_EVERY_S`` at most, that the control table has this sink's token."""
         with self._turn:
             now_s = self._now_s()
             if self._looked_s is not None and now_s - self._looked_s < _LOOK_EVERY_S:
@@ -174,7 +202,10 @@ class Fence:
         )
 
     def _is_unchanged(self) -> bool:
-        """Return whether the control table's newest version is one that this driver has met, with our token: two small requests instead of a listing."""
+        """Return True if the control table's newest version is known here and has our token.
+
+        This takes two small requests instead of a listing.
+        """
         log_of_control = self._delta.DeltaLog.forTable(self._session._jsparkSession, self._control)  # noqa: SLF001
         snapshot = log_of_control.unsafeVolatileSnapshot()
         version = int(snapshot.version())
@@ -185,12 +216,15 @@ class Fence:
         return -1 if snapshot.version() < 0 else _token(snapshot.metadata())
 
     def _raise_above(self, token: int) -> None:
-        """Take a token above this one in the control table. A table has a higher token than the control table where that was lost or is an older copy:
-        then the tables' tokens count.
+        """Take a token above this one in the control table.
+
+        A table has a higher token than the control table if the latter was lost or is an older
+        copy. Then the tables' tokens count.
         """
         with self._turn:
             if self.token >= 0 and token <= self.token:
-                return  # another thread was faster
+                # Another thread was faster.
+                return
             log_of_control = self._delta.DeltaLog.forTable(self._session._jsparkSession, self._control)  # noqa: SLF001
             for _ in range(_ATTEMPTS_MAX):
                 write = self._plain(log_of_control)
@@ -210,7 +244,7 @@ class Fence:
             raise DefiniteError(msg)
 
     def _plain(self, delta_log: Any) -> Any:
-        """A transaction that is not watched: one of the fence's own."""
+        """Return a transaction of the fence itself, which is not watched."""
         self._local.claiming = True
         try:
             return delta_log.startTransaction()
@@ -227,7 +261,7 @@ class Fence:
             log.warning("%s is claimed when it is first written to: %s", path, str(e).strip().partition("\n")[0])
 
     def _set(self, delta_log: Any) -> None:
-        """Set the token in a table, unless it has it."""
+        """Set the token in a table that does not have it yet."""
         for _ in range(_ATTEMPTS_MAX):
             write = self._plain(delta_log)
             token = _token(write.metadata())
@@ -268,13 +302,13 @@ class Fence:
 
 
 def _token(metadata: Any) -> int:
-    """The token in a table's metadata, 0 where there never was one."""
+    """Return the token in a table's metadata, 0 if there never was one."""
     found = metadata.configuration().get(PROPERTY)
     return int(found.get()) if found.isDefined() else 0
 
 
 class _Observer:
-    """A TransactionExecutionObserver."""
+    """An implementation of Delta's TransactionExecutionObserver."""
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence
@@ -307,7 +341,7 @@ class _Observer:
         return self
 
     class Java:
-        """What py4j must know to hand this object to the JVM."""
+        """The interface, for py4j to hand this object to the JVM."""
 
         implements = ("org.apache.spark.sql.delta.TransactionExecutionObserver",)
 
@@ -322,6 +356,6 @@ class _Always:
         return self._observer
 
     class Java:
-        """As of ``_Observer``."""
+        """The interface, for py4j to hand this object to the JVM."""
 
         implements = ("java.util.function.Supplier",)

@@ -1,8 +1,10 @@
-"""Which of the methods of Delta and Spark without a public name in Python exist; checked once, at the start.
+"""Checks at start that the methods of Delta and Spark without a public Python API exist.
 
-They are public in the JVM, but not promised: another Delta, or a platform's own build of it, may lack some, or take other arguments. What only makes writes
-faster (``UPSERT``) is then left to Delta's MERGE. Without the others (``NEEDED``) the sink could not see what it has written, so it does not start.
-Methods are compared by name and types of arguments, as reflection prints them, without packages (Delta's source, tag v4.4.0).
+They are public in the JVM but not guaranteed: another Delta version, or a platform's own build, may
+lack some or change their arguments. Methods that only make writes faster (``UPSERT``) are replaced
+by Delta's MERGE. Without the others (``NEEDED``) the sink could not see what it has written, so it
+does not start. Methods are compared by name and argument types, as reflection prints them, without
+packages (Delta's source, tag v4.4.0).
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "org.apache.spark.sql.catalyst.optimizer.ConstantFolding": ("apply(LogicalPlan)",),
     "org.apache.spark.api.python.PythonUtils": ("toSeq(List)", "toScalaMap(Map)"),
 }
-"""What ``merge.written``, ``target``, ``file_skipping``, ``fence`` and ``schema/avro`` call, by class."""
+"""Methods by class that ``merge.written``, ``target``, ``file_skipping``, ``fence`` and
+``schema/avro`` call.
+"""
 
 UPSERT: Mapping[str, tuple[str, ...]] = {
     f"{_DELTA}.Snapshot": ("checksumOpt()",),
@@ -75,14 +79,16 @@ UPSERT: Mapping[str, tuple[str, ...]] = {
     "org.apache.spark.sql.classic.SparkSession": ("getActiveSession()", "setActiveSession(SparkSession)", "clearActiveSession()"),
     "org.apache.spark.sql.execution.metric.SQLMetrics": ("createMetric(SparkContext,String)",),
 }
-"""What ``upsert`` calls besides."""
+"""Further methods by class that ``upsert`` calls."""
 
 _METHOD = re.compile(r"([\w$]+)\(([^()]*)\)")
-"""In what java.lang.reflect prints: ``public long a.B.of(java.lang.String,int) throws ...``."""
+"""Matches a method in the output of java.lang.reflect: ``public long a.B.of(java.lang.String,int)
+throws ...``.
+"""
 
 
 def missing(session: SparkSession, wanted: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """The methods that this JVM does not have, as ``class.method(types)``."""
+    """Return the methods that this JVM lacks, as ``class.method(types)``."""
     found: list[str] = []
     for name, methods in wanted.items():
         existing = _methods(session, name)
@@ -99,12 +105,12 @@ _JARS: Mapping[str, str] = {
 
 
 def missing_jars(session: SparkSession) -> list[str]:
-    """The names of the projects whose jars this Spark does not have."""
+    """Return the names of the projects whose jars this Spark lacks."""
     return [name for name, one in _JARS.items() if not _methods(session, one)]
 
 
 def require(session: SparkSession) -> None:
-    """Raise DefiniteError if a method is missing that the sink cannot do without."""
+    """Raise DefiniteError if a method that the sink needs is missing."""
     if absent := missing(session, NEEDED):
         msg = (
             f"this Delta is not one that the sink can write with: it has no {absent[0]}; submit the job with Spark 4.1 and the jars of Delta 4.4.0 "
@@ -114,20 +120,24 @@ def require(session: SparkSession) -> None:
 
 
 def _methods(session: SparkSession, name: str) -> frozenset[str]:
-    """``method(types)`` of the class's public methods and constructors; none where there is no such class."""
+    """Return a class's public methods and constructors as ``method(types)``.
+
+    Return an empty set if there is no such class.
+    """
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     try:
         kind = jvm.java.lang.Class.forName(name, False, jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        # As one text: each element of an array would be a call of its own.
+        # Fetched as one text, because each element of an array would be a separate call.
         printed = " ".join(
             jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(found).mkString(" ")
             for found in (kind.getMethods(), kind.getConstructors())
         )
-    except Py4JError:  # no such class, or one of another Scala that cannot be linked
+    # There is no such class, or it is one of another Scala that cannot be linked.
+    except Py4JError:
         return frozenset()
     return frozenset(f"{method}({','.join(_short(kind) for kind in kinds.split(','))})" for method, kinds in _METHOD.findall(printed))
 
 
 def _short(name: str) -> str:
-    """Without package and outer class."""
+    """Return a class name without package and outer class."""
     return re.split(r"[.$]", name)[-1]

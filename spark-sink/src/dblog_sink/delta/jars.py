@@ -1,4 +1,4 @@
-"""The jars that Spark needs beside its own: Delta's, Kafka's and Avro's."""
+"""Finds the jars that Spark needs in addition to its own: Delta's, Kafka's and Avro's."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from dblog_sink.errors import DefiniteError
 
 JARS_VARIABLE = "DBLOG_SINK_JARS"
 NEEDED = ("delta-spark_4.1_2.13", "delta-storage", "spark-sql-kafka-0-10_2.13", "spark-avro_2.13", "kafka-clients")
-"""How the names of the required jars begin."""
+"""Beginnings of the names of the required jars."""
 OPTIONAL = "jars-s3a"
-"""The folder beside, for paths in S3: ``make jars-s3a`` fills it. A folder that DBLOG_SINK_JARS names has all that its owner wants."""
+"""Folder with jars for paths in S3, next to the required ones; ``make jars-s3a`` fills it. It is
+not used if DBLOG_SINK_JARS names a folder.
+"""
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
     "org.apache.spark:spark-avro_2.13:4.1.1",
 )
-"""The same for ``--packages``, where Spark may fetch them from Maven by itself."""
+"""The required jars for ``--packages``, if Spark may fetch them from Maven."""
 
 
 def jars(environment: Mapping[str, str]) -> list[Path]:
-    """The jars for ``--jars``; DefiniteError if there are none, or not all."""
+    """Return the jars for ``--jars``. Raise DefiniteError if a required one is missing."""
     share = Path(sys.prefix) / "share" / "dblog-sink"
     chosen = environment.get(JARS_VARIABLE)
     folder = Path(chosen) if chosen else share / "jars"
@@ -39,15 +41,20 @@ def jars(environment: Mapping[str, str]) -> list[Path]:
 
 _SPARK = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<version>\d+\.\d+\.\d+.*)\.jar")
 _BUILT = re.compile(r"(?P<name>[a-z0-9-]+?)(?:_(?P<spark>\d+\.\d+))?_(?P<scala>2\.\d+)-(?P<version>.+)\.jar")
-"""A jar of Scala code names Scala's line; Delta's names Spark's in front of it."""
+"""Matches a jar of Scala code, which names Scala's version; Delta's also names Spark's before
+it.
+"""
 _OF_SPARK = ("spark-sql-kafka-0-10", "spark-avro")
-"""Parts of Spark itself, which are of its line; the patch may be another one, for a line's patches keep their interfaces."""
+"""Modules of Spark itself. They must have Spark's minor version; the patch may differ, as patches
+keep their interfaces.
+"""
 
 
 def check_versions(found: Sequence[Path], spark: Path) -> None:
-    """Compare the jars with those of the Spark whose folder of jars is ``spark``; DefiniteError names each that was built for another one.
+    """Compare the jars with the Spark whose folder of jars is ``spark``.
 
-    Code that was built for another line of Scala or Spark fails when it is first called, which may be days after the start.
+    Raise DefiniteError that names each jar built for another version. Code built for another Scala
+    or Spark fails only when it is first called, perhaps days after the start.
     """
     core = next((match for jar in spark.glob("spark-core_*.jar") if (match := _SPARK.fullmatch(jar.name))), None)
     if core is None:

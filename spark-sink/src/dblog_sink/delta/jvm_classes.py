@@ -1,7 +1,9 @@
-"""Classes of the JVM that every column and every batch asks for, looked up once in a session's life.
+"""Caches JVM classes that every column and every batch needs.
 
-Py4J asks the JVM at each access what a name is. PySpark's short names (``functions``) and each package on the way to a class are no class's names, which
-the JVM finds out by a search through all jars: a tenth of the CPU of a small batch. What was found is kept as an attribute in Python, where Py4J looks first.
+Py4J asks the JVM at each access what a name is. PySpark's short names (``functions``) and each
+package on the way to a class are not class names, and the JVM finds that out by searching all jars:
+a tenth of the CPU of a small batch. The classes are kept as Python attributes, which Py4J checks
+first.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _OF_PYSPARK = (
     "org.apache.spark.storage.StorageLevel",
     "org.apache.spark.util.Utils",
 )
-"""As PySpark writes them."""
+"""Names of classes as PySpark writes them."""
 _OWN = (
     "io.delta.tables.DeltaTable",
     "java.lang.Class",
@@ -47,11 +49,13 @@ _OWN = (
     "scala.Option",
     "scala.collection.immutable.ArraySeq",
 )
-"""Classes that this package, PySpark, Py4J and Delta reach by their packages; PySpark asks ``TypeUtil`` thirteen times about each error of the JVM."""
+"""Classes that this package, PySpark, Py4J and Delta reach by their packages. PySpark uses
+``TypeUtil`` thirteen times for each JVM error.
+"""
 
 
 class _Class(JavaClass):  # type: ignore[misc]  # py4j has no types
-    """A class that keeps its static methods too, and the one instance that a Scala object has."""
+    """A JVM class that also caches its static methods and the instance of a Scala object."""
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
@@ -61,8 +65,10 @@ class _Class(JavaClass):  # type: ignore[misc]  # py4j has no types
 
 
 def remember_classes(jvm: Any) -> None:
-    """Keep what these names are in ``jvm``, the view that all sessions of the process share. A class that this Spark or Delta does not have is a package
-    to Py4J, and is one here: whoever uses it gets Py4J's own error.
+    """Cache these classes in ``jvm``, the view that all sessions of the process share.
+
+    Py4J takes a class that this Spark or Delta lacks for a package, and so does the cache; using it
+    raises Py4J's own error.
     """
     for name in _OF_PYSPARK:
         vars(jvm)[name] = _kept(getattr(jvm, name))
@@ -73,5 +79,5 @@ def remember_classes(jvm: Any) -> None:
 
 
 def _kept(found: Any) -> Any:
-    """A package as it is. A name that is no class is a package to Py4J, and stays one."""
+    """Return a class as a caching class; a package unchanged."""
     return _Class(found._fqn, found._gateway_client) if type(found) is JavaClass else found  # noqa: SLF001  no other way to make one

@@ -1,7 +1,9 @@
-"""The Delta log of one table: brought to its retention, cleaned of what is older, and asked for a next commit without a listing.
+"""Manages the Delta log of one table: its retention, its cleanup, and a check for a next commit.
 
-Delta decides what may go: commits, checksums and checkpoints before the newest checkpoint that is older than the cutoff, in the order of their names, so that
-every later version can still be built (MetadataCleanup, BufferingLogDeletionIterator). What is called has no public name in Python; it is public in the JVM.
+Delta decides what may be deleted: commits, checksums and checkpoints before the newest checkpoint
+that is older than the cutoff, in the order of their names, so that every later version can still be
+reconstructed (MetadataCleanup, BufferingLogDeletionIterator). Python has no public API for this;
+the called methods are public in the JVM.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ _HOUR_MS = 3_600_000
 
 
 def follow(session: SparkSession, path: str, log_h: float, *, before: Callable[[], None] = lambda: None, own: bool = False) -> bool:
-    """Have an existing table keep its log for ``log_h``, and leave the cleaning to the job; return whether that took a commit.
+    """Set a table's log retention to ``log_h`` and leave its cleanup to the job.
 
-    Call it while nobody writes the table: a commit of properties makes open transactions fail. ``before`` is called before that commit, which replaces the
-    newest version. ``own``: the table is one of the sink's own state (``log_changes``).
+    Return True if that took a commit. Call it while nobody writes the table, since a commit of
+    properties fails open transactions. ``before`` is called before that commit, which replaces the
+    newest version. ``own`` is True for tables of the sink's own state (``log_changes``).
     """
     if not _changes(session, path, log_h, own=own):
         return False
@@ -44,18 +47,21 @@ def _changes(session: SparkSession, path: str, log_h: float, *, own: bool) -> Ma
 
 
 def kept_h(session: SparkSession, path: str) -> float:
-    """Return the hours that the table's properties keep its log."""
+    """Return the table's log retention in hours, by its properties."""
     log = _log_of(session, path)
     return float(log.deltaRetentionMillis(_known(session, log).metadata())) / _HOUR_MS
 
 
 def may_clean(session: SparkSession, path: str) -> bool:
-    """Return whether the table's log is the job's to clean: not where its owner has turned all cleaning off."""
+    """Return True if the job may clean the table's log.
+
+    It may not if the owner has disabled cleanup.
+    """
     return is_cleaned(_given(_known(session, _log_of(session, path)).metadata()))
 
 
 def clean(session: SparkSession, path: str, older_than_h: float) -> None:
-    """Delete the log of versions that were replaced longer ago than these hours, cut to whole hours."""
+    """Delete the log of versions replaced more than ``older_than_h`` ago, in whole hours."""
     jvm: Any = session._jvm  # noqa: SLF001
     delta = jvm.org.apache.spark.sql.delta
     nothing = jvm.scala.Option.empty()
@@ -63,22 +69,23 @@ def clean(session: SparkSession, path: str, older_than_h: float) -> None:
     with active(session):
         log = _log_of(session, path)
         snapshot = log.update(False, nothing, nothing)
-        # py4j would give a small number as an Integer, which Scala does not take for a Long.
+        # py4j would pass a small number as an Integer, which Scala does not accept as a Long.
         boxed = jvm.java.util.stream.LongStream.of(round(older_than_h * _HOUR_MS)).boxed().findFirst()
         retention = jvm.scala.jdk.javaapi.OptionConverters.toScala(boxed)
         log.cleanUpExpiredLogs(snapshot, nothing, retention, hour)
 
 
 def version(session: SparkSession, path: str) -> int:
-    """Return the newest version that this driver has met."""
+    """Return the newest version that this driver knows."""
     return int(_known(session, _log_of(session, path)).version())
 
 
 def has_next(session: SparkSession, log: Any, version: int) -> bool:
-    """Return whether the table may have a version after this one, without a listing: False is certain, True asks for a listing.
+    """Return False if the table certainly has no version after this one; True asks for a listing.
 
-    The next commit is asked for first, and this one after it. A log is cleaned from its beginning on, in the order of versions. So while this commit is there,
-    the next one has not been cleaned away: it was not there because there was none.
+    It looks for the next commit and then for this one. A log is cleaned from its beginning, in the
+    order of versions. So if this commit exists, the next one was not cleaned away: it never
+    existed.
     """
     names: Any = session._jvm.org.apache.spark.sql.delta.util.FileNames  # type: ignore[union-attr]  # noqa: SLF001
     hadoop = log.newDeltaHadoopConf()
@@ -87,7 +94,10 @@ def has_next(session: SparkSession, log: Any, version: int) -> bool:
 
 
 def _is_there(path: Any, hadoop: Any) -> bool | None:
-    """Return whether there is a file, by opening it: in S3 that is one HEAD, where the question for its status lists besides. None: it could not be asked."""
+    """Return True if a file exists, False if not, None if the store could not be asked.
+
+    Opening it takes one HEAD request in S3; asking for its status would list as well.
+    """
     try:
         path.getFileSystem(hadoop).open(path).close()
     except Py4JJavaError as e:
@@ -101,7 +111,7 @@ def _log_of(session: SparkSession, path: str) -> Any:
 
 
 def _known(session: SparkSession, log: Any) -> Any:
-    """Return the snapshot that this driver met last; the log was read when it was opened."""
+    """Return the last snapshot that this driver knows. Opening the log has read one."""
     with active(session):
         return log.unsafeVolatileSnapshot()
 

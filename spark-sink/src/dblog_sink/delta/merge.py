@@ -1,8 +1,9 @@
-"""Writing into Delta by its own commands: append, MERGE with literal bounds, overwrite, UPDATE and DELETE, each idempotent.
+"""Writes to Delta with its own commands, idempotently: append, MERGE, overwrite, UPDATE, DELETE.
 
-All carry a transaction id (application id and batch number): a batch that was committed before a crash is skipped when it is replayed,
-and two drivers with one id exclude each other (Delta's PROTOCOL, "Transaction Identifiers"). MERGE prunes files only by conditions on the target alone,
-hence the literal key ranges.
+Each commit carries a transaction id of application id and batch number. A batch that was committed
+before a crash is skipped when it is replayed, and two drivers with one id exclude each other
+(Delta's PROTOCOL, "Transaction Identifiers"). MERGE prunes files only by conditions on the target
+alone, hence the literal key ranges.
 """
 
 from __future__ import annotations
@@ -31,28 +32,30 @@ _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHAN
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """One write's identity: who writes, and which batch. A batch number never falls under one application id."""
+    """The identity of a write: writer and batch number. A writer's batch numbers never decrease."""
 
     app_id: str
     version: int
 
     def of(self, role: str) -> Txn:
-        """The identity of one of several writes of a batch, in a table of its own or beside the rows."""
+        """Return the identity of one of several writes of a batch."""
         return Txn(f"{self.app_id}:{role}", self.version)
 
     @property
     def rows(self) -> Txn:
-        """The identity of the one commit of rows, after which the batch is done with the table, whatever way it took."""
+        """Identity of the commit of rows, after which the table has the whole batch."""
         return self.of("written")
 
 
 def written(session: SparkSession, path: str, txn: Txn) -> int:
-    """The last batch whose rows the table has; -1: none.
+    """Return the last batch whose rows the table has, -1 for none.
 
-    Exact, where a note may lag: Delta commits it with the rows. There is no public name for it (Snapshot.transactions).
+    This is exact, while a note may lag, because Delta commits it with the rows. Python has no
+    public API for it (Snapshot.transactions).
     """
     jvm: Any = session._jvm  # noqa: SLF001
-    with active(session):  # where the log was not read yet, this reads it
+    # If the log has not been read yet, this reads it.
+    with active(session):
         snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
         found = snapshot.transactions().get(txn.rows.app_id)
     return int(found.get()) if found.isDefined() else -1
@@ -60,7 +63,9 @@ def written(session: SparkSession, path: str, txn: Txn) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Least and greatest value of each key column that file statistics can prune by; None: there is no such bound."""
+    """Smallest and greatest value of each key column that file statistics can prune by; None for no
+    bound.
+    """
 
     low: Mapping[str, Any]
     high: Mapping[str, Any]
@@ -68,7 +73,7 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a MERGE did to the target."""
+    """Numbers of the target's rows that a MERGE changed."""
 
     inserted: int
     updated: int
@@ -76,12 +81,18 @@ class Merged:
 
 
 def bounded(keys: Columns) -> Columns:
-    """Key columns worth a literal range; statistics of floats, booleans and binaries do not help."""
+    """Return key columns worth a literal range.
+
+    Statistics of floats, booleans and binaries do not help.
+    """
     return tuple((name, kind) for name, kind in keys if isinstance(kind, _BOUNDED))
 
 
 def in_ranges(ranges: Sequence[KeyRange], keys: Columns, alias: str = "") -> Column | None:
-    """The condition that a key lies in one of the ranges, in literals only; None if it may lie anywhere."""
+    """Return a condition in literals that a key lies in one of the ranges.
+
+    Return None if a key may lie anywhere.
+    """
     spans = []
     for span in ranges:
         parts = []
@@ -96,9 +107,10 @@ def in_ranges(ranges: Sequence[KeyRange], keys: Columns, alias: str = "") -> Col
 
 
 def bound_of(value: Any, kind: t.DataType) -> Any:
-    """The least or greatest value of a key column, as an aggregate of ``to_aggregate`` gives it.
+    """Return a bound of a key column from the result of an aggregate over ``to_aggregate``.
 
-    A date comes as its number: Python has none outside of the years 1 to 9999, and PostgreSQL does; there is no bound then.
+    A date is aggregated as a number, because PostgreSQL has dates outside Python's years 1 to 9999.
+    For these the bound is None.
     """
     if value is None or not isinstance(kind, t.DateType):
         return value
@@ -110,7 +122,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def to_aggregate(name: str, kind: t.DataType) -> Column:
-    """What the bounds of a key column are aggregated of (``bound_of``)."""
+    """Return the column to aggregate for the bounds of a key column (``bound_of``)."""
     return F.unix_date(quote(name)) if isinstance(kind, t.DateType) else F.col(quote(name))
 
 
@@ -118,7 +130,11 @@ _BITS: Mapping[type[t.DataType], int] = {t.ByteType: 8, t.ShortType: 16, t.Integ
 
 
 def one_range(ranges: Sequence[KeyRange], keys: Columns) -> list[KeyRange]:
-    """One range around all of them, whole numbers in it rounded outwards to an eighth of their span: the same for many batches (``file_skipping.py``)."""
+    """Return one range around all ranges, so that many batches have the same
+    (``file_skipping.py``).
+
+    Whole numbers are rounded outwards to an eighth of their span.
+    """
     if not ranges:
         return []
     low: dict[str, Any] = {}
@@ -134,17 +150,19 @@ def one_range(ranges: Sequence[KeyRange], keys: Columns) -> list[KeyRange]:
 
 
 def not_older(one: str, other: str) -> Column:
-    """D7's comparison, the same one everywhere: the position of ``one`` is at or after that of ``other`` (both are column prefixes).
+    """Return the condition that the position of ``one`` is at or after that of ``other``.
 
-    At, because the second of two rows of one position may come in a later batch (compressed transactions that Debezium wrote); a re-sent row then
-    writes the same values again, and the second one follows it in the topic. A replay, which nothing follows, decides by itself (``rows.ambiguous``).
+    Both are column prefixes. D7's comparison is this one everywhere. It includes equality, because
+    the second of two rows with one position may come in a later batch (compressed transactions that
+    Debezium wrote). A row that is sent again writes the same values, and the second row follows it
+    in the topic. A replay, which nothing follows, decides such cases itself (``rows.ambiguous``).
     """
     n1, n2, o1, o2 = F.col(f"{one}{SEQ1}"), F.col(f"{one}{SEQ2}"), F.col(f"{other}{SEQ1}"), F.col(f"{other}{SEQ2}")
     return (n1 > o1) | ((n1 == o1) & (n2 >= o2))
 
 
 def append(rows: DataFrame, path: str, columns: Sequence[str], txn: Txn) -> None:
-    """Append ``rows`` as they are; nothing happens if this batch was appended before."""
+    """Append ``rows`` as they are, unless this batch was appended before."""
     selected = rows.select(*(quote(name) for name in columns))
     selected.write.format("delta").mode("append").option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(path)
 
@@ -160,19 +178,21 @@ def rewrite(
     txn: Txn,
     soft: str | None = None,
 ) -> None:
-    """The same outcome as ``merge`` by rewriting the whole table: one join, one job, one commit, whatever the number of changes.
+    """Get the result of ``merge`` by rewriting the whole table: one join, one job, one commit.
 
-    A MERGE is a dozen jobs; for a table of a few megabytes all of them cost more than its rows do. It also leaves no small files behind.
+    A MERGE takes a dozen jobs, which cost more than the rows of a table of a few megabytes. A
+    rewrite also leaves no small files.
     """
     written = overlaid(session.read.format("delta").load(path), rows, keys=keys, columns=columns, soft=soft)
     writer = written.coalesce(files).write.format("delta").mode("overwrite")
-    # Whatever the session has: where overwrites are dynamic, a partition that none of the rows is in any more would keep its old ones.
+    # Set explicitly, whatever the session has: with dynamic overwrites a partition without rows
+    # would keep its old ones.
     writer = writer.option("partitionOverwriteMode", "static").option("txnAppId", txn.app_id).option("txnVersion", txn.version)
     writer.save(path)
 
 
 def overlaid(table: DataFrame, rows: DataFrame, *, keys: Columns, columns: Sequence[str], soft: str | None) -> DataFrame:
-    """The table as it is after ``rows``, one for each key, have been upserted and deleted."""
+    """Return the table with ``rows``, one for each key, upserted and deleted."""
     same_key = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name, _ in keys))
     changed = F.col(f"s.{SEQ1}").isNotNull() & (F.col(f"t.{SEQ1}").isNull() | not_older("s.", "t."))
     deleted = F.col(f"s.{OP}") == "d"
@@ -186,7 +206,8 @@ def overlaid(table: DataFrame, rows: DataFrame, *, keys: Columns, columns: Seque
         return F.when(changed & ~deleted, new).otherwise(old).alias(name)
 
     stays = ~changed | ~deleted
-    if soft is not None:  # a deleted row stays, and is marked
+    # A soft-deleted row stays and is marked.
+    if soft is not None:
         stays |= F.col(f"t.{SEQ1}").isNotNull()
     return table.alias("t").join(rows.alias("s"), same_key, "full_outer").where(stays).select(*(value(name) for name in columns))
 
@@ -202,9 +223,11 @@ def merge(
     txn: Txn,
     soft: str | None = None,
 ) -> Merged:
-    """Upsert and delete by key, never replacing a newer row (I2); nothing happens if this batch was merged before. The session is ours alone.
+    """Upsert and delete by key, unless this batch was merged before.
 
-    Where ``delta/upsert.py`` can write, it is several times faster.
+    A newer row is never replaced (I2).
+
+    The caller must own the session. If ``delta/upsert.py`` can write, it is several times faster.
     """
     same_key = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name, _ in keys))
     bounds = in_ranges(ranges, keys, "t.")
@@ -226,7 +249,10 @@ def merge(
 
 @contextmanager
 def _with_transaction_id(session: SparkSession, txn: Txn) -> Iterator[None]:
-    """Commits of this session carry the transaction id meanwhile; the session is ours alone."""
+    """Make the session's commits carry the transaction id inside the block.
+
+    The caller must own the session.
+    """
     session.conf.set(_TXN_APP, txn.app_id)
     session.conf.set(_TXN_VERSION, str(txn.version))
     try:
@@ -254,9 +280,11 @@ def merge_versions(
     bounds: Column | None,
     txn: Txn,
 ) -> Merged:
-    """Write a history's versions as their ``action`` asks: ``delete`` deletes, ``set`` sets, ``new`` adds. A version is its key and its position.
+    """Write a history's versions by their ``action``: ``delete``, ``set`` or ``new``.
 
-    MERGE reads the table again: what somebody else took away since the actions were computed is not brought back, and what was added is not added twice.
+    A version is identified by key and position. MERGE reads the table again: a version that
+    somebody deleted since the actions were computed is not restored, and one that was added is not
+    added twice.
     """
     same = [F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name in (*(name for name, _ in keys), SEQ1, SEQ2)]
     condition = reduce(lambda a, b: a & b, same if bounds is None else [*same, bounds])
@@ -277,17 +305,17 @@ def merge_versions(
 
 
 def update(session: SparkSession, *, path: str, condition: Column, values: Mapping[str, Column], txn: Txn) -> None:
-    """Set columns of the target's rows that meet the condition; nothing happens if this batch did so before."""
+    """Set columns of the target's matching rows, unless this batch did so before."""
     with _with_transaction_id(session, txn):
         DeltaTable.forPath(session, path).update(condition, {quote(name): value for name, value in values.items()})
 
 
 def delete(session: SparkSession, *, path: str, condition: Column, txn: Txn) -> None:
-    """Delete the target's rows that meet the condition; nothing happens if this batch did so before."""
+    """Delete the target's matching rows, unless this batch did so before."""
     with _with_transaction_id(session, txn):
         DeltaTable.forPath(session, path).delete(condition)
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether a write failed only because somebody else committed in between: the same write may then be tried again."""
+    """Return True if a write failed only because of another commit, so that it may be retried."""
     return any(text in str(error) for text in _CONFLICTS)

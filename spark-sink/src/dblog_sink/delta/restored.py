@@ -1,8 +1,9 @@
-"""Whether a Delta table still holds all that the sink has written into it: the rule, as a function of the table's commits.
+"""Decides from a table's commits whether it still holds all that the sink has written. Pure.
 
-RESTORE brings back the rows of an earlier version and keeps the transaction ids (RestoreTableCommand copies files and metadata alone). So after it the table
-records batches whose rows it does not have, and the sink would never write them again. Nothing is lost where the sink wrote nothing between the two
-versions, as when somebody undoes a write of his own, or an earlier RESTORE.
+RESTORE brings back the rows of an earlier version and keeps the transaction ids
+(RestoreTableCommand copies files and metadata alone). Afterwards the table records batches whose
+rows it lacks, and the sink would never write them again. Nothing is lost if the sink wrote nothing
+between the two versions, as when somebody undoes another write or an earlier RESTORE.
 """
 
 from __future__ import annotations
@@ -13,25 +14,36 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of the table. ``own``: with a transaction id, as every write of the sink's rows has. ``restored``: it is a RESTORE."""
+    """A version of the table.
+
+    ``own`` is True if it has a transaction id, as every write of the sink's rows has. ``restored``
+    is True for a RESTORE.
+    """
 
     version: int
     own: bool = False
     restored: bool = False
     to: int | None = None
-    """The version that a RESTORE brought back; None: unknown, for the RESTORE named a time."""
+    """Version that a RESTORE brought back; None if unknown, because the RESTORE named a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """``version``: of the RESTORE; ``whole``: the newest version that holds all, None if the sink has written since, so that none does."""
+    """A RESTORE that lost rows of the sink.
+
+    ``version`` is that of the RESTORE. ``whole`` is the newest version with all rows, None if there
+    is none because the sink has written since.
+    """
 
     version: int
     whole: int | None
 
 
 def loss(commits: Sequence[Commit]) -> Loss | None:
-    """What is missing in the newest version, by consecutive commits; before the first of them the table was whole. None: nothing is missing."""
+    """Return the loss in the newest version, None if nothing is missing.
+
+    ``commits`` are consecutive, and the table was whole before the first.
+    """
     held: dict[int, frozenset[int] | None] = {first_of(commits) - 1: frozenset()}
     now: frozenset[int] | None = frozenset()
     written: frozenset[int] = frozenset()
@@ -49,5 +61,8 @@ def loss(commits: Sequence[Commit]) -> Loss | None:
 
 
 def first_of(commits: Sequence[Commit]) -> int:
-    """The first version whose commit must be known to judge these: the one after the oldest version that was brought back."""
+    """Return the first version whose commit is needed to judge these.
+
+    It is the one after the oldest version that a RESTORE brought back.
+    """
     return min(commit.version if commit.to is None else min(commit.version, commit.to + 1) for commit in commits)

@@ -1,10 +1,15 @@
-"""How long a table's old versions must stay readable, so that every snapshot can be read as long as the manifest promises.
+"""Decides how long old versions of a table stay readable, as the manifest promises.
 
-Delta refuses to read a version that was committed longer ago than ``delta.deletedFileRetentionDuration``, unless it is the newest (SnapshotManagement,
-``enforceTimeTravelWithinDeletedFileRetentionDuration``), and drops log that is older than ``delta.logRetentionDuration``, up to a checkpoint
-(MetadataCleanup). Both count from the version's own commit, and a snapshot may name a version that was committed long before, for the table rested. So both
-times must cover the age that a version can have when it stops being the newest, and the promise after that. Ages stay short, for a table that rests is
-committed again. After a longer stop of the sink the times are raised, in the commit before the one that replaces the newest version; they stay raised.
+Delta refuses to read a version that was committed before ``delta.deletedFileRetentionDuration``,
+unless it is the newest (SnapshotManagement,
+``enforceTimeTravelWithinDeletedFileRetentionDuration``). It deletes log that is older than
+``delta.logRetentionDuration``, up to a checkpoint (MetadataCleanup). Both count from the version's
+own commit, and a snapshot may name a version that was committed long before because the table was
+idle. So both times must cover the greatest age of a version when it stops being the newest, plus
+the promised time.
+
+Ages stay short because an idle table is committed again. After a longer stop of the sink the times
+are raised, in the commit before the one that replaces the newest version, and stay raised.
 """
 
 from __future__ import annotations
@@ -14,19 +19,27 @@ import math
 from dblog_sink.config.log_retention import LOG_LONGER_H as LOG_LONGER_H  # noqa: PLC0414  part of this module's rule
 
 REST_MAX_H = 24.0
-"""A version that is older is committed again before a snapshot names it, and a snapshot that is older is published again."""
+"""An older version is committed again before a snapshot names it; an older snapshot is published
+again.
+"""
 
 
 def rests(age_h: float) -> bool:
-    """Whether a version is committed again, or a snapshot published again."""
+    """Return True if a version of this age is committed again, or a snapshot published again."""
     return age_h > REST_MAX_H
 
 
 def least_h(age_h: float, keep_h: float) -> float:
-    """How long versions must be kept when the newest one, of this age, is about to become an old one; the extra hour is for what runs meanwhile."""
+    """Return how long versions must be kept when the newest one, of this age, is replaced.
+
+    An extra hour covers what runs meanwhile.
+    """
     return max(age_h, REST_MAX_H) + max(keep_h, REST_MAX_H) + 1.0
 
 
 def kept_h(age_h: float, keep_h: float) -> int:
-    """The time to set when the table keeps less than that: a day more, so that it is not set each time."""
+    """Return the time to set if the table keeps versions for less than ``least_h``.
+
+    It is a day more than that, so that it is not set each time.
+    """
     return math.ceil(least_h(age_h, keep_h) + REST_MAX_H)

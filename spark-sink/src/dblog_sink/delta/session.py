@@ -1,7 +1,8 @@
-"""The Spark session, and sessions of their own for tables written side by side.
+"""Makes the Spark session, and a pool of separate sessions for tables that are written in parallel.
 
-Delta takes the transaction id of a MERGE from the session's configuration only, and a session's threads share it: two merges in one session
-would commit under each other's id (Delta's PROTOCOL, "Transaction Identifiers"). So every table in flight borrows a session of its own.
+Delta takes the transaction id of a MERGE only from the session's configuration, which all threads
+of a session share. Two merges in one session would commit under each other's id (Delta's PROTOCOL,
+"Transaction Identifiers"). So every table in progress borrows a separate session.
 """
 
 from __future__ import annotations
@@ -22,96 +23,113 @@ from dblog_sink.errors import DefiniteError
 REQUIRED: Mapping[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Wall clocks and instants would otherwise shift with the machine's zone.
+    # Otherwise wall clocks and instants would shift with the machine's time zone.
     "spark.sql.session.timeZone": "UTC",
-    # A cast that fails must raise, not write NULL (delta#1551).
+    # A failed cast must raise instead of writing NULL (delta#1551).
     "spark.sql.ansi.enabled": "true",
     # Dates before 1582 are proleptic Gregorian in Debezium and in Delta.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
-    # INT96, the default, ends at the year 2262 for readers that use nanoseconds, and has no statistics.
+    # The default, INT96, ends at the year 2262 for readers that use nanoseconds, and has no
+    # statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A union of a checkpointed frame can have constraints on columns that it does not have, and their inference then fails (Spark 4.1, "key not found" in
-    # UnionBase.rewriteConstraints). Nothing here needs it: where files are to be left out, the condition is written.
+    # A union with a checkpointed frame can have constraints on columns that it lacks, which breaks
+    # their inference (Spark 4.1, "key not found" in UnionBase.rewriteConstraints). The sink does
+    # not need them: conditions that skip files are written explicitly.
     "spark.sql.constraintPropagation.enabled": "false",
-    # Names and defaults of a source's columns are in statements and expressions. Spark would put a variable of the process, of the JVM, or a setting such
-    # as a store's key where one of them reads ${env:NAME}, in every text that it parses, and whoever names columns would find it in the lake.
+    # Names and defaults of source columns are part of statements and expressions. In every text
+    # that it parses Spark would replace ${env:NAME} by an environment variable, a JVM property or a
+    # setting such as a store's key, so whoever names a column could read it in the lake.
     "spark.sql.variable.substitute": "false",
-    # A text's backslashes and quotes are escaped in statements: with the rules of Spark 1.6 it would not be the same text.
+    # Backslashes and quotes of texts are escaped in statements; the rules of Spark 1.6 would change
+    # the text.
     "spark.sql.parser.escapedStringLiterals": "false",
-    # How many rows a file has, and where its keys lie, is what an upsert goes by.
+    # An upsert depends on a file's row count and key ranges.
     "spark.databricks.delta.stats.collect": "true",
 }
-"""What correctness needs; a configuration cannot change these."""
+"""Settings that correctness needs; a configuration cannot change them."""
 
 PREFERRED: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
-    # Cached batches are read a few times and thrown away: compressing them costs more than it saves.
+    # Cached batches are read a few times and discarded; compressing them costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # Micro-batches run plans of fresh literals, used once: a third of all CPU went into generating and compiling code for them, some of
-    # it once a task (Delta's snapshot encoders). Interpreted expressions are compiled by the JVM once. Measured on batches of 22 rows: 5.4 to
-    # 3.5 CPU-seconds together with the plan texts below. ``fit`` reverses this for many rows.
+    # Plans of micro-batches contain fresh literals and are used once: a third of all CPU went into
+    # generating and compiling code for them, some of it once a task (Delta's snapshot encoders).
+    # The JVM compiles interpreted expressions once. Measured on batches of 22 rows: from 5.4 to 3.5
+    # CPU-seconds together with the plan texts below. ``fit`` reverses this for many rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Classes of generated code that are kept, 100 by default: a batch of a large table asks for 150, so that each one was generated, and then compiled by
-    # the JVM, again in every batch (a hot batch of a million took 17 s, and 14 since).
+    # Number of generated classes that are kept, by default 100. A batch of a large table needs 150,
+    # so each was generated and compiled again in every batch (a hot batch of a million rows took 17
+    # s, now 14).
     "spark.sql.codegen.cache.maxEntries": "2000",
-    # Every job's plan is printed for the listeners; the formatted form is the dearest, and schema texts make it long.
+    # Every job's plan is printed for the listeners. The formatted form is the most expensive, and
+    # schema texts make it long.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": "20000",
     "spark.sql.streaming.noDataProgressEventInterval": "2000",
     "spark.sql.streaming.stopTimeout": "120s",
-    # A streaming job runs for months: what the listeners remember of finished jobs is bounded, UI or not.
+    # A streaming job runs for months, so the listeners' memory of finished jobs is limited, with or
+    # without UI.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.ui.showConsoleProgress": "false",
-    # Spark's page listens on every interface and asks nobody who he is; it shows the job's plans and settings, and can end its stages.
+    # Spark's page listens on every interface without a login. It shows the job's plans and
+    # settings, and can end its stages.
     "spark.ui.enabled": "false",
-    # From the first line of the context on; the job's own lines report what it does.
+    # Applies from the first line of the context on; the job's own lines report its work.
     "spark.log.level": "WARN",
 }
-"""What speed and quiet want; ``spark.*`` options and spark-submit's ``--conf`` override them."""
+"""Settings for speed and a quiet log. ``spark.*`` options and spark-submit's ``--conf`` override
+them.
+"""
 
 ON_ONE_MACHINE: Mapping[str, str] = {
-    # Batches are small and their sizes known: planning again between stages costs more than it gains. Where rows go over the network, and partitions of very
-    # different sizes hold up many cores, it gains: there Spark's own default stays.
+    # Batches are small and their sizes known, so planning again between stages costs more than it
+    # gains. It gains if rows cross the network and uneven partitions hold up many cores; there
+    # Spark's default stays.
     "spark.sql.adaptive.enabled": "false",
 }
-"""Preferred too, where ``spark.master`` is local."""
+"""Further preferred settings if ``spark.master`` is local."""
 
 _UNDER_SUBMIT = "PYSPARK_GATEWAY_PORT"
-"""The variable in which spark-submit gives Python the address of its JVM."""
+"""Environment variable in which spark-submit passes the address of its JVM to Python."""
 _SHUFFLE, _SNAPSHOT = "spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-"""Tasks of a listing, such as a VACUUM's of a whole folder."""
+"""Tasks of a listing, such as that of a whole folder by VACUUM."""
 _LISTING_PER_CORE = 4
-"""A listing waits for the store."""
+"""Tasks per core, since a listing mostly waits for the store."""
 _FOLLOWED = "spark.dblog.followed"
-"""Which of the three the configuration leaves to the number of cores, separated by commas."""
+"""Setting with those of the three above that follow the number of cores, separated by commas."""
 _SNAPSHOT_MAX = 50
 
 _COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 MANY_ROWS = 20_000
-"""From so many rows of one table on, a plan with classes of its own is worth its compilation: interpreted, a row of ten columns costs 20 us more."""
+"""Number of rows of a table from which on compiling a plan pays: interpreted, a row of ten columns
+costs 20 us more.
+"""
 
 _FITTED = "spark.dblog.fitted"
-"""Set where the configuration leaves it to ``fit`` whether plans are compiled."""
+"""Setting that is true if ``fit`` decides whether plans are compiled."""
 
 
 def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
-    """The job's session; ``given`` are the configuration's ``spark.*`` options. spark-submit's own settings win over PREFERRED.
+    """Return the job's session.
 
-    Without spark-submit the jars that ``submit`` knows are added. Raises DefiniteError if Delta, Kafka or Avro is missing.
+    ``given`` has the configuration's ``spark.*`` options. spark-submit's own settings override
+    PREFERRED. Without spark-submit the jars that ``submit`` knows are added. Raise DefiniteError if
+    Delta, Kafka or Avro is missing.
     """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     refuse_connect(given, os.environ)
     if _UNDER_SUBMIT in os.environ:
-        SparkContext._ensure_initialized()  # noqa: SLF001  until Python has met spark-submit's JVM, a SparkConf is empty
+        # A SparkConf is empty until Python has connected to spark-submit's JVM.
+        SparkContext._ensure_initialized()  # noqa: SLF001
     submitted = SparkConf()
     builder = SparkSession.builder.appName(name)
     master = given.get("spark.master", submitted.get("spark.master", "local[*]") or "")
@@ -123,7 +141,8 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
     if not submitted.contains("spark.master"):
         builder = builder.master(master)
     if _UNDER_SUBMIT not in os.environ and not {"spark.jars", "spark.jars.packages"} & given.keys():
-        with contextlib.suppress(DefiniteError):  # they may be in Spark's own folder
+        # The jars may be in Spark's own folder.
+        with contextlib.suppress(DefiniteError):
             settings["spark.jars"] = ",".join(map(str, jars(os.environ)))
     for key, value in {**settings, **given, **REQUIRED}.items():
         builder = builder.config(key, value)
@@ -146,8 +165,10 @@ _API_MODES = ("spark.api.mode", "SPARK_API_MODE")
 
 
 def refuse_connect(given: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Raise DefiniteError where Python would have no JVM beside it: Spark Connect (PySpark, ``is_remote``), and with it Databricks' shared and serverless
-    compute.
+    """Raise DefiniteError if Python would have no JVM beside it.
+
+    That is so with Spark Connect (PySpark, ``is_remote``), and hence with Databricks' shared and
+    serverless compute.
     """
     found = {**environment, **given}
     reason = next((name for name in _REMOTE if found.get(name)), None)
@@ -162,13 +183,19 @@ def refuse_connect(given: Mapping[str, str], environment: Mapping[str, str]) -> 
 
 
 def is_one_machine(master: str) -> bool:
-    """Whether tasks run in the driver, by ``spark.master``; ``local-cluster`` starts processes instead."""
+    """Return True if tasks run in the driver, by ``spark.master``.
+
+    With ``local-cluster`` they do not: it starts processes.
+    """
     return master == "local" or master.startswith("local[")
 
 
 def partitions(cores: int) -> dict[str, str]:
-    """Partitions for so many cores. 200 for a batch of a few thousand rows, and 50 for the log of a small table, would be all overhead: most of a small
-    commit's time (Delta documentation, "Optimizations"); so would 10,000 tasks for the listing of a small folder (Spark documentation, "Performance Tuning").
+    """Return settings with numbers of partitions for this number of cores.
+
+    The defaults are overhead: 200 partitions for a batch of a few thousand rows, 50 for the log of
+    a small table, which take most of a small commit's time (Delta documentation, "Optimizations"),
+    and 10,000 tasks to list a small folder (Spark documentation, "Performance Tuning").
     """
     return {
         _SHUFFLE: str(max(1, cores)),
@@ -178,7 +205,7 @@ def partitions(cores: int) -> dict[str, str]:
 
 
 def follow(session: SparkSession) -> None:
-    """Plan for the cores that there are now: executors register after the start, come and go."""
+    """Set the numbers of partitions by the current cores; executors register late, come and go."""
     followed = (session.conf.get(_FOLLOWED, "") or "").split(",")
     for name, value in partitions(session.sparkContext.defaultParallelism).items():
         if name in followed:
@@ -186,7 +213,8 @@ def follow(session: SparkSession) -> None:
 
 
 _TALKATIVE = (
-    "org.apache.spark.sql.catalyst.util.StringUtils",  # a plan was shortened, once a job
+    # A plan was shortened, once a job.
+    "org.apache.spark.sql.catalyst.util.StringUtils",
     "org.apache.spark.scheduler.FairSchedulableBuilder",  # a pool without a file of its own, once a table
     "org.apache.spark.rdd.MapPartitionsRDD",  # Delta's own checkpoints, once a merge
     "org.apache.spark.scheduler.DAGScheduler",  # nothing to cancel, at every stop
@@ -195,11 +223,13 @@ _TALKATIVE = (
 
 
 _ENDED = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
-"""It logs in a hundred lines why a query ended, also when it was asked to stop; the job logs the reason itself."""
+"""Logger that writes a hundred lines when a query ends, even at a requested stop. The job logs the
+reason itself.
+"""
 
 
 def _quieten(session: SparkSession) -> None:
-    """Keep warnings that mean nothing to the reader out of the log, so that the others are seen."""
+    """Suppress log lines that mean nothing to the reader, so that the others are seen."""
     logging = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  PySpark sets one level for all
     for name in _TALKATIVE:
         logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
@@ -207,17 +237,21 @@ def _quieten(session: SparkSession) -> None:
 
 
 def another(session: SparkSession) -> SparkSession:
-    """Make a session of the same context with settings of its own, which begin as those of the context, and as ``REQUIRED``."""
+    """Return a new session of the same context, with the context's settings and ``REQUIRED``."""
     fresh = session.newSession()
     for name, value in REQUIRED.items():
-        if fresh.conf.isModifiable(name):  # a context that was there before the job has not all of them
+        # A context that existed before the job does not allow all of them.
+        if fresh.conf.isModifiable(name):
             fresh.conf.set(name, value)
     follow(fresh)
     return fresh
 
 
 def fit(session: SparkSession, rows: int) -> None:
-    """Have the session compile its plans for so many rows, or interpret them, for the cores that there are; a configuration that sets it is left alone."""
+    """Make the session compile its plans if there are many rows, else interpret them.
+
+    Set the numbers of partitions too. Settings that the configuration makes are left alone.
+    """
     follow(session)
     if session.conf.get(_FITTED, "false") == "true":
         for name, compiled in _COMPILED.items():
@@ -226,7 +260,11 @@ def fit(session: SparkSession, rows: int) -> None:
 
 @contextmanager
 def fitted(session: SparkSession, rows: int) -> Iterator[None]:
-    """``fit`` for a while: for Delta's own queries of a table's log, which have one row for each file and would compile many large classes."""
+    """Apply ``fit`` inside the block.
+
+    It serves Delta's own queries of a table's log, which have one row for each file and would
+    compile many large classes.
+    """
     before = {name: session.conf.get(name) for name in _COMPILED}
     fit(session, rows)
     try:
@@ -238,7 +276,7 @@ def fitted(session: SparkSession, rows: int) -> Iterator[None]:
 
 
 class SessionPool:
-    """Sessions lent out one at a time; made once, because a session's own state takes a while to build."""
+    """A pool of sessions, created once because a session's state takes a while to build."""
 
     def __init__(self, session: SparkSession, size: int) -> None:
         self._free: SimpleQueue[SparkSession] = SimpleQueue()
@@ -247,7 +285,7 @@ class SessionPool:
 
     @contextmanager
     def borrow(self, rows: int = 0) -> Iterator[SparkSession]:
-        """A session that nobody else uses meanwhile, for so many rows."""
+        """Lend a session to the caller alone, fitted for a batch of ``rows`` rows."""
         session = self._free.get()
         try:
             fit(session, rows)

@@ -1,7 +1,7 @@
-"""What the sink knows of one Delta table, kept between batches so that a batch need not ask for it again.
+"""Opens, creates and alters the sink's Delta tables, and keeps their state between batches.
 
-The table's own properties hold what the sink decided when it made the table (mode and key columns); a restart reads them back. The rest is a
-cache that is thrown away whenever a write fails.
+A table's properties record what the sink decided at its creation (mode and key columns) and are
+read back after a restart. The rest is a cache, which is discarded when a write fails.
 """
 
 from __future__ import annotations
@@ -49,27 +49,33 @@ _GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
         (TO2, t.LongType()),
     ),
 }
-"""The sink's own columns, by mode."""
+"""Columns that the sink adds, by mode."""
 _MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
 _LEFT_OUT, _ORDER, _RENAMED, _RENAMING = "dblog.left.out", "dblog.order", "dblog.renamed", "dblog.renaming"
 _SHOWN = "dblog.renamed.shown"
 _COLUMNS, _SOFT, TOPIC, _KEPT, _LOOKED = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.at", "dblog.version"
 _MODES = {"mirror": MIRROR, "append": APPEND, "history": HISTORY}
 OPTION_OF = {mode: option for option, mode in _MODES.items()}
-"""The option's name for a mode."""
+"""Mode to its name in the options."""
 CUBE_BYTES = 4 << 30
-"""From which size on a cube of a clustered table stays as it is. It is made half as large again, so that it stays while a third of it is deleted."""
+"""Size from which on a cube of a clustered table is left as it is. New cubes are half as large
+again, so that they stay until a third of their rows are deleted.
+"""
 _CUBE_FILE_BYTES = 128 << 20
 _CUBE_LEAST = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold"
 _CUBE_WANTED = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize"
 _FILE_MOST = "spark.databricks.delta.optimize.maxFileSize"
 _WITH_STATISTICS = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
-"""Delta refuses to name other columns for statistics (SkippingEligibleDataType)."""
+"""Types of columns that Delta accepts for statistics (SkippingEligibleDataType)."""
 
 
 @dataclass(slots=True)
 class Target:
-    """One Delta table. ``columns`` are all columns of the source, key columns included, in table order; guard columns are not among them."""
+    """A Delta table of the sink.
+
+    ``columns`` are all columns of the source including key columns, in table order, without the
+    sink's.
+    """
 
     name: str
     path: str
@@ -77,37 +83,45 @@ class Target:
     key_names: tuple[str, ...]
     columns: Columns
     rows: int
-    """Live rows, for progress; counted when the table is opened."""
+    """Number of live rows, for progress; counted when the table is opened."""
     kind: str = "envelope"
-    """Of its records: in an envelope, or unwrapped; the two kinds are ordered differently."""
+    """Kind of its records, in an envelope or unwrapped; the two are ordered differently."""
     newest: int = -1
-    """The highest schema id when its columns last changed."""
+    """Highest schema id when its columns last changed."""
     fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    """By lower-case column: rows of schema ids below the number are older than the column, and have the value of this SQL in it."""
+    """Lower-case column to a schema id and SQL. Rows of lower schema ids are older than the column,
+    and have the value of the SQL in it.
+    """
     order: tuple[str, ...] = ()
-    """Its columns in the order of the newest schema, which shows that two of them changed places."""
+    """Columns in the order of the newest schema, which shows when two of them swapped names."""
     renamed: str | None = None
-    """The key of the last statement whose renames it has followed (``tables/schema_changes.py``); None: none."""
+    """Key of the last statement whose renames it has followed (``tables/schema_changes.py``), None
+    if none.
+    """
     shown: Mapping[int, str] = field(default_factory=dict)
-    """By schema id, the key of the statement that it and all later ones come after."""
+    """Schema id to the key of the statement that precedes it and all later ids."""
     left_out: frozenset[str] = frozenset()
-    """Columns of the source that were left out, under their names there, in lower case: what older rows have in them is unknown."""
+    """Source columns that were left out, in lower case. Their values in older rows are unknown."""
     id: str = ""
-    """Delta's own; another one once the table was moved away and made again."""
+    """Delta's id of the table. A table that was moved away and created again has a new one."""
     soft: str | None = None
-    """The column that is true for a deleted row, where such rows stay."""
+    """Column that is true for a deleted row, None if deleted rows are removed."""
     partitions: tuple[str, ...] = ()
-    """Columns that it is partitioned by."""
+    """Partition columns."""
     clusters: tuple[str, ...] = ()
-    """Columns that it is clustered by."""
+    """Clustering columns."""
     commits: int = 0
-    """Since the last compaction, by whomever."""
+    """Number of commits since the last compaction, by any writer."""
     growing: bool = True
-    """Whether its last batch held nothing but new rows: then the next one is written as it is decoded (``tables/modes/straight.py``)."""
+    """True if its last batch had new rows only; the next one is then written as it is decoded
+    (``tables/modes/straight.py``).
+    """
     declined: int = 0
-    """Batches for which that is not tried, after one that was written in vain."""
+    """Number of batches for which that is not tried, after a failed try."""
     repeats: bool = False
-    """Whether the last large batch had a key more than once: then the next one is not checked first for having each key once."""
+    """True if the last large batch had a key more than once; the next one is then not checked for
+    unique keys first.
+    """
 
     @property
     def keys(self) -> Columns:
@@ -117,24 +131,26 @@ class Target:
 
     @property
     def others(self) -> Columns:
-        """Columns that are no key columns."""
+        """Columns that are not key columns."""
         return tuple((name, kind) for name, kind in self.columns if name not in self.key_names)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """All columns as they are written."""
+        """Names of all columns in the order in which they are written."""
         return tuple(name for name, _ in (*self.columns, *_own(self.mode, self.soft)))
 
 
 def _own(mode: str, soft: str | None) -> tuple[tuple[str, t.DataType], ...]:
-    """The sink's own columns of a table."""
+    """Return the columns that the sink adds to a table."""
     return (*([(soft, t.BooleanType())] if soft is not None else []), *_GUARDS[mode])
 
 
 def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> Target | None:
-    """The table of ``spec``, or None if there is none; DefiniteError if somebody else made it, or it was made with another configuration.
+    """Open the table of ``spec``, or return None if there is none.
 
-    ``reading``: the caller only reads, so what an interrupted attempt did not finish is left to the job.
+    ``reading`` is True if the caller only reads; what an interrupted attempt left unfinished is
+    then left to the job. Raise DefiniteError or ParkError if somebody else created the table, or it
+    has another configuration.
     """
     path = spec.path
     if not DeltaTable.isDeltaTable(session, path):
@@ -192,7 +208,10 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
 
 
 def two_topics(spec: TableSpec, owner: str) -> ParkError:
-    """Return the error about a second topic for one table: their positions are of two logs, and the rows of one would overwrite the other's."""
+    """Return the error for a second topic that maps to a table.
+
+    The positions are of two logs, so the rows of one topic would overwrite the other's.
+    """
     return ParkError(
         f"two topics map to the Delta table {spec.path}, {owner} and {spec.topic}, and it is {owner}'s; use {{prefix}} in target.template, or "
         f"table.<rule>.target.path, start the sink again and resume {spec.topic}. If it carries on the same source's log instead of {owner}: "
@@ -202,7 +221,10 @@ def two_topics(spec: TableSpec, owner: str) -> ParkError:
 
 
 def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]) -> None:
-    """Raise DefiniteError if somebody else took columns away from the table, or wrote rows into it: then it is no copy of the source any more."""
+    """Raise DefiniteError if another writer dropped columns or wrote rows.
+
+    The table is then no longer a copy of the source.
+    """
     there = {name.lower() for name in frame.columns}
     if missing := [name for name in (*kept, *(name for name, _ in _GUARDS[mode])) if name.lower() not in there]:
         msg = (
@@ -211,7 +233,7 @@ def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]
             "a RESTORE takes away never comes again"
         )
         raise DefiniteError(msg)
-    # Statistics show that no file has such a row: nothing is read.
+    # Statistics show that no file has such a row, so no data is read.
     if frame.where(F.col(SEQ1).isNull()).limit(1).count():
         msg = (
             f"{spec.name}: somebody else wrote rows without a position into {spec.path}; delete the rows where {SEQ1} IS NULL, and let the sink be its "
@@ -221,15 +243,19 @@ def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]
 
 
 def identity(session: SparkSession, path: str) -> str | None:
-    """The id of the Delta table at ``path``, None if there is none."""
+    """Return Delta's id of the table at ``path``, or None if there is none."""
     if not DeltaTable.isDeltaTable(session, path):
         return None
-    _, snapshot = newest(session, path)  # DESCRIBE DETAIL counts files besides, for which the whole log is folded
+    # DESCRIBE DETAIL also counts files, which needs the whole reconstructed log.
+    _, snapshot = newest(session, path)
     return str(snapshot.metadata().id())
 
 
 def recorded_in(session: SparkSession, path: str) -> tuple[str | None, str | None]:
-    """The topic whose table is at ``path``, and the kind of its records; None if there is no table of the sink."""
+    """Return topic and kind of records of the table at ``path``.
+
+    Both are None if the sink has no table there.
+    """
     if not DeltaTable.isDeltaTable(session, path):
         return None, None
     properties: Mapping[str, str] = DeltaTable.forPath(session, path).detail().select("properties").first()[0]  # type: ignore[index]
@@ -248,7 +274,10 @@ def create(
     order: tuple[str, ...] = (),
     left_out: frozenset[str] = frozenset(),
 ) -> Target:
-    """A new, empty table in the mode that is configured, or that its key allows. ``log_h``: hours of log that it keeps."""
+    """Create an empty table in the configured mode, or the one that its key allows.
+
+    ``log_h`` is its log retention in hours.
+    """
     columns = plan.columns
     mode = _MODES[spec.mode] if spec.mode != "auto" else (MIRROR if keys else APPEND)
     if mode != APPEND and not keys:
@@ -284,9 +313,10 @@ def create(
         .property(_ORDER, json.dumps(order))
         .property(_COLUMNS, json.dumps([column for column, _ in columns]))
         .property("delta.enableDeletionVectors", "true" if mode != APPEND else "false")
-        # A checkpoint each 10 commits is too often for a table that is committed to every few seconds.
+        # A checkpoint every 10 commits is too often for a table with a commit every few seconds.
         .property("delta.checkpointInterval", "50")
-        # Statistics where they prune something: the sink's own columns, and those it is clustered by. Others can be added by the table's owner.
+        # Statistics only for columns by which files can be skipped: the sink's own, and those of
+        # clustering. The table's owner can add others.
         .property("delta.dataSkippingStatsColumns", _statistics((*key_names, *spec.cluster_by), kinds, spec.partition_by, mode))
     )
     if any(evolve.needs_mapping(column, one) for column, one in fields):
@@ -318,15 +348,18 @@ def _statistics(names: Iterable[str], kinds: Mapping[str, t.DataType], partition
 
 
 def leave_out(session: SparkSession, target: Target, names: frozenset[str]) -> None:
-    """Record that records had these columns of the source and the table has none of them."""
+    """Record that the table lacks these columns of the source, which records had."""
     if names - target.left_out:
         target.left_out |= names
         _set(session, target.path, {_LEFT_OUT: json.dumps(sorted(target.left_out))})
 
 
 def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: int, order: tuple[str, ...] = ()) -> None:
-    """Alter the table as planned. A column that the source adds with a default gets it in existing rows too. What is to be filled is recorded before, so
-    an interrupted attempt is finished when the table is opened. A column that was left out until now had values of its own in older rows, which nobody knows.
+    """Alter the table as planned.
+
+    A column that the source adds with a default gets it in existing rows too. This is recorded
+    first, so that opening the table finishes an interrupted attempt. A column that was left out
+    until now keeps NULL in older rows, because its values there are unknown.
     """
     fills: dict[str, Any] = {name: {"below": below, "sql": sql, "done": True} for name, (below, sql) in target.fills.items()}
     for change in plan.changes:
@@ -350,7 +383,8 @@ def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: i
             fills.pop(change.name.lower(), None)
     renames = {change.name: change.to for change in plan.changes if isinstance(change, evolve.RenameColumn)}
     fills |= {to.lower(): fills.pop(name.lower()) for name, to in list(renames.items()) if name.lower() in fills} if renames else {}
-    # Columns to be dropped leave the list before, new ones enter it after: a crash in between does not look as if somebody else dropped a column.
+    # The list of columns is changed before columns are dropped and after columns are added, so that
+    # a crash in between does not look as if somebody else had dropped a column.
     after = {name.lower() for name, _ in plan.columns}
     moved = {name.lower() for pair in renames.items() for name in pair}
     staying = [name for name, _ in target.columns if name.lower() in after - moved]
@@ -374,14 +408,14 @@ def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: i
 
 
 def _physical_names(session: SparkSession, path: str) -> dict[str, str]:
-    """By the name of each column, its name in the files, which stays when it is renamed."""
+    """Return each column's name in the files, which a rename does not change."""
     _, snapshot = newest(session, path)
     fields = json.loads(snapshot.metadata().schemaString())["fields"]
     return {field["name"]: field["metadata"].get("delta.columnMapping.physicalName", field["name"]) for field in fields}
 
 
 def _finish_renaming(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
-    """Rename the columns that an interrupted attempt has not renamed, or only halfway."""
+    """Finish the renames that an interrupted attempt has left undone."""
     wanted: Mapping[str, Any] = json.loads(properties[_RENAMING])
     names = _physical_names(session, path)
     renames = {name: to for name, own in names.items() if (to := wanted["names"].get(own, name)) != name}
@@ -392,7 +426,10 @@ def _finish_renaming(session: SparkSession, path: str, properties: Mapping[str, 
 
 
 def _fill(session: SparkSession, target: Target, fills: dict[str, Any]) -> None:
-    """Give columns that are younger than their rows their default; until that is done no row with such a column is written."""
+    """Fill new columns with their default in existing rows.
+
+    No row that has these columns is written before.
+    """
     names = {name.lower(): name for name, _ in target.columns}
     open_ones = {name: one for name, one in fills.items() if not one["done"] and name in names}
     for name, one in open_ones.items():
@@ -410,14 +447,17 @@ def _set(session: SparkSession, path: str, properties: Mapping[str, str]) -> Non
 
 
 def retain(session: SparkSession, path: str, *, keep_h: float, now_s: float, since_ms: int | None = None, refresh: bool = False) -> None:
-    """Have Delta let the table's old versions be read as long as the manifest promises (``delta/retention.py``); an owner's longer times stay, shorter ones go.
+    """Keep the table's old versions readable for as long as the manifest promises.
 
-    Call it before a commit that replaces the newest version; ``since_ms``: when the version was committed that is promised, where it is not the newest.
-    ``refresh``: commit again where the newest version has rested, so that later snapshots name a young one. One commit at most, of properties alone.
+    Longer times of the owner stay, shorter ones are replaced (``delta/retention.py``). Call it
+    before a commit that replaces the newest version. ``since_ms`` is the commit time of the
+    promised version if that is not the newest. ``refresh`` commits again if the newest version is
+    old, so that later snapshots name a young one. It makes one commit of properties at most.
     """
     delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
     log = delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
-    snapshot = log.unsafeVolatileSnapshot()  # each write of the job brings it up to date: nothing is listed for the question alone
+    # Each write of the job updates it, so nothing is listed only for this question.
+    snapshot = log.unsafeVolatileSnapshot()
     metadata = snapshot.metadata()
     age_h = (now_s - (since_ms or snapshot.timestamp()) / 1000.0) / 3600.0
     kept_h = min(delta.DeltaLog.tombstoneRetentionMillis(metadata), log.deltaRetentionMillis(metadata)) / 3_600_000.0
@@ -434,7 +474,10 @@ def retain(session: SparkSession, path: str, *, keep_h: float, now_s: float, sin
 
 
 def committed_ms(session: SparkSession, path: str, version: int) -> int | None:
-    """When a version of the table was committed, in milliseconds by the store's clock; None if its commit is not there (any more)."""
+    """Return a version's commit time in milliseconds by the store's clock.
+
+    Return None if the commit is no longer in the log.
+    """
     if not DeltaTable.isDeltaTable(session, path):
         return None
     log, _ = newest(session, path)
@@ -444,10 +487,12 @@ def committed_ms(session: SparkSession, path: str, version: int) -> int | None:
 
 
 def look_at(session: SparkSession, name: str, path: str, known: int | None) -> tuple[int, bool]:
-    """The table's newest version, and whether somebody restored an older one since ``known``, so that what is known of it may be out of date; DefiniteError
-    if rows of the sink went with it (``delta/restored.py``).
+    """Check the commits since version ``known`` for a RESTORE.
 
-    ``known`` None: nobody ever looked. Reads the first lines of each commit since then.
+    Return the newest version, and True if there was a RESTORE without loss, after which cached
+    facts may be outdated. ``known`` is None if the table was never checked. It reads the first
+    lines of each commit. Raise DefiniteError if a RESTORE lost rows of the sink
+    (``delta/restored.py``).
     """
     log, snapshot = newest(session, path)
     now = int(snapshot.version())
@@ -495,7 +540,10 @@ def _commit_of(session: SparkSession, log: Any, version: int) -> Any:
 
 
 def _commits(session: SparkSession, log: Any, first: int, last: int) -> list[Commit]:
-    """Commits as ``restored`` judges them. One that is not there any more may have been the sink's."""
+    """Return commits for ``restored`` to judge.
+
+    One that is no longer there counts as the sink's.
+    """
     hadoop = log.newDeltaHadoopConf()
     paths = {version: _commit_of(session, log, version) for version in range(first, last + 1)}
     there = [path.toString() for path in paths.values() if path.getFileSystem(hadoop).exists(path)]
@@ -514,25 +562,32 @@ def _commits(session: SparkSession, log: Any, first: int, last: int) -> list[Com
 
 
 def version_of(session: SparkSession, path: str) -> tuple[int, int]:
-    """The version of the job's own last commit, which Delta keeps in memory, and its time in milliseconds. No public name for it (``merge.written``)."""
+    """Return version and time in milliseconds of the job's own last commit, from Delta's memory.
+
+    Python has no public API for it (``merge.written``).
+    """
     jvm: Any = session._jvm  # noqa: SLF001
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
     return int(snapshot.version()), int(snapshot.timestamp())
 
 
 def purge(session: SparkSession, target: Target, *, keep_h: float) -> None:
-    """Delete a history's versions that ended longer ago than ``keep_h``."""
+    """Delete versions of a history table that ended more than ``keep_h`` hours before."""
     ended_before = F.current_timestamp() - F.make_interval(secs=F.lit(keep_h * 3600.0))
     DeltaTable.forPath(session, target.path).delete(F.col(TO) < ended_before)
     target.rows = row_count(session, target.path)
 
 
 def compact(session: SparkSession, target: Target) -> None:
-    """Put the table's small files together and drop rows that deletion vectors hide. The session is ours alone.
+    """Compact small files and remove rows that deletion vectors hide.
 
-    Of a clustered table Delta orders again whatever lies in cubes below 100 GiB (ZCube.filterOutLargeZCubes), which are all rows of most tables, each
-    time: so a cube is full when it has CUBE_BYTES of live rows, and only younger rows are ordered. Files are smaller than Delta's, or a cube
-    would be too few of them to leave any out. Where the configuration sets either, that is left alone.
+    The caller must own the session.
+
+    In a clustered table Delta sorts all rows in cubes below 100 GiB again
+    (ZCube.filterOutLargeZCubes), which are all rows of most tables, every time. So a cube counts as
+    full at CUBE_BYTES of live rows, and only younger rows are sorted. Files are smaller than
+    Delta's default; otherwise a cube would have too few files to skip any. Settings that the
+    configuration makes are left alone.
     """
     cubes = {_CUBE_LEAST: CUBE_BYTES, _CUBE_WANTED: CUBE_BYTES * 3 // 2, _FILE_MOST: _CUBE_FILE_BYTES} if target.clusters else {}
     ours = {name: value for name, value in cubes.items() if session.conf.get(name, None) is None}

@@ -1,12 +1,16 @@
-"""The positions of deleted keys, in a table beside each mirror, so that no older row brings a deleted key back (I2).
+"""Keeps the positions of deleted keys, so that no older row restores a deleted key (I2).
 
-The mirror itself holds live rows only: any Delta reader sees a clean copy of the source. A hidden row per deleted key in the mirror would
-be one commit less, but every reader would have to filter (docs/decisions.md). That table is written before the mirror:
-after a crash in between, the replayed batch finds its tombstones there already and deletes again.
+They are in a table beside each mirror.
 
-Appends only; a key may stand there several times, the highest position counts. Rows come in the order of their positions, so file
-statistics leave almost nothing to read for "tombstones later than this batch's oldest row". A row whose key columns are all NULL is the
-truncate floor: every row before that position is deleted.
+The mirror has live rows only, so any Delta reader sees a clean copy of the source. A hidden row for
+each deleted key in the mirror would save a commit, but every reader would have to filter
+(docs/decisions.md). The tombstones are written before the mirror: after a crash in between, the
+replayed batch finds its tombstones there already and deletes again.
+
+Rows are only appended. A key may occur several times; its highest position counts. Rows come in the
+order of positions, so file statistics skip almost everything when looking for tombstones that are
+later than a batch's oldest row. A row with NULL in all key columns is a truncate floor: every row
+before that position is deleted.
 """
 
 from __future__ import annotations
@@ -29,24 +33,30 @@ from dblog_sink.state.new_table import new_table
 
 AT = "_dblog_at"
 NULL_AT = "_dblog_null_at"
-"""Of a delete of which only a null value is left: the null's partition and offset. With the null's time in Kafka they identify it."""
+"""Partition and offset of a Kafka null value whose delete event is lost. Together with the null's
+Kafka timestamp they identify it.
+"""
 Position = tuple[int, int]
 
 
 @dataclass(slots=True)
 class Tombstones:
-    """The tombstones of one table. ``last`` is its highest position (None: no tombstone at all), ``floors`` the truncates."""
+    """The tombstones of a table.
+
+    ``last`` is the highest position of a delete, None without tombstones. ``floors`` has the
+    truncates.
+    """
 
     path: str
     keys: Columns
     exists: bool
     last: Position | None = None
     floors: dict[Position, int | None] = field(default_factory=dict)
-    """Positions of truncates, and their times on the source in milliseconds."""
+    """Position of a truncate to its time on the source in milliseconds."""
 
     @property
     def floor(self) -> Position | None:
-        """The last truncate."""
+        """Position of the last truncate, None without one."""
         return max(self.floors, default=None)
 
     def write(self, session: SparkSession, deletes: DataFrame, last: Position, txn: Txn) -> None:
@@ -59,7 +69,7 @@ class Tombstones:
         self.last = last if self.last is None else max(self.last, last)
 
     def write_floor(self, session: SparkSession, position: Position, txn: Txn, *, ts_ms: int | None = None) -> None:
-        """Record a truncate."""
+        """Record a truncate. ``ts_ms`` is its time on the source."""
         self._ensure(session)
         nulls = [F.lit(None).cast(kind).alias(name) for name, kind in self.keys]
         row = session.range(1).select(
@@ -73,7 +83,10 @@ class Tombstones:
         self.floors[position] = ts_ms
 
     def alive(self, session: SparkSession, rows: DataFrame, oldest: Position) -> DataFrame:
-        """``rows`` without those that a later truncate or delete has overtaken; ``oldest`` is their lowest position."""
+        """Return ``rows`` without those that a later truncate or delete has removed.
+
+        ``oldest`` is their lowest position.
+        """
         if self.floor is not None and oldest < self.floor:
             rows = rows.where((F.col(SEQ1) > self.floor[0]) | ((F.col(SEQ1) == self.floor[0]) & (F.col(SEQ2) >= self.floor[1])))
         if self.last is None or oldest >= self.last:
@@ -94,11 +107,16 @@ class Tombstones:
         return rows.join(later, [*same_key, ~not_older("", "_dblog_dead")], "left_anti")
 
     def none_behind(self, oldest: Position) -> bool:
-        """Whether no truncate and no delete after this position is known, so that ``alive`` has nothing to look up."""
+        """Return True if no truncate or delete after this position is known.
+
+        ``alive`` then has nothing to look up.
+        """
         return (self.floor is None or oldest >= self.floor) and (self.last is None or oldest >= self.last)
 
     def later(self, session: SparkSession, first: Position) -> DataFrame | None:
-        """Deletes at or after ``first``: key columns, position, time; None if there are none."""
+        """Return deletes at or after ``first`` with key columns, position and time, or None if
+        there are none.
+        """
         if self.last is None or first > self.last:
             return None
         found = session.read.format("delta").load(self.path)
@@ -106,7 +124,10 @@ class Tombstones:
         return found.where(F.col(quote(self.keys[0][0])).isNotNull()).select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS)
 
     def of_nulls(self, session: SparkSession, nulls: DataFrame) -> DataFrame:
-        """``nulls`` (key columns, ``OFFSET``, ``PARTITION``, ``TS_MS``) with the position that each was given when it was met before, NULL for new ones."""
+        """Return ``nulls`` with the position that each got earlier, NULL for new ones.
+
+        The columns of ``nulls`` are those of the key, ``OFFSET``, ``PARTITION`` and ``TS_MS``.
+        """
         names = [quote(name) for name, _ in self.keys]
         null_at = F.concat_ws(":", PARTITION, OFFSET).alias(NULL_AT)
         asked = nulls.select("*", null_at)
@@ -116,15 +137,16 @@ class Tombstones:
         return asked.join(found.distinct(), [*(name for name, _ in self.keys), TS_MS, NULL_AT], "left")
 
     def evolved(self, session: SparkSession, table: str, keys: Columns) -> None:
-        """Follow a key column whose type grew."""
+        """Follow key columns whose types grew."""
         if self.exists:
             evolve.apply(session, self.path, evolve.changes(table, self.keys, keys))
         self.keys = keys
 
     def compact(self, session: SparkSession, keep_h: float, *, oldest_ms: int | None = None) -> None:
-        """Drop tombstones that are old enough, and put small files together. The floor stays.
+        """Delete old tombstones and compact small files. Truncate floors stay.
 
-        ``oldest_ms``: the time of the table's oldest record in quarantine. A replay must find the deletes that the record would have met then.
+        ``oldest_ms`` is the time of the table's oldest quarantined record. Its replay must find the
+        deletes that would have applied then.
         """
         if not self.exists:
             return
@@ -161,15 +183,17 @@ class Tombstones:
 
 
 def opened(session: SparkSession, *, path: str, keys: Columns) -> Tombstones:
-    """The table of tombstones at ``path``, which may not exist yet: the first delete makes it."""
+    """Open the tombstones at ``path``. The table may not exist yet; the first delete creates it."""
     if not DeltaTable.isDeltaTable(session, path):
         return Tombstones(path=path, keys=keys, exists=False)
     table = session.read.format("delta").load(path)
     missing = [f"{name} {kind}" for name, kind in ((TS_MS, "BIGINT"), (NULL_AT, "STRING")) if name not in table.columns]
-    if missing:  # made by an earlier version of the sink
+    # The table was created by an earlier version of the sink.
+    if missing:
         session.sql(f"ALTER TABLE delta.{quote(path)} ADD COLUMNS ({', '.join(missing)})")
         table = session.read.format("delta").load(path)
-    # As they are: an attempt may have been interrupted between widening the table's key and that of its tombstones (evolved).
+    # Key types are taken from the table as it is, because an attempt may have been interrupted
+    # between widening the key of the mirror and that of its tombstones (evolved).
     held = {field.name: field.dataType for field in table.schema.fields}
     keys = tuple((name, held.get(name, kind)) for name, kind in keys)
     first = F.col(quote(keys[0][0]))

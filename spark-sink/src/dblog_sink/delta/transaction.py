@@ -1,13 +1,16 @@
-"""A read of a Delta table and the write that follows from it, in one transaction of Delta's own: what is written never comes from an older state than it
-replaces.
+"""Reads a Delta table and writes the result in one of Delta's transactions.
 
-A frame that is loaded by itself is read at a version of its own, and the writer's transaction begins later, at another: what somebody else commits in between
-is in the version that is replaced and not in what replaces it. Here the rows come from the transaction's snapshot, so Delta finds every commit after it
-and refuses ours where the two touch the same rows (Delta documentation, "Concurrency control"); the whole step is then done again. There is no public name
-for it in Python; what is called is public in the JVM (OptimisticTransaction), and the version of Delta is pinned.
+What is written is therefore never computed from an older state than it replaces. A frame that is
+loaded separately is read at its own version, and the writer's transaction starts later at another
+one. A commit in between would be in the version that is replaced, but not in what replaces it. Here
+the rows come from the transaction's snapshot, so Delta finds every later commit and refuses ours if
+both touch the same rows (Delta documentation, "Concurrency control"). The whole step is then
+repeated. Python has no public API for this; the called methods are public in the JVM
+(OptimisticTransaction), and Delta's version is pinned.
 
-A table with a feature that is not named below is left to Delta's own commands: features add duties to a writer (row tracking). So is one whose owner has a
-change data feed on, or deletion vectors off.
+A table with a feature that is not listed here is left to Delta's own commands, because features add
+duties for a writer, such as row tracking. So is a table whose owner has enabled the change data
+feed or disabled deletion vectors.
 """
 
 from __future__ import annotations
@@ -42,12 +45,14 @@ _KNOWN_FEATURES = frozenset(
         "variantType-preview",
     }
 )
-"""Table features with which this way of writing keeps every duty of a writer (Delta protocol, "Table Features"); a change data feed only while it is off."""
+"""Table features with which this way of writing fulfils all duties of a writer (Delta protocol,
+"Table Features"); a change data feed only while it is disabled.
+"""
 _ENABLED, _FEED = "delta.enableDeletionVectors", "delta.enableChangeDataFeed"
 
 
 def feeds(session: SparkSession, path: str) -> bool:
-    """Whether the table's owner has switched its change data feed on, as of the newest version that this process has met."""
+    """Return True if the table's change data feed is enabled, by the newest version known here."""
     delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
     log = delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
     return _is_on(log.unsafeVolatileSnapshot().metadata().configuration(), _FEED)
@@ -60,7 +65,10 @@ def _is_on(properties: Any, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction that has begun. ``write`` is Delta's OptimisticTransaction, ``log`` its DeltaLog."""
+    """A transaction in progress.
+
+    ``write`` is Delta's OptimisticTransaction and ``log`` its DeltaLog.
+    """
 
     session: SparkSession
     path: str
@@ -68,13 +76,21 @@ class Transaction:
     write: Any
 
     def has(self, app_id: str, version: int) -> bool:
-        """Whether the table has this batch, or a later one, under this application id. It becomes part of what was read: two drivers exclude each other."""
+        """Return True if the table has this batch, or a later one, under this application id.
+
+        The check becomes part of what the transaction has read, so two drivers exclude each other.
+        """
         return bool(self.write.txnVersion(app_id) >= version)
 
     @property
     def writable(self) -> bool:
-        """Whether the table has no feature that only Delta's own commands know. A feature is what a table may have; whether deletion vectors and a change data
-        feed are on is in its properties, which its owner can change.
+        """True if the transaction may write by itself, without Delta's commands.
+
+        It requires that only features listed here are in use, deletion vectors are enabled and the
+        change data feed is not.
+
+        The protocol lists features that a table may use; its properties, which the owner can
+        change, say whether deletion vectors and the change data feed are enabled.
         """
         features = set(filter(None, self.write.protocol().readerAndWriterFeatureNames().mkString(",").split(",")))
         properties = self.write.metadata().configuration()
@@ -84,32 +100,35 @@ class Transaction:
 
     @property
     def mapped(self) -> bool:
-        """Whether columns have other names in the files, and in their statistics."""
+        """True if columns have other names in files and statistics."""
         mode = self.write.metadata().configuration().get("delta.columnMapping.mode")
         return bool(mode.isDefined() and mode.get() != "none")
 
     def thrown_away(self, actions: Any) -> None:
-        """Delete files that no commit names; a file that stays for whatever reason goes with the next VACUUM."""
+        """Delete files that no commit names. If one stays, the next VACUUM removes it."""
         log = self.log
         files = log.dataPath().getFileSystem(log.newDeltaHadoopConf())
         for n in range(actions.size()):
             files.delete(actions.apply(n).absolutePath(log), False)
 
     def predicate(self, condition: Column | None) -> Any:
-        """The condition as Delta reads it; None for none."""
+        """Return the condition in Delta's form, None for None."""
         return None if condition is None else resolved(self.session, self.path, condition)
 
     def files(self, predicate: Any) -> Any:
-        """The files whose statistics admit the predicate, all for None."""
+        """Return files that can match the predicate by their statistics, all files for None."""
         with _questions(self.session, self.log):
             return self.write.filterFiles(scala_seq(self.session, [] if predicate is None else [predicate]), True)
 
     def rows(self, files: Any) -> DataFrame:
-        """All rows of these files."""
+        """Return all rows of these files."""
         return frame_of(self.session, self.log, self.write.snapshot(), files)
 
     def commit(self, actions: Any, operation: Any, *, app_id: str, version: int) -> None:
-        """Commit file actions as this batch; Delta's conflict errors if somebody else changed what was read (``merge.is_conflict``)."""
+        """Commit file actions as this batch.
+
+        Raise Delta's conflict error if somebody else changed what was read (``merge.is_conflict``).
+        """
         session = self.session
         delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
         now = session._jvm.java.lang.System.currentTimeMillis()  # type: ignore[union-attr]  # noqa: SLF001
@@ -119,7 +138,10 @@ class Transaction:
 
 @contextmanager
 def begun(session: SparkSession, path: str) -> Iterator[Transaction]:
-    """A transaction on the table's newest version; nothing is committed unless ``commit`` is called. The session is ours alone meanwhile."""
+    """Start a transaction on the table's newest version.
+
+    Nothing is committed unless ``commit`` is called. The caller must own the session.
+    """
     delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
     with active(session):
         log = delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
@@ -129,7 +151,7 @@ def begun(session: SparkSession, path: str) -> Iterator[Transaction]:
 
 
 def _questions(session: SparkSession, log: Any) -> AbstractContextManager[None]:
-    """Delta's own queries of its log are interpreted meanwhile, where the table is known to have few files."""
+    """Make Delta interpret its queries of the log inside the block if the table has few files."""
     known = log.unsafeVolatileSnapshot().checksumOpt()
     few = known.isDefined() and known.get().numFiles() < MANY_ROWS
     return fitted(session, 0) if few else nullcontext()
@@ -137,7 +159,10 @@ def _questions(session: SparkSession, log: Any) -> AbstractContextManager[None]:
 
 @contextmanager
 def active(session: SparkSession) -> Iterator[None]:
-    """Make this session the thread's: Delta takes the session from the thread, and without this it is the one that was made first."""
+    """Make this session the thread's active one inside the block.
+
+    Delta uses the thread's session; without this it would be the first one created.
+    """
     sessions: Any = session._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001

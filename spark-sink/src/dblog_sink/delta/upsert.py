@@ -1,10 +1,12 @@
-"""MERGE with one join: the old rows marked as deleted and the new ones added, in one commit of Delta's own transaction.
+"""Upserts with one join: marks old rows as deleted and adds new ones, in one Delta transaction.
 
-Delta's MERGE joins the batch with the table three times (which files are touched, what is written, which rows are marked), with whole rows in two of
-them, after copying the batch once more. Here keys and positions alone are joined, once: that shows which rows of the table give way, and which of
-the batch are too old to be written. The rest of the commit is Delta's own code: candidate files by statistics, deletion vectors,
-constraints, the conflict check against other writers, the transaction id (``delta/transaction.py``). These methods have no public
-name in Python; what is called is public in the JVM (DMLWithDeletionVectorsHelper, DeletionVectorBitmapGenerator), and the version of Delta is pinned.
+Delta's MERGE copies the batch and then joins it with the table three times (for the touched files,
+the rows to write, and the rows to mark), twice with whole rows. Here only keys and positions are
+joined, once. That shows which rows of the table are replaced, and which rows of the batch are too
+old to be written. The rest of the commit is Delta's own code: candidate files by statistics,
+deletion vectors, constraints, the conflict check against other writers, the transaction id
+(``delta/transaction.py``). Python has no public API for it; the called methods are public in the
+JVM (DMLWithDeletionVectorsHelper, DeletionVectorBitmapGenerator), and Delta's version is pinned.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from dblog_sink.records.decode import SEQ1, SEQ2, Columns
 from dblog_sink.schema.types import quote
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-"""A date in statistics whose text sorts as it does: of the years 1 to 9999. Others begin with a sign, which sorts before all digits."""
+"""Matches a date in statistics whose text sorts like the date, in the years 1 to 9999. Other dates
+begin with a sign, which sorts before all digits.
+"""
 _FILE, _INDEX, _DELETES, _WINS = "_dblog_file", "_dblog_index", "_dblog_deletes", "_dblog_wins"
 
 
@@ -51,11 +55,15 @@ def upsert(
     txn: Txn,
     transaction: Transaction | None = None,
 ) -> Merged | None:
-    """Replace the table's rows by ``count`` ``rows``, one for each value of the columns ``on``; nothing happens if this batch was merged before.
+    """Replace the table's rows by ``rows``, unless this batch was merged before.
 
-    ``deletes``: whether a row only deletes. ``wins``: whether a row ``s`` replaces the table's row ``t``, by the columns ``compared``.
-    ``bounds``: a condition in literals that all matching rows of the table meet; ``near``: a rougher one. ``broadcast``: keys and positions of ``rows`` fit
-    into a task. ``transaction``: one that has begun, where ``rows`` were computed from what it read. None: the table has a feature that only MERGE knows.
+    ``rows`` has ``count`` rows, one for each value of the columns ``on``. ``deletes`` is true for a
+    row that only deletes. ``wins`` is true if a row ``s`` replaces the table's row ``t``, by the
+    columns ``compared``. ``bounds`` is a condition in literals that all matching rows of the table
+    meet, and ``near`` a rougher one. ``broadcast`` is True if keys and positions of ``rows`` fit
+    into a task. ``transaction`` is one in progress if ``rows`` were computed from what it read.
+
+    Return None, having written nothing, if the table has a feature that only MERGE supports.
     """
     with begun(session, path) if transaction is None else nullcontext(transaction) as own:
         if own.has(txn.app_id, txn.version):
@@ -93,7 +101,10 @@ def upsert(
 
 
 def inserted(transaction: Transaction, rows: DataFrame, *, count: int, columns: Sequence[str], one_file: bool, txn: Txn) -> Merged:
-    """Add rows that the table does not have, as the transaction has read; the caller knows that it is ``writable``."""
+    """Add rows that the table lacks, as the transaction has read.
+
+    The caller must know that the transaction is ``writable``.
+    """
     actions = transaction.write.writeFiles(_laid(rows, columns, one_file=one_file)._jdf)  # noqa: SLF001
     merged = Merged(_rows(actions), 0, 0)
     _committed(transaction, actions, merged, count=count, predicate=None, txn=txn)
@@ -111,10 +122,12 @@ def added(
     wanted: Callable[[tuple[int, int]], bool],
     txn: Txn,
 ) -> int | None:
-    """Append ``count`` ``rows``, one for each key, if no file of the table can hold one of their keys; how many were added, 0 if this batch was written before.
+    """Append rows if no file of the table can hold one of their keys.
 
-    ``wanted`` is asked between writing and committing them: whether they may be committed, given a position that none of them lies before. None: they were not
-    committed, for one of these reasons, and their files are removed again.
+    ``rows`` has ``count`` rows, one for each key. Between write and commit ``wanted`` is called
+    with a position that none of them precedes; it returns True if they may be committed. Return the
+    number of rows added, 0 if this batch was written before. Return None if they were not committed
+    for one of these reasons; their files are then deleted.
     """
     with begun(session, path) as own:
         if own.has(txn.app_id, txn.version):
@@ -137,7 +150,7 @@ def added(
 
 
 def _apart(transaction: Transaction, found: Sequence[Mapping[str, Any]], keys: Columns) -> bool:
-    """Whether no file of the table can hold a key of the files with these statistics."""
+    """Return True if no file of the table can hold a key of the files with these statistics."""
     names = [name for name, _ in bounded(keys)]
     low, high = _least(found, names), _greatest(found, names)
     dates = [name for name, kind in keys if isinstance(kind, t.DateType)]
@@ -168,7 +181,10 @@ def _committed(transaction: Transaction, actions: Any, merged: Merged, *, count:
 def _matched(
     there: DataFrame, rows: DataFrame, on: Sequence[str], deletes: Column, wins: Column, compared: Sequence[str], *, broadcast: bool
 ) -> DataFrame:
-    """Which rows of the table share their key with one of ``rows``: where they lie, and which of the two stays. Kept, for it is read several times."""
+    """Return the location of the table's rows that share a key with ``rows``, and which one stays.
+
+    The result is cached, since it is read several times.
+    """
     narrow = rows.select(*(quote(name) for name in dict.fromkeys((*on, *compared))), deletes.alias(_DELETES)).alias("s")
     wanted = [F.col(quote(name)) for name in dict.fromkeys((*on, *compared))]
     row_address = (F.col("_metadata.file_path").alias(_FILE), F.col("_metadata.row_index").alias(_INDEX))
@@ -193,7 +209,7 @@ def _laid(rows: DataFrame, columns: Sequence[str], *, one_file: bool) -> DataFra
 
 
 def _marked(session: SparkSession, write: Any, files: Any, giving_way: DataFrame) -> Any:
-    """File actions that mark the rows as deleted, or remove a file of which no row is left."""
+    """Return file actions that mark rows as deleted, or remove files without remaining rows."""
     jvm: Any = session._jvm  # noqa: SLF001
     delta = jvm.org.apache.spark.sql.delta
     helper, jsession = delta.commands.DMLWithDeletionVectorsHelper, session._jsparkSession  # noqa: SLF001
@@ -210,12 +226,12 @@ def _marked(session: SparkSession, write: Any, files: Any, giving_way: DataFrame
 
 
 def _rows(actions: Any) -> int:
-    """Of files that were written; Delta counts them as it writes."""
+    """Return the number of rows in written files; Delta counts them as it writes."""
     return sum(int(actions.apply(n).numPhysicalRecords().get()) for n in range(actions.size()))
 
 
 def _metrics(session: SparkSession, write: Any, merged: Merged, count: int) -> None:
-    """What DESCRIBE HISTORY shows of the commit."""
+    """Register the numbers that DESCRIBE HISTORY shows for the commit."""
     jvm: Any = session._jvm  # noqa: SLF001
     context = session.sparkContext._jsc.sc()  # noqa: SLF001
     counted: Mapping[str, int] = {

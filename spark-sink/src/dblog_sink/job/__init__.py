@@ -1,1 +1,1 @@
-"""The job: built, run, stopped, and what a person asks of it while it runs."""
+"""The job: building, running and stopping it, and carrying out commands while it runs."""

@@ -1,4 +1,4 @@
-"""Builds the parts that write, and ties them together: the composition root of the sink."""
+"""Builds the parts that write and connects them: the composition root of the sink."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What writes: ``writer`` is the function of each batch, ``scheduler`` merges what has landed."""
+    """The parts that write.
+
+    ``writer`` is the function of each batch; ``scheduler`` merges landed records.
+    """
 
     parts: Parts
     writer: BatchWriter
     scheduler: MergeScheduler
     by_batches: MergeByBatches
     publisher: SnapshotPublisher | None
-    """None where there is no manifest, and none to be finished."""
+    """Publisher of snapshots; None without a manifest and without a snapshot to finish."""
     arrivals: Arrivals
     quarantine: Quarantine
 
@@ -69,7 +72,11 @@ def built(
     now_s: Callable[[], float] = time.time,
     traces: Traces | None = None,
 ) -> Pipeline:
-    """The parts of one job. What they ask Kafka comes as functions; ``reached`` is called at each crash point; ``now_s``: the clock by which snapshots age."""
+    """Build the parts of one job.
+
+    Functions give access to Kafka. ``reached`` is called at each crash point. ``now_s`` is the
+    clock by which snapshots age.
+    """
     state_session = another(session)
     control = ControlTable(
         state_session,
@@ -151,7 +158,7 @@ def built(
 def registry_of(
     settings: Settings, stopping: Callable[[], bool] = lambda: False, *, asked: Callable[[str], None] = lambda _result: None
 ) -> Registry:
-    """The schema registry of the configuration."""
+    """Return the configured schema registry."""
     cache = settings["registry.cache.path"]
     return Registry(
         settings["registry.url"],

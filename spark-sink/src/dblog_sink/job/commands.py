@@ -1,7 +1,8 @@
-"""What a person asks of a sink that runs, or will run: files in a folder of its state, each done once, between two batches.
+"""Passes commands to the job as files in a folder of its state; each is carried out once.
 
-``dblog-sink park TABLE``, ``resume TABLE``, ``replay [TABLE]``, ``maintain [TABLE]`` write such a file; the job looks for them while it runs and when it
-starts. So the same commands work on a laptop and on a cluster, and nobody but the running job ever writes its tables.
+``dblog-sink park TABLE``, ``resume TABLE``, ``replay [TABLE]`` and ``maintain [TABLE]`` write such
+a file. The job looks for them at its start and between batches. So the same commands work on a
+laptop and on a cluster, and only the running job writes its tables.
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ VERBS = ("park", "resume", "replay", "maintain")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command. ``table`` is ``db.table`` or a topic; None: all."""
+    """A command. ``table`` is ``db.table`` or a topic, None for all."""
 
     verb: str
     table: str | None = None
     reason: str | None = None
-    """Of a park; of a replay: only records whose reason contains this."""
+    """Reason of a park. For a replay, a text that the reasons of the replayed records contain."""
     version: int | None = None
-    """Of a replay that has begun: the quarantine's version that it takes."""
+    """Version of the quarantine that a replay takes; None until it begins."""
 
 
 def ask(folder: Folder, command: Command) -> str:
-    """Leave a command for the job; returns the name of its file."""
+    """Leave a command for the job, and return the name of its file."""
     name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json"
     folder.replace(name, json.dumps(asdict(command)))
     return name
 
 
 def begun(folder: Folder, name: str, command: Command) -> None:
-    """Keep what a command has decided before it does anything that a crash could interrupt."""
+    """Store a command's decisions before it does anything that a crash could interrupt."""
     folder.replace(name, json.dumps(asdict(command)))
 
 
 def waiting(folder: Folder) -> list[tuple[str, Command | None]]:
-    """What is to be done, oldest first; None for a file that is no command."""
+    """Return the commands to carry out, oldest first; None for a file that is not a command."""
     found: list[tuple[str, Command | None]] = []
     for name in folder.names():
         if not name.endswith(".json"):

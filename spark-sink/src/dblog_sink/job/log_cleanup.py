@@ -1,8 +1,10 @@
-"""Cleans the Delta logs of the job's tables beside the writes, in the thread of the VACUUMs and in bounded steps.
+"""Cleans the Delta logs of the job's tables in bounded steps, beside the writes.
 
-Each table has a turn a day, which the control table remembers, so that a job that is started for a few minutes a day comes to it as well. A table that is
-committed to all the time has a turn each hour, so that little is deleted at a time and the log stays short. Where the last turn is long ago, or nobody knows
-of one, a table is cleaned a day of its log at a time, and what is done is remembered: a log of a million names takes hours in an object store.
+It uses the VACUUM thread. Each table has a turn a day, which the control table remembers, so a job
+that runs a few minutes a day reaches it as well. A table with constant commits has a turn each
+hour; then little is deleted at a time and the log stays short. If the last turn is long ago or
+unknown, the log is cleaned one day of it at a time, and progress is remembered: a log of a million
+names takes hours in an object store.
 """
 
 from __future__ import annotations
@@ -27,21 +29,24 @@ log = logging.getLogger(__name__)
 TURN_H = 24.0
 HOT_TURN_H = 1.0
 HOT_COMMITS = 200
-"""Commits since its last turn from which on a table need not wait for its daily one."""
+"""Commits since its last turn from which on a table does not wait for its daily turn."""
 STEP_H = 24.0
 _UNKNOWN_H = 720.0
-"""Delta's own retention: what a table without a turn may have."""
+"""Hours of log that a table without a recorded turn may have: Delta's default retention."""
 _LONG_LOG = 10_000
-"""Versions from which on a table without a turn is cleaned in steps."""
+"""Versions from which on a table without a recorded turn is cleaned in steps."""
 
 
 def turn_of(name: str) -> str:
-    """Return the name under which the control table has the turns of a table's log."""
+    """Return the control table's name for the turns of a table's log."""
     return f"log of {name}"
 
 
 def cutoffs_h(since_turn_h: float, keep_h: float) -> list[float]:
-    """Return the ages to clean a log at, one after the other, so that no step has more than STEP_H of log to delete."""
+    """Return the ages in hours at which to clean a log, in order.
+
+    No step then deletes more than STEP_H of log.
+    """
     found, age_h = [], keep_h + since_turn_h - STEP_H
     while age_h > keep_h:
         found.append(age_h)
@@ -50,9 +55,12 @@ def cutoffs_h(since_turn_h: float, keep_h: float) -> list[float]:
 
 
 class LogCleanup:
-    """The turns. ``keep_h``: hours of log that a table keeps, by its name and path; ``checked``: by name, up to which version a table's commits were checked.
+    """The turns of cleaning logs.
 
-    ``vacuums``: the job deletes the tables' files too; ``check`` raises where another sink may be at work; ``stopping``: whether to begin nothing more.
+    ``keep_h`` returns the hours of log that a table keeps, by its name and path. ``checked``
+    returns the version up to which commits were checked, by name. ``vacuums`` is True if the job
+    also deletes the tables' files. ``check`` raises if another sink may be running. ``stopping``
+    returns True if nothing more may begin.
     """
 
     def __init__(
@@ -79,16 +87,20 @@ class LogCleanup:
         self._clean = clean
         self._hot_s: dict[str, float] = {}
         self._met: dict[str, int] = {}
-        """By name, the version of a table at its last turn, or when this process first met it."""
+        """Table name to its version at the last turn, or when this process first saw it."""
 
     def look(self, paths: Mapping[str, str], *, waits: Callable[[], bool] = lambda: False) -> None:
-        """Give each table that is due its turn. ``waits``: whether somebody waits for the thread; what is left is due at the next look."""
+        """Clean the logs that are due.
+
+        ``waits`` returns True if the thread is needed for something else; the rest is due at the
+        next look.
+        """
         now_s, turns = self._now_s(), self._control.state.vacuumed_s
         for name, path in paths.items():
             if self._stopping() or waits():
                 return
             turn_s = turns.get(turn_of(name))
-            # A clock that was ahead leaves a turn in the future: that table is due as well.
+            # A clock that was ahead leaves a turn in the future, which makes the table due as well.
             due = turn_s is None or not 0 <= now_s - turn_s < TURN_H * 3600.0
             if due or self._is_hot(name, path, now_s):
                 self._turn(name, path, None if turn_s is None or turn_s > now_s else (now_s - turn_s) / 3600.0)
@@ -101,7 +113,10 @@ class LogCleanup:
         return False
 
     def _version(self, name: str, path: str) -> int | None:
-        """Return the newest version that is known, without opening tables of the lake that rest; None for those, and where there is no table."""
+        """Return the newest known version without opening idle tables of the lake.
+
+        Return None for those and if there is no table.
+        """
         checked = self._checked()
         if (of := name.removeprefix("_dblog/tombstones/").removeprefix("_dblog/confirmed/")) in checked:
             return checked[of]
@@ -110,7 +125,7 @@ class LogCleanup:
         return log_cleanup.version(self._session, path) if DeltaTable.isDeltaTable(self._session, path) else None
 
     def _turn(self, name: str, path: str, since_h: float | None) -> None:
-        """Clean one log. It never fails the job: the next turn tries again."""
+        """Clean one log. A failure is only logged, and the next turn tries again."""
         try:
             if DeltaTable.isDeltaTable(self._session, path):
                 self._cleaned(name, path, since_h)
@@ -127,7 +142,8 @@ class LogCleanup:
         if (met := self._version(name, path)) is not None:
             self._met[name] = met
         keep_h = max(self._keep_h(name, path), log_cleanup.kept_h(self._session, path))
-        # A VACUUM that has not had its turn yet, as after a stop of the sink, reads in the log which files it may delete.
+        # A VACUUM whose turn is overdue, as after a stop of the sink, needs the log to know which
+        # files it may delete.
         vacuumed_s = self._control.state.vacuumed_s.get(name)
         if self._vacuums and vacuumed_s is not None and not is_own_hot(name):
             keep_h = max(keep_h, self._keep_h(name, path) - LOG_LONGER_H + (self._now_s() - vacuumed_s) / 3600.0 + 1.0)
@@ -146,12 +162,15 @@ class LogCleanup:
             self._remember(name, age_h - keep_h)
 
     def _remember(self, name: str, behind_h: float) -> None:
-        """Record that the log is as a turn so many hours ago would have left it."""
+        """Record that the log is as a turn ``behind_h`` hours ago would have left it."""
         self._control.record([Vacuumed(turn_of(name), self._now_s() - behind_h * 3600.0)], "recorded")
 
 
 def follow_own_logs(session: SparkSession, settings: Settings) -> None:
-    """Bring the logs of the sink's own tables to their retention, before anything writes them. What could not be set now is set at the next start."""
+    """Set the log retention of the sink's own tables before anything writes them.
+
+    A failure is only logged, and the next start tries again.
+    """
     for name, path in settings.paths([]).items():
         try:
             if DeltaTable.isDeltaTable(session, path):

@@ -1,5 +1,6 @@
-"""Records that the sink never read and will not read, for Kafka has lost them or the query begins behind them: their tables are parked, and the checkpoint
-is led past the gap.
+"""Finds records that the sink can never read, because Kafka lost them or the query begins later.
+
+Their tables are parked, and the checkpoint moves past the gap.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dblog_sink.state.notes import State
 
 
 class CheckpointOffsets:
-    """Compares what the checkpoint has read with what Kafka has."""
+    """A comparison of the checkpoint's offsets with Kafka's."""
 
     def __init__(self, session: SparkSession, settings: Settings) -> None:
         self._session = session
@@ -28,12 +29,15 @@ class CheckpointOffsets:
         self._path = settings.checkpoint_path
 
     def of(self, topics: Collection[str]) -> tuple[Offsets, Offsets, Offsets]:
-        """Where these topics begin and end, and how far they are read."""
+        """Return first offsets and ends of these topics, and the offsets read so far."""
         first, end = brokers.ends(self._session, self._settings, topics)
         return first, end, self._read()
 
     def losses(self, state: State) -> list[Loss]:
-        """The lost ones of the records that were to be read next. ``state``: the control table's, which knows the ids of the topics that were read."""
+        """Return the losses among the records to be read next.
+
+        ``state`` is the control table's, which knows the ids of the topics that were read.
+        """
         wanted = self._read()
         if not wanted:
             return []
@@ -41,15 +45,16 @@ class CheckpointOffsets:
         return data_loss.losses(wanted, first, end, self._recreated(state, end))
 
     def _recreated(self, state: State, there: Collection[str]) -> frozenset[tuple[str, int]]:
-        """The partitions that were read of a topic with another id. ``there``: the topics that the brokers have."""
+        """Return partitions that were read under another topic id. ``there`` has Kafka's topics."""
         marks = {partition: mark.topic_id for partition, mark in list(state.high_water_marks.items()) if partition[0] in there}
         topics = sorted({topic for topic, _ in marks})
         return data_loss.recreated(marks, source.topic_ids(self._session, self._settings, topics) if topics else {})
 
     def pass_losses(self, state: State, book: TableBook, progress: Progress, arrivals: Arrivals) -> None:
-        """Report lost records, park the tables concerned, and lead the checkpoint past the gap: the others go on.
+        """Report lost records, park their tables, and move the checkpoint past the gap.
 
-        ``state``: the control table's, which knows how far the sink had read where there is no checkpoint.
+        Other tables go on. ``state`` is the control table's, which knows how far the sink had read
+        if there is no checkpoint.
         """
         found = self._losses_without_checkpoint(state) if self._is_new() else self.losses(state)
         by_topic: dict[str, list[str]] = {}
@@ -64,7 +69,8 @@ class CheckpointOffsets:
             if table and not arrivals.of_markers(topic):
                 book.park(topic, reason)
         if found and self._read():
-            # By Hadoop's client also where the path is local: it keeps checksums of Spark's files beside them.
+            # Hadoop's client is used for local paths too, because it keeps checksums beside Spark's
+            # files.
             offsets = files.HadoopFolder(self._session, f"{self._path}/offsets")
             data_loss.lead_past(files.folder(self._session, f"{self._path}/commits"), offsets, found)
 
@@ -84,7 +90,10 @@ class CheckpointOffsets:
         )
 
     def _is_new(self) -> bool:
-        """Whether the query begins where the options say. A checkpoint with one open batch has a beginning already."""
+        """Return True if the query begins where the options say.
+
+        A checkpoint with one open batch has a beginning already.
+        """
         return not any(name.isdigit() for name in files.folder(self._session, f"{self._path}/offsets").names())
 
     def _losses_without_checkpoint(self, state: State) -> list[Loss]:

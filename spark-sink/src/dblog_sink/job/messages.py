@@ -1,4 +1,4 @@
-"""Errors as one line for a person: Spark's carry a whole JVM trace."""
+"""Turns errors into one line for a person; Spark's errors contain a whole JVM trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DISK_FULL = "No space left on device"
 
 
 def one_line(error: Exception) -> str:
-    """What happened, in one line."""
+    """Return the error as one line."""
     if isinstance(error, SinkError):
         return str(error)
     if _DISK_FULL in str(error):
@@ -19,13 +19,14 @@ def one_line(error: Exception) -> str:
             "no space is left where the job writes (target.path, state.path, checkpoint.path or Spark's local folders); make room: the job goes on by itself "
             "while it still tries, or when it is started again. The checkpoint is intact"
         )
-    if isinstance(error, Py4JJavaError):  # its own first line names only the method that was called
+    # The error's own first line names only the method that was called.
+    if isinstance(error, Py4JJavaError):
         return str(error.java_exception.toString()).strip().partition("\n")[0][:2000]
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:2000]
 
 
 def error_class(error: Exception) -> str:
-    """What failed, as one of ``observe/metrics.py``'s ERROR_CLASSES."""
+    """Return the error's class, one of ERROR_CLASSES in ``observe/metrics.py``."""
     text = str(error)
     if isinstance(error, DefiniteError):
         return "definite"
@@ -39,5 +40,5 @@ def error_class(error: Exception) -> str:
 
 
 def with_trace(error: Exception) -> Exception | None:
-    """The error, if its trace shows more than its one line; else None."""
+    """Return the error if its trace adds to its one line, else None."""
     return None if isinstance(error, SinkError) or _DISK_FULL in str(error) else error

@@ -1,4 +1,4 @@
-"""Carries out what a person asked of the job (``commands.py``): park, resume, replay, maintain. Between two batches, each command once."""
+"""Carries out commands to the job (``commands.py``) between two batches, each once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class CommandFolder:
-    """The commands of one job. ``lost``: why this sink must not commit any more, None while it may."""
+    """The commands of one job.
+
+    ``lost`` returns why this sink must not commit any more, else None.
+    """
 
     def __init__(
         self, session: SparkSession, settings: Settings, pipeline: Pipeline, vacuum: Vacuum, lost: Callable[[], str | None]
@@ -39,11 +42,11 @@ class CommandFolder:
         self._folder = files.folder(session, f"{settings.state_path}/commands")
 
     def waits(self) -> bool:
-        """Whether there is anything to do."""
+        """Return True if there is a command."""
         return bool(self._folder.names())
 
     def obey(self) -> None:
-        """Carry out what was asked, oldest first; a command's file is removed when it is done."""
+        """Carry out the commands, oldest first. A command's file is removed when it is done."""
         for name, command in commands.waiting(self._folder):
             if command is None:
                 self._folder.remove(name)
@@ -57,7 +60,8 @@ class CommandFolder:
                 facts |= {"topics": sorted(topics)} | self._carry_out(name, command, topics)
             except Exception as e:  # noqa: BLE001  a command that cannot be carried out stops nothing
                 if self._lost() is not None:
-                    return  # it is for the sink that has taken over
+                    # The command is for the sink that has taken over.
+                    return
                 facts["failed"] = one_line(e)
             self._folder.remove(name)
             self._parts.progress.emit("command", **facts)
@@ -67,14 +71,16 @@ class CommandFolder:
             )
 
     def _topics(self, command: Command) -> frozenset[str]:
-        """The topics that a command is about; DefiniteError if there are none of the name."""
+        """Return the topics of a command. Raise DefiniteError if none has its name."""
         known = set(self._parts.book.topics())
-        if command.verb == "replay" and command.table is not None:  # records in quarantine may be all that there is of a topic
+        # A topic may have no records but those in quarantine.
+        if command.verb == "replay" and command.table is not None:
             known |= self._pipeline.quarantine.topics(self._session, command.version)
         if command.table is None:
             return frozenset(known)
         topics = frozenset(topic for topic in known if source.names(self._settings, topic, command.table))
-        if len(topics) != 1:  # none, or those of several sources
+        # The name matches no topic, or topics of several sources.
+        if len(topics) != 1:
             source.topic_of(self._settings, self._parts.control.state, command.table)
         return topics
 
@@ -101,7 +107,8 @@ class CommandFolder:
             if version is None:
                 return {"records": 0, "still_bad": 0}
             commands.begun(self._folder, name, replace(command, version=version))
-        if self._settings.snapshots:  # a replay belongs to no snapshot: its tables are complete in the snapshots after it
+        # A replay belongs to no snapshot; its tables are complete in later snapshots.
+        if self._settings.snapshots:
             now_ms = round(time.time() * 1000)
             beside = topics if topics is not None else frozenset(control.state.table_ids)
             control.record([DumpMerged(topic, now_ms) for topic in beside], "recorded", at_once=True)

@@ -1,11 +1,13 @@
-"""Records in quarantine go through the job again: after a cause was repaired, a policy changed, or the sink learned to read them.
+"""Replays quarantined records: sends them through the job again.
 
-A replay takes the quarantine as it is at one Delta version, applies its records as any others (the guards make that safe, however late it is), and
-removes them; those that are still bad are kept again, with today's reason. Its transaction ids come from the command that asked for it, and so
-does the version: a replay that a crash interrupted is done again as the same one (I8).
+That helps after a cause was repaired, a policy changed, or the sink learned to read them. A replay
+takes the quarantine at one Delta version, applies its records like any others (the guards make that
+safe, however late), and removes them. Records that are still bad are quarantined again with the
+current reason. Its transaction ids come from its command, and so does the version; a replay that a
+crash interrupted is therefore repeated as the same one (I8).
 
-A record of a topic that was recreated since stays where it is, if only its offset shows of which of the source's logs it is: the topic has other
-offsets now.
+A record of a topic that was recreated since stays in quarantine if only its offset shows from which
+of the source's logs it comes, because the topic now has other offsets.
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ _KEPT = ("topic", "partition", "offset", "timestamp", "at")
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of the records of a replay."""
+    """The number of replayed records, and of those that are still bad."""
 
     records: int
     still_bad: int
 
 
 def version_of(session: SparkSession, path: str) -> int | None:
-    """The quarantine's newest version, None if nothing ever was in it."""
+    """Return the quarantine's newest version, or None if it never existed."""
     if not DeltaTable.isDeltaTable(session, path):
         return None
     return int(DeltaTable.forPath(session, path).history(1).select("version").first()[0])  # type: ignore[index]
@@ -64,7 +66,11 @@ def replay(
     txn: Txn,
     source_logs: Mapping[str, Mapping[int, PartitionLogs]],
 ) -> Replayed:
-    """Apply what the quarantine held at ``version``; ``topics`` None: of all topics. ``source_logs``: which logs the records of each topic partition are of."""
+    """Replay what the quarantine held at ``version``.
+
+    ``topics`` None selects all topics. ``source_logs`` has the logs from which the records of each
+    topic partition come.
+    """
     chosen: list[Column] = [F.lit(True)]
     if topics is not None:
         chosen.append(F.col("topic").isin(sorted(topics)))
@@ -95,7 +101,8 @@ def replay(
             bad += 0 if applied is None else applied.bad
     finally:
         raw.unpersist()
-    # By the moment at which each was kept: what is still bad was kept again a moment ago, by a clock that may be behind the one of then.
+    # Records are matched by the time at which they were quarantined. One that is still bad was
+    # quarantined again just now, by a clock that may be behind the earlier one.
     taken = kept.select(*_KEPT).dropDuplicates().alias("taken")
     same = reduce(lambda a, b: a & b, (F.col(f"quarantine.{name}").eqNullSafe(F.col(f"taken.{name}")) for name in _KEPT))
     with quarantine.alone():
@@ -104,11 +111,12 @@ def replay(
 
 
 def _former(source_logs: Mapping[str, Mapping[int, PartitionLogs]]) -> Column:
-    """Whether a record is older than its topic, which was recreated and whose records come from more than one log."""
+    """Return a condition for records older than their recreated topic with several logs."""
     recreated_ms = {
         topic: max(logs.recreated_ms for logs in partitions.values())
         for topic, partitions in source_logs.items()
         if any(logs.epoch for logs in partitions.values()) and any(logs.recreated_ms for logs in partitions.values())
     }
-    # A map, and not a condition for each topic: of thousands Catalyst makes no plan.
+    # One map instead of a condition for each topic, since Catalyst cannot plan thousands of
+    # conditions.
     return F.coalesce(F.unix_millis(F.least("timestamp", "at")) < looked_up(recreated_ms).cast("long"), F.lit(False))

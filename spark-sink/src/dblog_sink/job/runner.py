@@ -1,4 +1,4 @@
-"""Runs the query: starts it, watches it, starts it again after failures that may pass, stops it between two batches."""
+"""Runs the query: starts, watches, restarts and stops it, between two batches if possible."""
 
 from __future__ import annotations
 
@@ -47,21 +47,25 @@ log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.2
 _COMMANDS_EVERY_S = 2.0
 STOP_BATCH_S = 15.0
-"""How long a running batch may take to end when the job is to stop; the whole stop takes less than the 30 s that Kubernetes gives by default."""
+"""Seconds that a running batch may take to end at a stop. The whole stop takes less than the 30 s
+that Kubernetes gives by default.
+"""
 _STOP_BREAK_S = 4.0
-"""How long a batch that is broken off may take to notice."""
+"""Seconds that an interrupted batch may take to notice."""
 _STOP_COMMIT_S = 3.0
 STOP_MERGE_S = 20.0
-"""From the beginning of a stop: then merges that run are broken off too."""
+"""Seconds from the beginning of a stop until running merges are interrupted too."""
 _RESTART_PAUSE_MAX_S = 30.0
 _REPORT_FAULT = 'because the return value of "scala.Option.get()" is null'
-"""Spark 4.1.1 repeats an open batch after a restart, commits it, and then fails in KafkaMicroBatchStream.metrics: it reports on offsets that it
-had no reason to ask for yet. The next start has no batch to repeat."""
+"""Text of a Spark fault. After a restart Spark 4.1.1 repeats an open batch, commits it, and then
+fails in KafkaMicroBatchStream.metrics, because it reports on offsets that it has not asked for yet.
+The next start has no batch to repeat.
+"""
 _DATA_LOSS = ("DATA_LOSS", "failOnDataLoss", "Some data may have been lost")
 
 
 class Runner:
-    """One run of the job. ``fence`` None: in tests that need none."""
+    """A run of the job. ``fence`` is None only in tests."""
 
     def __init__(
         self,
@@ -102,7 +106,8 @@ class Runner:
         self._parts, self._arrivals = pipeline.parts, pipeline.arrivals
         self._quarantine = pipeline.quarantine
         self._writer, self._scheduler = pipeline.writer, pipeline.scheduler
-        if fence is not None and fence.claims:  # the claim is a commit in every known table, also in those that rest
+        # The claim makes a commit in every known table, including idle ones.
+        if fence is not None and fence.claims:
             self._writer.check_histories()
         follow_own_logs(another(session), settings)
         self._vacuum = self._vacuum_of(session)
@@ -140,7 +145,11 @@ class Runner:
             self._fence.check()
 
     def _compact_quarantine(self, session: SparkSession) -> None:
-        """Compact the quarantine if it is due; the control table keeps when it was, for a job that is started each hour has few commits."""
+        """Compact the quarantine if it is due.
+
+        The control table remembers the last time, since a job that is started every hour makes few
+        commits.
+        """
         control, every = self._parts.control, self._settings["compact.commits"]
         version = self._quarantine.compact(session, every, since=control.state.compacted_at.get(QUARANTINE))
         if version is not None:
@@ -153,7 +162,10 @@ class Runner:
     # -- the run ----------------------------------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Run to the end; returns the exit status. No merge runs any more then: the lease may be given back."""
+        """Run the job to its end and return the exit status.
+
+        No merge is running afterwards, so the lease may be given back.
+        """
         try:
             return self._run()
         finally:
@@ -202,13 +214,17 @@ class Runner:
             self._stopping.wait(wait_s)
 
     def _until_it_ends(self) -> Exception | None:
-        """Start the query and watch it; returns why it ended, None if it was asked to or is done."""
+        """Start the query and watch it until it ends.
+
+        Return the reason, None if it was asked to stop or is done.
+        """
         self._writer.failure, self._writer.last_batch_id = None, -1
         self._writer.stopped.clear()
         self._scheduler.restarted()
         try:
             if self._fence is not None:
-                self._fence.check()  # no Delta transaction guards the checkpoint and the commands
+                # No Delta transaction guards the checkpoint and the commands.
+                self._fence.check()
             self._checkpoint.pass_losses(self._parts.control.state, self._parts.book, self._progress, self._arrivals)
             self._commands.obey()
             query = self._start()
@@ -236,7 +252,8 @@ class Runner:
             return self._drained()
         if any(text in str(error) for text in _DATA_LOSS):
             if self._checkpoint.losses(self._parts.control.state):
-                return _StartAgain("records are lost")  # the next start reports each partition
+                # The next start reports each partition.
+                return _StartAgain("records are lost")
             msg = (
                 "records expired in Kafka, or their topic was recreated, before the sink had read them; remove the checkpoint "
                 f"{self._settings.checkpoint_path} to go on from what is there, then dump the tables again ({one_line(error)})"
@@ -256,7 +273,10 @@ class Runner:
         return writer.trigger(processingTime=f"{int(self._settings['trigger.interval.s'] * 1000)} milliseconds").start()
 
     def _drained(self) -> Exception | None:
-        """With ``trigger.once``: merge what has landed before the end."""
+        """Merge everything that has landed, as ``trigger.once`` needs.
+
+        Return the error, None on success.
+        """
         try:
             self._scheduler.drain(self._stopping.is_set)
         except Exception as e:  # noqa: BLE001  judged by the caller like a failure of the query
@@ -264,11 +284,14 @@ class Runner:
         return None
 
     def _lost(self) -> str | None:
-        """Why this sink must not commit any more, None while it may."""
+        """Return why this sink must not commit any more, or None if it may."""
         return self._lease.lost if self._fence is None else self._fence.lost
 
     def _spark_is_running(self) -> bool:
-        """Whether there is a JVM and a context to restart in: spark-submit's JVM may have been killed under this process."""
+        """Return True if there is a JVM and a context to restart in.
+
+        spark-submit's JVM may have been killed while this process runs.
+        """
         try:
             return not self._session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001  PySpark has no public name for it
         except (Py4JError, OSError):
@@ -277,7 +300,7 @@ class Runner:
     # -- between batches --------------------------------------------------------------------------------------------------------------------
 
     def _obey_between_batches(self) -> None:
-        """Look for commands now and then, and carry them out while no batch runs."""
+        """Carry out commands while no batch runs, if it is time to look for them."""
         now_s = time.monotonic()
         if now_s - self._commands_looked_s < _COMMANDS_EVERY_S:
             return
@@ -285,7 +308,8 @@ class Runner:
         if self._commands.waits() and self._writer.running.acquire(timeout=_COMMANDS_EVERY_S):
             try:
                 if self._fence is not None:
-                    with contextlib.suppress(DefiniteError):  # whoever watches the query stops it
+                    # The loop that watches the query stops it.
+                    with contextlib.suppress(DefiniteError):
                         self._fence.check()
                 if self._lost() is None:
                     self._commands.obey()
@@ -293,14 +317,17 @@ class Runner:
                 self._writer.running.release()
 
     def _write_notes(self) -> None:
-        """Write notes that wait while the source rests. No table depends on them: what could not be written waits for the next time."""
+        """Write notes that wait while the source is idle.
+
+        No table depends on them, so a failure is only logged and the next time tries again.
+        """
         try:
             self._parts.control.flush_due()
         except Exception as e:  # noqa: BLE001  see above
             log.warning("the notes of the job are not written yet: %s", one_line(e))
 
     def _report(self, query: StreamingQuery, reported: str) -> str:
-        """Report how far behind Kafka's end the query is, once for each of its progress reports."""
+        """Report how far the query is behind Kafka's end, once for each progress report."""
         report = _newest_report(query)
         if report is None or report["timestamp"] == reported:
             return reported
@@ -318,7 +345,10 @@ class Runner:
         return str(report["timestamp"])
 
     def _lag_s(self, report: Mapping[str, Any]) -> float:
-        """How long ago the tables had all that Kafka had then. A report's time is the start of its batch, which may be long ago."""
+        """Return the seconds since the tables had everything that Kafka had then.
+
+        A report's time is the start of its batch, which may be long ago.
+        """
         now_s, waited_s = time.time(), self._parts.book.waited_s()
         up_to_s = self._applied_up_to.reported(
             datetime.fromisoformat(str(report["timestamp"])).timestamp(),
@@ -329,15 +359,19 @@ class Runner:
         return round(max(0.0, now_s - up_to_s), 3)
 
     def _reconcile(self, read_to: ReadTo) -> None:
-        """Compare what arrived with what chunk markers count. It stops nothing: what could not be compared waits for the next time."""
+        """Compare arrived rows with the counts of chunk markers.
+
+        A failure is only logged, and the next time tries again.
+        """
         try:
             self._arrivals.look(read_to)
         except Exception as e:  # noqa: BLE001  see above
             log.warning("the comparison of chunk markers with what arrived is postponed: %s", one_line(e))
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
-        """``stop()`` interrupts a batch (spark#36589), so it is called while none is running; a batch that takes too long is broken off after
-        all, and the next start repeats it.
+        """Stop the query while no batch runs, because ``stop()`` interrupts a batch (spark#36589).
+
+        A batch that takes too long is interrupted after all, and the next start repeats it.
         """
         self._stop_began_s = time.monotonic()
         if self._stopping.is_set():
@@ -349,7 +383,8 @@ class Runner:
             self._writer.stopped.set()
             limit_s = time.monotonic() + _STOP_BREAK_S
             while not held and time.monotonic() < limit_s:
-                # Its tables are written by threads of their own, whose jobs a stop of the query would leave alone, and then wait for.
+                # Separate threads write its tables. Stopping the query would not cancel their jobs,
+                # and would then wait for them.
                 self._session.sparkContext.cancelAllJobs()
                 held = self._writer.running.acquire(timeout=_LOOK_EVERY_S)
         try:
@@ -357,7 +392,8 @@ class Runner:
             while done and self._writer.last_batch_id >= 0 and time.monotonic() < limit_s:
                 report = _newest_report(query)
                 if report is not None and report["batchId"] >= self._writer.last_batch_id:
-                    break  # its offsets are committed: nothing to replay
+                    # Its offsets are committed, so there is nothing to replay.
+                    break
                 time.sleep(0.05)
             self._writer.stopped.set()
             query.stop()
@@ -367,21 +403,26 @@ class Runner:
 
 
 class _StartAgain(TransientError):  # noqa: N818  it is no error
-    """The query is to be started once more; nothing is wrong with it."""
+    """Raised to start the query again although nothing is wrong with it."""
 
 
 def query_id(frame: DataFrame) -> str:
-    """The id that a checkpoint keeps as long as it exists: a new checkpoint counts its batches from 0, and must not be taken for the old one."""
+    """Return the query's id, which a checkpoint keeps for as long as it exists.
+
+    A new checkpoint counts its batches from 0 and must not be taken for the former one.
+    """
     found = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert found, "foreachBatch runs on the query's own thread"
     return found
 
 
 def files_keep_h(session: SparkSession, settings: Settings, manifest: Manifest, path: str) -> float:
-    """How long VACUUM keeps a table's files: as configured, and as long as any snapshot in the manifest needs them; the newest one stays however old it is.
+    """Return how long VACUUM keeps a table's files, in hours.
 
-    For a parked table a snapshot may name a version that was old when the snapshot was published: the files that it alone needs were removed by the next
-    commit after that version.
+    That is the configured time, and as long as any snapshot in the manifest needs them; the newest
+    snapshot stays however old it is. For a parked table a snapshot may name a version that was old
+    when it was published: files that only this version needs were removed by the next commit after
+    it.
     """
     keep_h = settings.table_keep_h
     if not settings.snapshots:
@@ -393,14 +434,17 @@ def files_keep_h(session: SparkSession, settings: Settings, manifest: Manifest, 
 
 
 def logs_keep_h(session: SparkSession, settings: Settings, manifest: Manifest, name: str, path: str) -> float:
-    """Return how long the log of a table is kept: as configured, and a day longer than the files that a snapshot in the manifest needs."""
+    """Return how long the log of a table is kept, in hours.
+
+    That is the configured time, and a day longer than files that a snapshot in the manifest needs.
+    """
     if is_own_hot(name):
         return settings.log_h_of(name)
     return max(settings.log_h, files_keep_h(session, settings, manifest, path) + LOG_LONGER_H)
 
 
 def _newest_report(query: StreamingQuery) -> Mapping[str, Any] | None:
-    """The query's newest progress report, as Spark's JSON has it."""
+    """Return the query's newest progress report, parsed from Spark's JSON, or None."""
     newest = query.lastProgress
     if newest is None:
         return None

@@ -1,7 +1,8 @@
-"""SIGTERM to Python, or to spark-submit's JVM, means: finish the batch, then stop.
+"""Makes SIGTERM, to Python or to spark-submit's JVM, finish the batch before stopping.
 
-Under spark-submit the process that gets the signal is the JVM, whose shutdown would stop Spark at once. Hadoop's hooks run in order of priority, one after
-the other; ours comes before Spark's and waits for the batch.
+Under spark-submit the JVM gets the signal, and its shutdown would stop Spark at once. Hadoop's
+shutdown hooks run one after the other, by priority. The hook added here runs before Spark's and
+waits for the batch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _HOOK_S = 40.0
 
 
 def stop_on_signal(session: SparkSession, stopping: threading.Event, ended: threading.Event) -> Callable[[], None]:
-    """Set ``stopping`` at a signal and wait for ``ended``; returns what takes the JVM's hook away again."""
+    """Set ``stopping`` on a signal and let the JVM's shutdown wait for ``ended``.
+
+    Return a function that removes the JVM's hook.
+    """
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         stopping.set()
@@ -32,7 +36,8 @@ def stop_on_signal(session: SparkSession, stopping: threading.Event, ended: thre
     assert gateway is not None
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
-    hook = jvm.java.lang.Thread(_ShutdownHook(stopping, ended))  # never started, only run: hooks are hashed, which Python objects are not
+    # The thread is never started, only run. Hooks are hashed, which Python objects are not.
+    hook = jvm.java.lang.Thread(_ShutdownHook(stopping, ended))
     hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
     hooks.addShutdownHook(hook, 1000, 60, jvm.java.util.concurrent.TimeUnit.SECONDS)
 
@@ -44,19 +49,19 @@ def stop_on_signal(session: SparkSession, stopping: threading.Event, ended: thre
 
 
 class _ShutdownHook:
-    """A java.lang.Runnable that asks the job to stop and waits until it has."""
+    """A java.lang.Runnable that asks the job to stop and waits until it has stopped."""
 
     def __init__(self, stopping: threading.Event, ended: threading.Event) -> None:
         self._stopping = stopping
         self._ended = ended
 
     def run(self) -> None:
-        """Called by the JVM when it begins to shut down."""
+        """Ask the job to stop and wait. The JVM calls this when it begins to shut down."""
         if not self._ended.is_set():
             self._stopping.set()
             self._ended.wait(_HOOK_S)
 
     class Java:
-        """What py4j must know to hand this object to the JVM."""
+        """The interface, for py4j to hand this object to the JVM."""
 
         implements = ("java.lang.Runnable",)

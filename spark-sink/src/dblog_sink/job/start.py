@@ -1,4 +1,4 @@
-"""Starts the job: checks what it needs, takes the lease and the fencing token, runs, and gives them back. The exit status shows how it ended."""
+"""Starts the job: checks its needs, takes the lease and the fencing token, and runs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SPANS_WAIT_S = 2.0
-"""At the end of the job, for a collector that does not answer."""
+"""Seconds to wait at the end of the job for a collector that does not answer."""
 
 
 def run(settings: Settings) -> int:
-    """Run the job to its end. 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, logged in one sentence."""
+    """Run the job to its end and return the exit status.
+
+    0 means that it was asked to stop, or trigger.once is done. 1 means a failure that needs a
+    person, logged in one sentence.
+    """
     try:
         progress, traces = observers_of(settings)
     except DefiniteError as e:
@@ -79,7 +83,11 @@ def run(settings: Settings) -> int:
 
 
 def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
-    """Take the lease and a fencing token: from now on nobody else commits to what this sink is going to read."""
+    """Take the lease and a fencing token.
+
+    From then on no other sink commits to what this one is going to read. Raise DefiniteError if the
+    state cannot be written.
+    """
     try:
         alone = lease.take()
     except (OSError, Py4JJavaError) as e:
@@ -96,7 +104,7 @@ def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
 
 
 def observers_of(settings: Settings) -> tuple[Progress, Traces | None]:
-    """Where progress lines go: the file, metrics where they are served, and traces where they are wanted."""
+    """Return the progress, which writes to its file, metrics and traces, and the traces or None."""
     file = None if settings["progress.file"] is None else Path(settings["progress.file"])
     listeners: list[Listener] = []
     if settings["metrics.listen"] is not None:
@@ -118,7 +126,10 @@ def observers_of(settings: Settings) -> tuple[Progress, Traces | None]:
 
 
 def _traces_of(settings: Settings, *, counted: Listener) -> Traces | None:
-    """None where nobody asks for them. ``counted`` gets how many spans went out."""
+    """Return the traces, or None if tracing is off.
+
+    ``counted`` receives the number of sent spans.
+    """
     if not settings["tracing.enabled"]:
         return None
     try:
@@ -133,7 +144,10 @@ def _traces_of(settings: Settings, *, counted: Listener) -> Traces | None:
 
 
 def lacks_upsert(session: SparkSession) -> bool:
-    """Whether this Delta lacks what our own upsert calls; DefiniteError if it lacks more than that."""
+    """Return True if this Delta lacks methods that our own upsert calls.
+
+    Raise DefiniteError if it lacks needed ones.
+    """
     internals.require(session)
     missing = internals.missing(session, internals.UPSERT)
     if missing:
@@ -142,7 +156,7 @@ def lacks_upsert(session: SparkSession) -> bool:
 
 
 def check_paths(session: SparkSession, settings: Settings) -> None:
-    """Raise DefiniteError if the lake may not be where the configuration puts it."""
+    """Raise DefiniteError if the configured paths are not allowed for the lake."""
     given = session.sparkContext.getConf()
     paths = {option: files.qualified(session, path) for option, path in settings.paths_by_option.items()}
     schemes = {urlparse(path).scheme for path in paths.values()}
@@ -171,7 +185,10 @@ def check_paths(session: SparkSession, settings: Settings) -> None:
 
 
 def _unusable(session: SparkSession, path: str, *, conditional: bool) -> str | None:
-    """Why the store of the path cannot be used, None if it can. ``conditional``: the log store asks it to write under a condition."""
+    """Return why the store of the path cannot be used, None if it can.
+
+    ``conditional`` is True if the log store needs conditional writes.
+    """
     try:
         folder = files.HadoopFolder(session, path)
     except Py4JJavaError as e:

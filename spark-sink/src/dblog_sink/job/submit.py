@@ -1,8 +1,9 @@
-"""The whole command line of spark-submit: which jars, which code, which options; printed or run.
+"""Builds the command line of spark-submit: jars, code and options; for printing or running.
 
-What Spark must have beside its own are the jars of Delta, Kafka and Avro. `make setup` links them into the virtual environment's ``share/dblog-sink/jars``;
-DBLOG_SINK_JARS names another folder. The code goes as one archive of pure Python (``--py-files``: this package, Delta's, PyYAML), for in cluster mode
-Spark copies what it is given to another machine and nothing beside it.
+Spark needs the jars of Delta, Kafka and Avro in addition to its own. ``make setup`` links them into
+the virtual environment's ``share/dblog-sink/jars``; DBLOG_SINK_JARS names another folder. The code
+goes as one archive of pure Python (``--py-files``: this package, Delta's, PyYAML), because in
+cluster mode Spark copies only submitted files to another machine.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from dblog_sink.job.memory import driver_memory
 _ARCHIVED = ("dblog_sink", "delta", "yaml", "prometheus_client")
 _OPTIONAL = frozenset({"prometheus_client"})
 JAVA_OPTIONS = "-XX:+UseParallelGC -Xss4m -XX:+IgnoreUnrecognizedVMOptions -XX:MaxNodeLimit=10000 -XX:NodeLimitFudgeFactor=500"
-"""Of the driver: a collector for throughput; room on the stack for long schemas; and no optimising compiler for the largest methods that Spark generates, on
-which it spends most of a young job's time (tests/bench/README.md). The quick compiler compiles them all the same.
+"""JVM options of the driver: a collector for throughput, stack for long schemas, and no optimizing
+compiler for the largest generated methods, on which it spends most of a young job's time
+(tests/bench/README.md). The quick compiler still compiles them.
 """
 _DEFAULTS: Mapping[str, tuple[str, str]] = {
     "--driver-memory": ("spark.driver.memory", driver_memory()),
     "--driver-java-options": ("spark.driver.extraJavaOptions", JAVA_OPTIONS),
 }
-"""By option: the property that a configuration may set for it, and the default."""
+"""Option of spark-submit to the property that a configuration may set for it, and its default."""
 _OF_THE_DRIVER = ("spark.driver.cores", "spark.driver.memoryOverhead", "spark.driver.extraClassPath", "spark.driver.extraLibraryPath")
-"""Other properties that must be known before the driver runs."""
+"""Further properties that must be known before the driver runs."""
 _STRUCTURED = "spark.log.structuredLogging.enabled"
-"""Spark's own lines in JSON too, where the sink's are."""
+"""Property for Spark's own log lines in JSON, set when the sink's are."""
 
 RUN = '''"""Entry for spark-submit; the package is in the archive that is submitted with it."""
 
@@ -48,9 +50,10 @@ if __name__ == "__main__":
 
 
 def archive(folder: Path) -> tuple[Path, Path]:
-    """The program for spark-submit and the archive of its code, written into ``folder``; DefiniteError if a package is not installed here.
+    """Write the program for spark-submit and the archive of its code into ``folder``.
 
-    Where the folder cannot be written, the two that were made with it are used: an image has them, and its file system is read-only.
+    Return both paths. If the folder is read-only, as in an image, the files that it already has are
+    used. Raise DefiniteError if a package is not installed here.
     """
     program, made = folder / "dblog_sink_run.py", folder / "dblog_sink.zip"
     if program.exists() and made.exists() and not os.access(folder, os.W_OK):
@@ -67,7 +70,7 @@ def archive(folder: Path) -> tuple[Path, Path]:
                 raise DefiniteError(msg)
             package = Path(found.submodule_search_locations[0])
             for file in sorted(package.rglob("*.py")):
-                # Without the time of the file: the same code is the same archive.
+                # No file times, so the same code gives the same archive.
                 out.writestr(zipfile.ZipInfo(f"{name}/{file.relative_to(package)}"), file.read_bytes(), zipfile.ZIP_DEFLATED)
     made.with_suffix(".new").replace(made)
     return program, made
@@ -83,8 +86,11 @@ def line(
     code: Path,
     properties: Mapping[str, str],
 ) -> list[str]:
-    """spark-submit with all its arguments. ``spark``: options of its own that were given, which win; ``sink``: the sink's, without the files of its
-    configuration, which are ``files``; ``properties``: the options of all of these, for a driver's memory and JVM are made before it reads them.
+    """Return the command of spark-submit with all arguments.
+
+    ``spark`` has options of spark-submit that were given, which win. ``sink`` has the sink's
+    arguments without its configuration files, which are ``files``. ``properties`` has the options
+    of all of these, because a driver's memory and JVM options must be known before it reads them.
     """
     given = {argument.partition("=")[0] for argument in spark}
     arguments = [spark_submit()]
@@ -101,7 +107,7 @@ def line(
     in_cluster = "--deploy-mode=cluster" in spark or ("--deploy-mode", "cluster") in pairwise(spark)
     arguments += [*spark, "--jars", ",".join(map(str, jars)), "--py-files", str(code)]
     if in_cluster and files:
-        # The driver runs where only what is submitted is: beside it, under its own name.
+        # In cluster mode the driver sees only the submitted files, each under its base name.
         arguments += ["--files", ",".join(str(file.absolute()) for file in files)]
     arguments.append(str(program))
     for file in files:
@@ -110,7 +116,7 @@ def line(
 
 
 def _resolved(properties: Mapping[str, str], key: str) -> str:
-    # The driver that would resolve it is not there yet.
+    # The driver that would resolve it does not run yet.
     try:
         return job_options.resolve(properties[key])
     except ValueError as e:
@@ -119,7 +125,10 @@ def _resolved(properties: Mapping[str, str], key: str) -> str:
 
 
 def spark_jars() -> Path | None:
-    """The folder with Spark's own jars, of the Spark that ``spark_submit`` starts; None where it is not on this machine."""
+    """Return the folder of Spark's own jars, or None if it is not on this machine.
+
+    It belongs to the Spark that ``spark_submit`` starts.
+    """
     if home := os.environ.get("SPARK_HOME"):
         return Path(home) / "jars"
     found = importlib.util.find_spec("pyspark")
@@ -127,7 +136,11 @@ def spark_jars() -> Path | None:
 
 
 def spark_submit() -> str:
-    """The program: in SPARK_HOME, beside this Python (where pip puts PySpark's), or on the path; DefiniteError if it is nowhere."""
+    """Return the path of spark-submit.
+
+    It is in SPARK_HOME, next to this Python (where pip puts PySpark's), or on the path. Raise
+    DefiniteError if it is nowhere.
+    """
     homes = [os.environ["SPARK_HOME"]] if os.environ.get("SPARK_HOME") else []
     candidates = [Path(sys.executable).with_name("spark-submit"), *(Path(home) / "bin" / "spark-submit" for home in homes)]
     for candidate in reversed(candidates):

@@ -1,8 +1,10 @@
-"""Deletes files that older versions left behind (VACUUM), beside the writes, in one thread, within a share of its time.
+"""Deletes files of older versions (VACUUM) beside the writes, within a share of one thread's time.
 
-A table written every few seconds leaves more files behind than it has. Deleting them changes no version that is kept, so it needs no turn with the
-writes. The control table keeps when each table had its last turn, or a job that is started every day would never come to it. Compaction
-is not here: it rewrites what is there, so it belongs to whoever writes the table (``tables/open_tables.py``), and is called here when a person asks for it.
+A table with a write every few seconds leaves behind more files than it has. Deleting them changes
+no version that is kept, so it can run beside the writes. The control table remembers each table's
+last turn; otherwise a job that is started every day would never reach it. Compaction is not here,
+because it rewrites rows and so belongs to the table's writer (``tables/open_tables.py``); it is
+called here when a command asks for it.
 """
 
 from __future__ import annotations
@@ -31,27 +33,37 @@ LOOK_EVERY_S = 60.0
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LOGGED = "spark.databricks.delta.vacuum.logging.enabled"
 _NOT_LITE = "DELTA_CANNOT_VACUUM_LITE"
-"""The log no longer reaches back to the last VACUUM: then the folder is listed instead."""
+"""Error class for a log that no longer reaches back to the last VACUUM; the folder is then
+listed.
+"""
 
 
 _AHEAD_S = 3600.0
-"""How far ahead a recorded turn may lie, in seconds: clocks of two machines differ a little."""
+"""Seconds that a recorded turn may lie in the future, since clocks of two machines differ a
+little.
+"""
 FULL_EVERY_H = 168
-"""Hours between two VACUUMs of a table that list its folder, for files that no commit names: what a killed or a conflicting write left behind."""
+"""Hours between two VACUUMs of a table that list its folder, to find files that no commit names.
+Killed or conflicting writes leave them behind.
+"""
 FULL_LEAST_H = 24.0
-"""Asked for where the configuration keeps files for less, such as 0, which Delta heeds: such a file may be of a write that has not committed yet. Other hours
-Delta does not heed, but goes by the table's property: a week, or the six hours of the sink's own hot tables, longer than any write to them takes.
+"""Minimum hours to ask for if the configuration keeps files for less, such as 0, which Delta obeys:
+a file without a commit may belong to a write in progress. Other values Delta ignores; it uses the
+table's property, which is a week, or six hours for the sink's own hot tables, longer than any write
+to them takes.
 """
 
 
 def full_turn_of(name: str) -> str:
-    """Return the name under which the control table has the turns in which a table's folder is listed."""
+    """Return the control table's name for the turns that list a table's folder."""
     return f"folder of {name}"
 
 
 def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, interval_s: float) -> list[str]:
-    """The names whose last turn was ``interval_s`` ago or more, the longest first. One without a turn is not due: the caller records its first turn as now. A
-    turn that lies ahead was recorded by a clock that was wrong: it is due, or it would not be for as long as that clock was ahead.
+    """Return names whose last turn was ``interval_s`` ago or more, longest ago first.
+
+    A name without a turn is not due; the caller records its first turn as now. A turn far in the
+    future was recorded by a wrong clock, and makes its table due.
     """
     waiting = [
         name
@@ -62,11 +74,14 @@ def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, 
 
 
 class Vacuum:
-    """The thread. ``paths`` gives the Delta tables there are, by name; ``compact`` compacts a topic's table. ``interval_h`` 0: only what is asked for.
+    """The VACUUM thread.
 
-    ``keep_h``: how long files are kept, by a table's path; ``expire`` drops snapshots that name versions, before any files are deleted;
-    ``check`` raises where another sink may be at work; ``quarantine`` compacts the quarantine if it is due; ``logs`` cleans the tables' Delta logs;
-    ``look_every_s``: the least rest after a table or a look.
+    ``paths`` returns the Delta tables by name, ``compact`` compacts a topic's table, ``keep_h``
+    returns how long files are kept by a table's path. With ``interval_h`` 0 only commands start a
+    VACUUM. ``expire`` deletes old snapshots, which name versions, before any files are deleted.
+    ``check`` raises if another sink may be running. ``quarantine`` compacts the quarantine if it is
+    due, and ``logs`` cleans the tables' Delta logs. ``look_every_s`` is the least pause after a
+    table or a look.
     """
 
     def __init__(
@@ -107,24 +122,29 @@ class Vacuum:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to look, until ``stop``."""
-        self._session.conf.set(_CHECK, "false")  # the configuration sets how long; Delta would refuse less than a week
-        self._session.conf.set(_LOGGED, "false")  # two commits less in each table's history
+        """Start the thread, which looks for due tables until ``stop``."""
+        # The configuration sets the retention; Delta would refuse less than a week.
+        self._session.conf.set(_CHECK, "false")
+        # This saves two commits in each table's history.
+        self._session.conf.set(_LOGGED, "false")
         self._thread = threading.Thread(target=self._run, name="dblog-vacuum", daemon=True)
         self._thread.start()
 
     def ask(self, topics: Mapping[str, str]) -> None:
-        """Compact and vacuum these tables now, before their turn; ``topics``: by table name, its topic."""
+        """Compact and vacuum these tables now, before their turn.
+
+        ``topics`` maps table names to topics.
+        """
         self._asked.update(topics)
         self._wake.set()
 
     def stop(self) -> None:
-        """Begin nothing more. A running VACUUM may be broken off at any point."""
+        """Begin nothing more. A running VACUUM may be interrupted at any point."""
         self._ended.set()
         self._wake.set()
 
     def look(self) -> float:
-        """Give every table that was asked for, or is due, its turn; the seconds until the next look."""
+        """Vacuum tables asked for or due, and return the seconds until the next look."""
         paths, now_s = self._paths(), self._now_s()
         while self._asked and not self._ended.is_set():
             name, topic = self._asked.popitem()
@@ -168,7 +188,10 @@ class Vacuum:
             log.warning("%s: compaction postponed: %s", name, str(e).strip().partition("\n")[0])
 
     def _clean(self, name: str, path: str) -> None:
-        """Vacuum one table. It never fails the job: the next write reports what is wrong with the table."""
+        """Vacuum one table.
+
+        A failure is only logged; the next write reports what is wrong with the table.
+        """
         began_s = time.monotonic()
         try:
             if not DeltaTable.isDeltaTable(self._session, path):
@@ -183,10 +206,11 @@ class Vacuum:
         self._progress.emit("vacuum", table=name, seconds=round(time.monotonic() - began_s, 3), files=None if files is None else files[0])
 
     def _vacuumed(self, name: str, path: str, keep_h: float) -> None:
-        """Delete files that the log names as removed; now and then, and where the log is too short for that, all in the folder that the table does not name.
+        """Delete files that the log shows as removed, or sometimes all that no commit names.
 
-        A folder is never listed where another table of the job lies inside it. Delta keeps removed files for as long as the table's property says, whatever
-        hours it is given but 0 (``config/log_retention.py``).
+        The latter lists the folder. It is also used if the log is too short for the former, but
+        never if another table of the job lies inside the folder. Delta keeps removed files by the
+        table's property, whatever hours it is given except 0 (``config/log_retention.py``).
         """
         inside = self._inside(path)
         if inside is not None or not (is_own_hot(name) or self._is_full_due(name)):
@@ -200,18 +224,21 @@ class Vacuum:
                     raise DefiniteError(msg) from e
             else:
                 return
-        # Files that no commit names may be those of a write that has not ended.
+        # Files that no commit names may belong to a write in progress.
         self._vacuum(path, "FULL", max(keep_h, FULL_LEAST_H))
         self._control.record([Vacuumed(full_turn_of(name), self._now_s())], "recorded")
 
     def _inside(self, path: str) -> str | None:
-        """Return the path of another table of the job that lies in this one's folder and is not hidden from VACUUM, None where there is none."""
+        """Return the path of a table of the job inside this one's folder, or None.
+
+        Folders hidden from VACUUM do not count.
+        """
         below = path.rstrip("/") + "/"
         others = (other.removeprefix(below).split("/") for other in self._paths().values() if other.startswith(below))
         return next((below + "/".join(parts) for parts in others if not any(part.startswith(("_", ".")) for part in parts)), None)
 
     def _is_full_due(self, name: str) -> bool:
-        """Return whether the table's folder is to be listed. The first turns of tables are spread over a week."""
+        """Return True if the table's folder must be listed. First turns are spread over a week."""
         now_s = self._now_s()
         last_s = self._control.state.vacuumed_s.get(full_turn_of(name))
         if last_s is None:

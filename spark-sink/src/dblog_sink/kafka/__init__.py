@@ -1,1 +1,1 @@
-"""The stream of Kafka records, what the brokers know, and what the checkpoint belongs to."""
+"""The stream of Kafka records, questions to the brokers, and the checkpoint's binding."""

@@ -1,4 +1,4 @@
-"""What the brokers answer to the job's own Kafka client in the JVM: which cluster it is, and where its partitions begin and end."""
+"""Asks the brokers with the job's Kafka client in the JVM: cluster id, topics, offsets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT_MS = 10_000
 LOG_EVERY_S = 60.0
-"""How often it is logged that no broker answers."""
+"""Seconds between two log lines that no broker answers."""
 _SOME = 5
 _CONNECTING = "org.apache.kafka.clients.NetworkClient"
-"""Logs each attempt, one a second, which would bury our own line."""
+"""Logger of each connection attempt, one a second, which would bury our own line."""
 _REFUSED = re.compile("Authentication|SslHandshake")
 _UNRESOLVED = "No resolvable bootstrap urls"
 
@@ -45,7 +45,7 @@ def _admin(session: SparkSession, settings: Settings) -> Iterator[tuple[Any, Any
 
 
 def cluster_id(session: SparkSession, settings: Settings) -> str:
-    """The id of the Kafka cluster; empty if it has none."""
+    """Return the id of the Kafka cluster, empty if it has none."""
     with _admin(session, settings) as (jvm, admin):
         asked = jvm.org.apache.kafka.clients.admin.DescribeClusterOptions().timeoutMs(ANSWER_TIMEOUT_MS)
         return str(admin.describeCluster(asked).clusterId().get() or "")
@@ -54,8 +54,11 @@ def cluster_id(session: SparkSession, settings: Settings) -> str:
 def first_answer(
     session: SparkSession, settings: Settings, stopping: threading.Event, *, unanswered: Callable[[], None] = lambda: None
 ) -> str | None:
-    """The id of the Kafka cluster once a broker answers, None if the job is stopped before; configured topics that do not exist are logged.
-    DefiniteError if they do not let us in. ``unanswered`` is called after each try that no broker answers.
+    """Wait for a broker to answer, and return the id of the Kafka cluster.
+
+    Return None if the job is stopped before. Configured topics that do not exist are logged.
+    ``unanswered`` is called after each attempt without an answer. Raise DefiniteError if the
+    brokers refuse access.
     """
     servers = settings.kafka["kafka.bootstrap.servers"]
     log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001
@@ -96,7 +99,10 @@ def _first_answer(
 
 
 def _unmet(session: SparkSession, settings: Settings) -> str | None:
-    """Which topics of the configuration do not exist; None if all that it names do, or one that its pattern matches."""
+    """Return which configured topics do not exist.
+
+    Return None if all named ones exist, or one matches the pattern.
+    """
     with _admin(session, settings) as (jvm, admin):
         names = admin.listTopics().names().get()
         if settings["topics"] is not None:
@@ -109,7 +115,7 @@ def _unmet(session: SparkSession, settings: Settings) -> str | None:
 
 
 def _trouble(error: Exception) -> tuple[str, str]:
-    """The class of the innermost cause, and its message."""
+    """Return the class of the innermost cause and its message."""
     if not isinstance(error, Py4JJavaError):
         return type(error).__name__, str(error).splitlines()[0]
     cause = error.java_exception
@@ -120,7 +126,7 @@ def _trouble(error: Exception) -> tuple[str, str]:
 
 
 def compacted(session: SparkSession, settings: Settings, topic: str) -> bool:
-    """Whether the broker may drop a topic's records because later ones have their keys."""
+    """Return True if the broker may delete a topic's records when later ones have their keys."""
     with _admin(session, settings) as (jvm, admin):
         resource = jvm.org.apache.kafka.common.config.ConfigResource(jvm.org.apache.kafka.common.config.ConfigResource.Type.TOPIC, topic)
         names = jvm.java.util.ArrayList()
@@ -130,7 +136,7 @@ def compacted(session: SparkSession, settings: Settings, topic: str) -> bool:
 
 
 def ends(session: SparkSession, settings: Settings, topics: Collection[str]) -> tuple[Ends, Ends]:
-    """(first, end) offsets of those of the topics that exist."""
+    """Return first and end offsets of those of the topics that exist."""
     with _admin(session, settings) as (jvm, admin):
         there = set(admin.listTopics().names().get()) & set(topics)
         names = jvm.java.util.ArrayList()

@@ -1,10 +1,10 @@
-"""What a checkpoint belongs to: written beside it at the first start, compared at every other.
+"""Binds a checkpoint to its configuration: recorded at the first start, compared at later ones.
 
-A checkpoint is offsets of certain topics on a certain Kafka, applied to certain tables. With
-another configuration it would be read without complaint, and rows would be missing or come twice.
-So a difference stops the job before it begins, and the message names the way out. Topics that are
-added to a list are read from their beginning. A topic that is taken away Spark itself would refuse,
-but only after the loss of its records, so it is refused here.
+A checkpoint is a set of offsets of certain topics on a certain Kafka, applied to certain tables.
+With another configuration it would be read without complaint, and rows would be missing or come
+twice. So a difference stops the job before it begins, and the message names the remedy. Topics
+added to a list are read from their beginning. Spark itself would refuse a removed topic, but only
+after its records are lost, so it is refused here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _SLASHES = re.compile("/+")
 
 
 def described(settings: Settings, cluster_id: str) -> dict[str, Any]:
-    """What of the configuration the checkpoint depends on. The lake may be moved as a whole, so its
-    state's path is relative to its base.
+    """Return the parts of the configuration on which the checkpoint depends.
+
+    The lake may be moved as a whole, so the path of the state is relative to its base.
     """
     topics = sorted(listed(settings["topics"])) if settings["topics"] is not None else None
     return {
@@ -39,10 +40,10 @@ def described(settings: Settings, cluster_id: str) -> dict[str, Any]:
 
 
 def _place(path: str, base: str) -> str:
-    """Return a path in its one form, below ``{base}`` where it is: a folder has one name with and
-    without ``file:``, and with and without a slash at its end.
+    """Return a path in one spelling, relative to ``{base}`` if it lies below the base.
 
-    Of an older sink it may begin with ``{base}`` because its text began with that of the base.
+    A folder has the same spelling with and without ``file:`` and a trailing slash. A path recorded by
+    an older sink may begin with ``{base}`` only because its text began with that of the base.
     """
     base = _plain(base)
     path = _plain(base + path.removeprefix(_BASE) if path.startswith(_BASE) else path)
@@ -50,7 +51,7 @@ def _place(path: str, base: str) -> str:
 
 
 def _plain(path: str) -> str:
-    """Return a path without slashes that mean nothing, and a local one without its scheme."""
+    """Return a path without redundant slashes, and a local one without its scheme."""
     scheme, divider, rest = path.partition("://")
     if not divider:
         scheme, rest = "", path.removeprefix("file:")
@@ -61,7 +62,7 @@ def _plain(path: str) -> str:
 
 
 def differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """Each difference that forbids going on, as text."""
+    """Return each difference that forbids using the checkpoint, as text."""
     found = []
     if kept["name"] != given["name"]:
         found.append(f"it belongs to the pipeline {kept['name']}, and name is {given['name']}")
@@ -79,9 +80,7 @@ def differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
 
 
 def check(folder: Folder, settings: Settings, cluster_id: str) -> None:
-    """Raise DefiniteError if the checkpoint belongs to another configuration; record what it
-    belongs to.
-    """
+    """Raise DefiniteError if the checkpoint is of another configuration, else record this one."""
     given = described(settings, cluster_id)
     text = folder.read(FILE)
     if text is not None:

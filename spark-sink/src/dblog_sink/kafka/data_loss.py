@@ -1,13 +1,16 @@
-"""Records that Kafka no longer has, although the sink never read them: found by comparing the checkpoint with the brokers, before each start. Without a
-checkpoint (lost, or another one is configured) the high-water marks of the control table show how far each partition was read.
+"""Finds records that Kafka no longer has although the sink never read them.
 
-A topic that was deleted and made again counts its offsets from 0. Where it has grown past the offset that was to be read next, only its id, which the
-high-water marks name, shows that its first records were never read.
+It compares the checkpoint with the brokers before each start. Without a checkpoint (lost, or
+another one is configured) the high-water marks of the control table show how far each partition was
+read. A recreated topic counts its offsets from 0. If it has grown past the next offset to read,
+only its id, which the high-water marks have, shows that its first records were never read.
 
-Spark stops on lost records too (``failOnDataLoss``), but with one sentence for all topics. Here every partition is reported by itself: which table it
-concerns, which offset was wanted and what is there; the tables concerned are parked, and the others go on (README, "When something changes"). For that
-the checkpoint is led past the gap, at those partitions only: the option stays on, so nothing else is ever passed over. A batch that is open keeps every
-other partition's offsets as they are, for what it has committed already must be the same when it is repeated (I8).
+Spark stops on lost records too (``failOnDataLoss``), but with one sentence for all topics. Here
+every partition is reported separately: its table, the wanted offset, and the offsets that exist.
+The affected tables are parked, and the others go on (README, "When something changes"). For that
+the checkpoint is moved past the gap at those partitions only; the option stays on, so nothing else
+is ever skipped. An open batch keeps the offsets of all other partitions, because what it has
+committed already must be the same when it is repeated (I8).
 """
 
 from __future__ import annotations
@@ -19,14 +22,15 @@ from dataclasses import dataclass
 from dblog_sink.state.files import Folder
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""By topic and partition."""
+"""Offsets by topic and partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """One topic partition of which records are lost. ``first`` and ``end`` None: the partition itself does not exist any more.
+    """A topic partition with lost records.
 
-    ``begins_at``: a query without a checkpoint begins there, at the partition's end, for topics.start is latest.
+    ``first`` and ``end`` are None if the partition no longer exists. ``begins_at`` is set if a
+    query without a checkpoint begins there, at the partition's end, because topics.start is latest.
     """
 
     topic: str
@@ -36,7 +40,9 @@ class Loss:
     end: int | None = None
     begins_at: int | None = None
     recreated: bool = False
-    """The topic was deleted and made again, which its id shows: ``wanted`` is an offset of the former one."""
+    """True if the topic's id shows that it was recreated, so that ``wanted`` is an offset of the
+    former one.
+    """
 
     def __str__(self) -> str:
         partition = f"topic {self.topic}, partition {self.partition}"
@@ -58,8 +64,10 @@ class Loss:
 
 
 def losses(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[Loss]:
-    """What is missing. ``first`` and ``end`` are the brokers' for the same topics; a partition that they do not have is lost. ``recreated``: the partitions
-    of which the offset is one of a topic that was deleted and made again.
+    """Return the losses among the wanted offsets.
+
+    ``first`` and ``end`` are the brokers' for the same topics; a partition that they lack is lost.
+    ``recreated`` has partitions whose offset is one of a former topic.
     """
     found = []
     for topic, partitions in sorted(wanted.items()):
@@ -75,12 +83,15 @@ def losses(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[
 
 
 def recreated(marks: Mapping[tuple[str, int], str], ids: Mapping[str, str]) -> frozenset[tuple[str, int]]:
-    """The partitions whose topic had another id (``marks``) when its records were read than the brokers have for it now (``ids``)."""
+    """Return partitions whose topic was recreated since it was read.
+
+    Its id was another one then (``marks``) than now (``ids``).
+    """
     return frozenset(partition for partition, was in marks.items() if was and ids.get(partition[0], was) != was)
 
 
 def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets, recreated: Collection[tuple[str, int]] = ()) -> list[Loss]:
-    """The same where reading begins at the partitions' ends."""
+    """Return the losses if reading begins at the partitions' ends."""
     found = {(one.topic, one.partition): one for one in losses(wanted, first, end, recreated)}
     for topic, partitions in wanted.items():
         for partition, offset in partitions.items():
@@ -95,7 +106,11 @@ def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets, recreated: 
 
 
 def led_past(text: str, found: Iterable[Loss]) -> str:
-    """A file of offsets of Spark's checkpoint (a line each for version, metadata and source), with the lost partitions at the first record there is."""
+    """Return an offsets file of Spark's checkpoint with lost partitions moved past the gap.
+
+    They move to their first existing record. The file has a line each for version, metadata and
+    source.
+    """
     *first, last = text.splitlines()
     offsets: dict[str, dict[str, int]] = json.loads(last)
     for one in found:
@@ -114,7 +129,10 @@ def led_past(text: str, found: Iterable[Loss]) -> str:
 
 
 def lead_past(commits: Folder, offsets: Folder, found: Sequence[Loss]) -> None:
-    """Lead a checkpoint past a gap: change the offsets that the next batch begins with, and those of a batch that is open."""
+    """Move a checkpoint past a gap.
+
+    This changes the offsets with which the next batch begins, and those of an open batch.
+    """
     last = max(int(name) for name in commits.names() if name.isdigit())
     for name in sorted((name for name in offsets.names() if name.isdigit() and int(name) >= last), key=int):
         text = offsets.read(name)
@@ -123,7 +141,10 @@ def lead_past(commits: Folder, offsets: Folder, found: Sequence[Loss]) -> None:
 
 
 def committed(commits: Folder, offsets: Folder) -> dict[str, dict[int, int]]:
-    """The offsets that the next batch begins with, from Spark's checkpoint: the ends of the last committed batch, or nothing at the first start."""
+    """Return the offsets with which the next batch begins, from Spark's checkpoint.
+
+    These are the ends of the last committed batch, empty before the first one.
+    """
     done = [int(name) for name in commits.names() if name.isdigit()]
     if not done:
         return {}

@@ -1,7 +1,8 @@
 """The stream of Kafka records: one query over a list or a pattern of topics.
 
-``failOnDataLoss`` is on: records that expired before they were read are a loss to be reported, never skipped (``data_loss.py``). Only committed
-records are read. Topics that appear later and match the pattern are read from their beginning.
+``failOnDataLoss`` is on: records that expired before they were read are a loss to report and are
+never skipped (``data_loss.py``). Only committed records are read. Topics that appear later and
+match the pattern are read from their beginning.
 """
 
 from __future__ import annotations
@@ -22,23 +23,30 @@ _DEFAULTS = {
     "kafka.isolation.level": "read_committed",
     "fetchOffset.numRetries": "10",
     "fetchOffset.retryIntervalMs": "500",
-    # Spark asks the brokers for a partition's first and last offset after each poll, and waits for both: with 500 records a poll, Kafka's default, that was
-    # two thirds of the time of reading.
+    # After each poll Spark asks the brokers for a partition's first and last offset, and waits for
+    # both. With Kafka's default of 500 records a poll, that was two thirds of the reading time.
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(4 << 20),
-    # Those questions wait behind the consumer's next fetch, which the broker answers when there is something to fetch, or after this time. With the
-    # default of half a second, each partition where nothing more came took that long, so a hundred small tables took half a minute.
+    # These questions wait until the consumer's next fetch is answered, which happens when there is
+    # something to fetch or after this time. With the default of half a second each partition
+    # without new records took that long, so a hundred small tables took half a minute.
     "kafka.fetch.max.wait.ms": "5",
 }
 
 
 def topic_of(settings: Settings, state: State, table: str) -> str:
-    """The topic of ``db.table`` (or the topic itself), of those that the job has met; DefiniteError if there is none."""
+    """Return the topic of ``db.table``, or the topic itself, among those that the job has read.
+
+    Raise DefiniteError if there is none.
+    """
     return _topic_of(settings, _met(state), table)
 
 
 def topic_to_read(settings: Settings, state: State, table: str) -> str:
-    """The same for whoever reads beside the job: its notes come some seconds after its tables, so topics that the configuration lists count too."""
+    """Return the topic of a table for readers beside the job.
+
+    The job's notes follow its tables by some seconds, so configured topics count too.
+    """
     return _topic_of(settings, _met(state) | listed(settings["topics"] or ""), table)
 
 
@@ -59,13 +67,13 @@ def _topic_of(settings: Settings, topics: Collection[str], table: str) -> str:
 
 
 def names(settings: Settings, topic: str, table: str) -> bool:
-    """Whether ``table`` names the table of this topic: by the topic, by its name, or by its name in its source."""
+    """Return True if ``table`` names the topic's table: by topic, name, or name in the source."""
     spec = settings.table(topic)
     return table == topic or (spec is not None and table in (spec.name, spec.source_name))
 
 
 def stream(session: SparkSession, settings: Settings) -> DataFrame:
-    """The unbounded frame of records that the query is made of."""
+    """Return the unbounded frame of records for the query."""
     options = _DEFAULTS | dict(settings.kafka) | _FIXED
     if settings["topics"] is not None:
         options["subscribe"] = settings["topics"]
@@ -78,13 +86,16 @@ def stream(session: SparkSession, settings: Settings) -> DataFrame:
 
 
 def batch(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
-    """The records that one topic holds now."""
+    """Return the current records of one topic."""
     options = _DEFAULTS | dict(settings.kafka) | _FIXED | {"subscribe": topic, "startingOffsets": "earliest", "endingOffsets": "latest"}
     return session.read.format("kafka").options(**options).load()
 
 
 def so_far(settings: Settings, session: SparkSession, topic: str) -> DataFrame | None:
-    """The records that one of the job's topics holds now; None if the job does not read it, or there are none."""
+    """Return the current records of one of the job's topics.
+
+    Return None if the job does not read it, or it is empty.
+    """
     if not reads(session, settings, topic):
         return None
     first, end = brokers.ends(session, settings, [topic])
@@ -94,7 +105,10 @@ def so_far(settings: Settings, session: SparkSession, topic: str) -> DataFrame |
 
 
 def reads(session: SparkSession, settings: Settings, topic: str) -> bool:
-    """Whether the topic is one of the job's: markers and transactions are about all tables of their connector."""
+    """Return True if the topic is one of the job's.
+
+    Markers and transactions may be about tables that the job does not read.
+    """
     if settings.excludes(topic) and not settings.may_be_table(topic):
         return False
     if settings["topics"] is not None:
@@ -104,7 +118,7 @@ def reads(session: SparkSession, settings: Settings, topic: str) -> bool:
 
 
 def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]) -> dict[str, str]:
-    """The id that Kafka gave each topic when it was made, asked from the brokers by the job's own Kafka client."""
+    """Return Kafka's id of each topic, from the brokers; a recreated topic has another one."""
     jvm = session.sparkContext._jvm  # noqa: SLF001  PySpark has no client of its own
     assert jvm is not None
     properties, names = jvm.java.util.Properties(), jvm.java.util.ArrayList()
@@ -122,22 +136,26 @@ def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """What a batch will hold, by its ranges of offsets; all are 0 for a frame that is not Kafka's, of which nothing is known."""
+    """The size of a batch by its ranges of offsets. All is 0 for a frame that is not Kafka's."""
 
     records: int = 0
     records_max: int = 0
-    """Of the topic that has most."""
+    """Number of records of the largest topic."""
     partitions: int = 0
-    """Of the frame: one for each topic partition that has records."""
+    """Number of the frame's partitions, one for each topic partition with records."""
 
 
 def batch_size(frame: DataFrame) -> BatchSize:
-    """Known before anything is read: foreachBatch passes on the partitions of the Kafka source."""
+    """Return the size of a batch before anything is read.
+
+    foreachBatch passes on the partitions of the Kafka source.
+    """
     records: dict[str, int] = {}
     partitions = frame._jdf.queryExecution().toRdd().partitions()  # noqa: SLF001
     if not len(partitions) or not partitions[0].getClass().getName().endswith(".DataSourceRDDPartition"):
         return BatchSize()
-    for partition in partitions:  # each call goes to the JVM, so there are few of them
+    # Each call goes to the JVM, so there are few of them.
+    for partition in partitions:
         ranges = partition.inputPartitions()
         for at in range(ranges.size()):
             offsets = ranges.apply(at).offsetRange()
@@ -146,12 +164,12 @@ def batch_size(frame: DataFrame) -> BatchSize:
 
 
 def read_to(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
-    """By topic and partition, the offset before which the query has committed everything, from its own progress."""
+    """Return the offsets up to which the query has committed, from its progress report."""
     return _offsets(progress, "endOffset")
 
 
 def there(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
-    """By topic and partition, the offset before which Kafka had everything when the query last looked, from its own progress."""
+    """Return the ends of Kafka's partitions at the query's last look, from its progress report."""
     return _offsets(progress, "latestOffset")
 
 
@@ -165,7 +183,9 @@ def _offsets(progress: Mapping[str, Any], name: str) -> dict[str, dict[int, int]
 
 
 def records_behind(progress: Mapping[str, Any] | None) -> int | None:
-    """How many records waited in Kafka when the query last looked, from its own progress; None before it did."""
+    """Return the number of records that waited in Kafka at the query's last look, None before
+    it.
+    """
     if progress is None:
         return None
     behind = 0

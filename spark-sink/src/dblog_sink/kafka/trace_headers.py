@@ -1,6 +1,7 @@
-"""The header ``traceparent`` of records (W3C Trace Context): in which steps of the worker the records of a batch were captured, by topic.
+"""Reads the header ``traceparent`` of records (W3C Trace Context), by topic.
 
-A batch may hold records of thousands of steps, so only the newest of a topic are fetched, sampled ones first.
+It shows in which spans of the worker a batch's records were captured. A batch may have records of
+thousands of spans, so only a topic's newest are fetched, sampled ones first.
 """
 
 from __future__ import annotations
@@ -12,29 +13,34 @@ from pyspark.sql import functions as F  # noqa: N812
 
 TRACEPARENT = "traceparent"
 STEPS_MAX = 128
-"""Of a topic in a batch, and so of a span, which has as many links by OpenTelemetry's default."""
+"""Maximum number of worker spans for a topic in a batch; a span has at most this many links by
+OpenTelemetry's default.
+"""
 _FORM = "^(?!ff)[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
 _SAMPLED = "[13579bdf]$"
-"""The last bit of the flags."""
+"""Matches a set last bit of the flags, which means sampled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Of one topic: the newest of its steps, as their ``traceparent``, and how many there are in all."""
+    """The newest worker spans of a topic as ``traceparent``, and the number of all its spans."""
 
     newest: tuple[str, ...]
     total: int
 
 
 def traceparent() -> Column:
-    """The header of a record that Kafka's source gives with its headers; NULL without one, or where it is none."""
-    # The last one counts: a proxy that goes on with a trace adds its own behind those that it finds.
+    """Return the header of a record as a column; NULL if it is missing or malformed."""
+    # The last one counts: a proxy that continues a trace appends its own header.
     text = F.expr(f"CAST(try_element_at(filter(headers, one -> one.key = '{TRACEPARENT}'), -1).value AS STRING)")
     return F.when(text.rlike(_FORM), text).alias(TRACEPARENT)
 
 
 def steps(records: DataFrame, *, steps_max: int = STEPS_MAX) -> dict[str, Steps]:
-    """By topic, the steps of records that have their ``traceparent`` in a column, at most so many of each topic."""
+    """Return the worker spans by topic, at most ``steps_max`` for each.
+
+    The records must have their ``traceparent`` in a column.
+    """
     found = records.where(F.col(TRACEPARENT).isNotNull()).groupBy("topic", TRACEPARENT).agg(F.max("timestamp").alias("last"))
     topic = Window.partitionBy("topic")
     newest_first = topic.orderBy(F.col(TRACEPARENT).rlike(_SAMPLED).desc(), F.desc("last"), TRACEPARENT)

@@ -1,1 +1,1 @@
-"""What the job reports of itself: progress lines, metrics and logs."""
+"""Reports of the job: progress lines, metrics, logs and traces."""

@@ -1,7 +1,8 @@
-"""The driver's log lines on standard error: text for people, or one JSON object a line for a log store.
+"""Writes the driver's log lines to standard error: text for people, or JSON for a log store.
 
-In JSON each event of ``observe/progress.py`` is a line with its facts as fields: a batch, and each table of it, a merge, a snapshot, a parked table. Values of
-rows are never handed to a logger. Values of options that are secret are hidden wherever they appear, as in the message of a client that repeats
+In JSON each event of ``observe/progress.py`` is a line with its facts as fields: a batch and each
+of its tables, a merge, a snapshot, a parked table. Values of rows are never passed to a logger.
+Values of secret options are hidden wherever they appear, as in the message of a client that repeats
 its configuration.
 """
 
@@ -20,15 +21,17 @@ _PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _LEVEL_NAMES = {"WARNING": "warning", "CRITICAL": "error"}
 _HIDDEN = "[hidden]"
 _SHORTEST_SECRET = 4
-"""A shorter text would hide parts of common words."""
+"""Minimum length of a hidden secret; a shorter text would hide parts of common words."""
 _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
-"""What moves a terminal's cursor or begins a line for some readers, as JSON writes it."""
+"""Characters that move a terminal's cursor or start a line for some readers, mapped to JSON
+escapes.
+"""
 FACTS = "dblog_facts"
-"""The attribute of a log record that holds an event's facts."""
+"""Attribute of a log record that has an event's facts."""
 
 
 def configure(*, layout: str = "plain", level: str = "INFO", secrets: Iterable[str] = ()) -> None:
-    """Set up logging for this process; may be called again once the configuration is known."""
+    """Set up logging for this process. It may be called again once the configuration is known."""
     root = logging.getLogger()
     for former in [one for one in root.handlers if isinstance(one, _OnStderr)]:
         root.removeHandler(former)
@@ -37,11 +40,12 @@ def configure(*, layout: str = "plain", level: str = "INFO", secrets: Iterable[s
     root.addHandler(handler)
     root.setLevel("WARNING" if level == "WARN" else level)
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what a batch failed of; the job reports it itself
+    # It logs why a batch failed, which the job reports itself.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 
 
 class _OnStderr(logging.Handler):
-    """Looks the stream up late, so that whoever replaces it gets the lines."""
+    """A handler that looks up the stream at each line, so that a replaced stream gets the lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -76,7 +80,10 @@ class _Lines(logging.Formatter):
         return json.dumps(hidden, ensure_ascii=False, default=str).translate(_CONTROLS)
 
     def _hidden_in(self, value: Any) -> Any:
-        """The value as it may be shown: hidden before it is JSON, which would escape some of a secret's characters."""
+        """Return the value with secrets hidden.
+
+        This happens before it becomes JSON, which would escape some of a secret's characters.
+        """
         match value:
             case str():
                 return self._without_secrets(value)

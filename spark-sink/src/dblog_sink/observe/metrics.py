@@ -1,9 +1,11 @@
-"""Numbers about the job in Prometheus's text: every line of ``observe/progress.py``, kept as counters and gauges and served over HTTP.
+"""Keeps the job's Prometheus metrics and serves them over HTTP.
 
-What is reported once is measured once: the file for people, and these numbers for dashboards, come from the same lines. Tables are labels; their number
-is bounded by the topics that are read. Names follow Prometheus's rules: base units, ``_total`` for what only rises, ``_timestamp_seconds`` for
-instants, of which a dashboard takes ``time() - x``: a gauge of an age would stand still when nothing comes. The one exception, ``lag_seconds``, is computed
-when it is asked for.
+Every line of ``observe/progress.py`` updates counters and gauges, so the file for people and the
+numbers for dashboards come from the same source. Tables are labels; their number is bounded by the
+topics that are read. Names follow Prometheus's rules: base units, ``_total`` for counters,
+``_timestamp_seconds`` for instants. A dashboard computes ``time() - x`` from these, because a gauge
+of an age would stand still when nothing comes. The exception, ``lag_seconds``, is computed at each
+scrape.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from dblog_sink.tables.verify import COUNTS, DIFFERING, EQUAL, UNKNOWN
 
 _SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 600.0)
 _WAITS = ("land", "parked")
-"""Ways of a batch's records that do not end in their table yet."""
+"""Paths of a batch's records that are not in their table yet."""
 ERROR_CLASSES = ("kafka", "registry", "conflict", "storage", "definite", "other")
-"""What the errors of the job are of; ``definite``: a person must act."""
+"""Classes of the job's errors. ``definite`` needs a person."""
 REGISTRY_RESULTS = ("ok", "unknown", "away", "refused")
 _REPAIRED = ("removed", "kept")
 _VERDICTS = (EQUAL, DIFFERING, UNKNOWN)
@@ -29,14 +31,14 @@ _WRITTEN = (("upsert", "upserts"), ("delete", "deletes"))
 
 
 class Metrics:
-    """The numbers of one job. ``take`` may be called from several threads."""
+    """The metrics of one job. Threads may call ``take`` concurrently."""
 
     def __init__(self, *, version: str, once: bool = False, now_s: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
         self._now_s = now_s
         self._applied_up_to_s = now_s()
         self._known: set[str] = set()
-        """Tables that have been met."""
+        """Tables seen so far."""
 
         def counter(name: str, doc: str, *labels: str) -> Counter:
             return Counter(f"dblog_sink_{name}", doc, labels, registry=self.registry)
@@ -118,7 +120,10 @@ class Metrics:
         self._spans = counter("trace_spans", "Spans of traces that the collector has taken (exported) or has not (lost).", "result")
 
     def serve(self, listen: str) -> int:
-        """Answer scrapes at ``host:port`` in a thread of its own; the port, which may have been 0. DefiniteError when the address is taken."""
+        """Serve scrapes at ``host:port`` in a separate thread, and return the port.
+
+        Port 0 selects a free one. Raise DefiniteError if the address is taken.
+        """
         host, _, port = listen.rpartition(":")
         try:
             server, _ = start_http_server(int(port), addr=host or "0.0.0.0", registry=self.registry)  # noqa: S104  asked for by leaving the host out
@@ -128,7 +133,7 @@ class Metrics:
         return int(server.server_port)
 
     def take(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """One line of the progress file."""
+        """Update the metrics from one progress line."""
         match kind:
             case "batch":
                 self._batches.labels("committed").inc()
@@ -217,7 +222,9 @@ class Metrics:
         self._compared_at.labels(facts["table"]).set(at_s)
 
     def _meet(self, table: str) -> None:
-        """Give a table its series of what should not happen, so that Prometheus sees the first time as a rise from 0."""
+        """Create a new table's series of faults at 0, so that Prometheus sees the first as a
+        rise.
+        """
         if table in self._known:
             return
         self._known.add(table)

@@ -1,9 +1,12 @@
-"""What the job reports while it runs: one JSON object a line, for the demo, for tests and for people with ``tail -f``.
+"""Writes progress lines, one JSON object a line, for the demo, for tests and for ``tail -f``.
 
-A ``batch`` line is written when a batch is committed: rows applied and live rows of each table, the age of its newest row (``source_lag_s``: commit on the
-source to visible in Delta). Where a table's path is ``land``, its records are in the landing table, and ``query/freshest.py`` shows them; a ``merge`` line
-follows when they are in the mirror. An ``idle`` or ``behind`` line counts the records that wait in Kafka. ``parked``, ``resumed`` and ``vacuum`` lines are
-about one table; ``started``, ``stopped`` and ``failed`` frame a run. Values of rows never appear.
+A ``batch`` line is written when a batch is committed. It has the applied and live rows of each
+table and the age of its newest row (``source_lag_s``: from the commit on the source to visible in
+Delta). If a table's path is ``land``, its records are in the landing table, and
+``query/freshest.py`` shows them; a ``merge`` line follows when they are in the mirror. An ``idle``
+or ``behind`` line counts the records that wait in Kafka. ``parked``, ``resumed`` and ``vacuum``
+lines are about one table; ``started``, ``stopped`` and ``failed`` frame a run. Values of rows never
+appear.
 """
 
 from __future__ import annotations
@@ -24,17 +27,17 @@ log = logging.getLogger(__name__)
 
 
 _SHOWN_EVERY_S = 30.0
-"""How often records that still wait are logged."""
+"""Seconds between log lines about waiting records."""
 _ERRORS = frozenset({"failed", "data_loss", "parked"})
 _WARNINGS = frozenset({"restarting", "incomplete"})
 
 
 Listener = Callable[[str, Mapping[str, Any]], None]
-"""Gets a line's kind and its facts."""
+"""Function that receives the kind and facts of a line."""
 
 
 class Progress:
-    """Writes progress lines; safe to call from several threads."""
+    """The writer of progress lines; threads may share it."""
 
     def __init__(
         self,
@@ -45,8 +48,11 @@ class Progress:
         now_s: Callable[[], float] = time.time,
         bytes_max: int = 0,
     ) -> None:
-        """``listener`` gets every line as well, file or not. ``log_facts``: lines are logged with their facts, for logs in JSON, and not as sentences.
-        ``bytes_max``: a file of this size is renamed to ``<file>.1``, in place of the one before, and another one begun; 0: never.
+        """Open the progress file, if any.
+
+        ``listener`` receives every line, with or without a file. ``log_facts`` logs lines with
+        their facts, for logs in JSON, instead of sentences. A file that reaches ``bytes_max`` is
+        renamed to ``<file>.1``, replacing the one before; 0 means never.
         """
         self._file = file
         self._listener = listener
@@ -54,7 +60,9 @@ class Progress:
         self._now_s = now_s
         self._bytes_max = bytes_max
         self._full_at = bytes_max
-        """The size at which the file is put aside; more than ``bytes_max`` where that could not be done."""
+        """Size at which the file is renamed next; more than ``bytes_max`` after a failed
+        attempt.
+        """
         self._turn = threading.Lock()
         self._totals: dict[str, dict[str, int]] = {}
         self._shown: tuple[str, float] = ("", 0.0)
@@ -71,14 +79,16 @@ class Progress:
         with self._turn:
             with self._file.open("a", encoding="utf-8") as out:
                 out.write(f"{line}\n")
-                size = out.tell() if out.seekable() else 0  # a pipe does not grow
+                # A pipe does not grow.
+                size = out.tell() if out.seekable() else 0
             if 0 < self._full_at <= size:
                 self._put_aside(self._file, size)
 
     def _put_aside(self, file: Path, size: int) -> None:
-        """Begin another file. Where that cannot be done, this one grows on: the job is not stopped for it."""
+        """Start another file. If that fails, this one grows further, and the job goes on."""
         try:
-            if file.is_symlink():  # /dev/stdout is one; what would be renamed is the link
+            # /dev/stdout is a link, and the link would be renamed.
+            if file.is_symlink():
                 msg = "it is a link"
                 raise OSError(msg)
             file.replace(file.with_name(f"{file.name}.1"))
@@ -97,11 +107,11 @@ class Progress:
             self._full_at = self._bytes_max
 
     def count(self, kind: str, **facts: Any) -> None:
-        """Count what is too small for a line: only the listener gets it."""
+        """Pass an event to the listener that is too small for a line."""
         self._listener(kind, facts)
 
     def _show(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Log that the job runs: when it starts, when it has nothing left to do, and now and then how much waits."""
+        """Log that the job starts or becomes idle, and now and then how much waits."""
         if kind in ("idle", "behind"):
             before, at_s = self._shown
             if kind == before and (kind == "idle" or self._now_s() - at_s < _SHOWN_EVERY_S):
@@ -118,7 +128,7 @@ class Progress:
 
     @staticmethod
     def _log(kind: str, facts: Mapping[str, Any]) -> None:
-        """An event with its facts; of a batch, one more for each of its tables."""
+        """Log an event with its facts; for a batch also one event for each table."""
         tables = facts.get("tables")
         if not isinstance(tables, Mapping):
             tables = {}
@@ -138,7 +148,7 @@ class Progress:
         resent: int,
         phases: Mapping[str, float] | None = None,
     ) -> None:
-        """Report a committed batch; ``phases``: the seconds of each of its steps."""
+        """Report a committed batch. ``phases`` has the seconds of its steps."""
         now_ms = self._now_s() * 1000
         tables: dict[str, dict[str, Any]] = {}
         for one in applied:
@@ -160,7 +170,7 @@ class Progress:
             log.info("batch %d: %d records of %d tables in %.2f s", batch_id, records, len(applied), seconds)
 
     def merge(self, applied: Applied, *, sequence: int) -> None:
-        """Report that a table's landed rows are merged, up to a batch sequence."""
+        """Report that a table's landed rows are merged up to a batch sequence."""
         self.emit("merge", table=applied.table, sequence=sequence, **self._facts(applied, self._now_s() * 1000))
 
     @staticmethod

@@ -1,16 +1,20 @@
-"""Spans of batches and merges, by OpenTelemetry's SDK and its OTLP exporter over HTTP, set up by the OTEL_* variables of the driver's environment.
+"""Exports spans of batches and merges with OpenTelemetry's SDK and its OTLP exporter over HTTP.
 
-Each table of a batch has a span, and each merge of what has landed:
+OTEL_* variables of the driver's environment configure it. Each table of a batch has a span, and
+each merge of landed records:
 
     apply <table>     from the batch's first look at its records until they are in the Delta table and the batch is recorded
     land <table>      the same, where they are in the landing table
     merge <table>     from the landing table into the Delta table
 
-It is a child of the newest step of the worker whose records it brings, so that this trace is whole and its sampling counts here too, and is linked to the
-other steps, to ``STEPS_MAX`` of them. Steps that have landed are kept in memory until they are merged: the first merge after a restart has no parent.
+A span is a child of the newest of the worker's spans whose records it contains, so that this trace
+is whole and its sampling applies here too. It is linked to up to ``STEPS_MAX`` others. The worker's
+spans of landed records are kept in memory until the merge: the first merge after a restart has no
+parent.
 
-The SDK's queue is bounded and its exporter has a thread of its own: a collector that is away costs spans, which are counted and logged once, never time.
-Values of rows never appear. The one file that imports the SDK, which is the extra ``tracing``.
+The SDK's queue is bounded and its exporter has a separate thread. An unavailable collector costs
+spans, which are counted and logged once, but no time. Values of rows never appear. Only this file
+imports the SDK, which is the extra ``tracing``.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from dblog_sink.kafka.trace_headers import STEPS_MAX, Steps
 log = logging.getLogger(__name__)
 
 _WAITS = ("land", "parked")
-"""Ways of a batch's records that do not end in their table yet."""
+"""Paths of a batch's records that are not in their table yet."""
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _HTTP = "http/protobuf"
@@ -53,13 +57,18 @@ _NS = 1_000_000_000
 
 
 class Traces:
-    """The spans of one job. ``take`` is a listener of the progress lines, and may be called from several threads.
+    """The spans of one job.
 
-    Raises DefiniteError for variables that ask for what is not here.
+    ``take`` is a listener of the progress lines; threads may call it concurrently. The constructor
+    raises DefiniteError if the variables ask for something that is not supported.
     """
 
     def __init__(self, *, name: str, counted: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None) -> None:
-        """``name``: the pipeline's; ``counted`` gets how many spans the collector has taken, or not."""
+        """Set up the exporter.
+
+        ``name`` is the pipeline's. ``counted`` receives the number of spans that the collector took
+        or refused.
+        """
         exporter = os.environ.get(_EXPORTER, "").strip() or "otlp"
         if exporter not in {"otlp", "none"}:
             msg = f"{_EXPORTER} is {exporter}, and traces go out by OTLP alone; set it to otlp or none, or unset it"
@@ -68,13 +77,15 @@ class Traces:
             if (protocol := os.environ.get(variable, "").strip()) not in {"", _HTTP}:
                 msg = f"{variable} is {protocol}, and traces go out by {_HTTP} alone; set it to that, and the endpoint to the collector's port for HTTP (4318)"
                 raise DefiniteError(msg)
-        quiet = logging.getLogger("opentelemetry")  # a line for each try; the exporter below logs one in all
+        # It logs each attempt; the exporter below logs once.
+        quiet = logging.getLogger("opentelemetry")
         quiet.propagate = False
         quiet.addHandler(logging.NullHandler())
         given = Resource.create({SERVICE_VERSION: __version__, SERVICE_INSTANCE_ID: name})
         unnamed = str(given.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service")
         try:
-            # Not at the exit of the interpreter, where a collector that is away would be waited for: ``close`` ends it.
+            # Not at the interpreter's exit, which would wait for an unavailable collector;
+            # ``close`` ends it.
             self._provider = TracerProvider(
                 resource=given.merge(Resource({SERVICE_NAME: "dblog-sink"})) if unnamed else given, shutdown_on_exit=False
             )
@@ -91,12 +102,15 @@ class Traces:
         self._landed: dict[str, list[tuple[int, Steps]]] = {}
 
     def batch_read(self, sequence: int, steps: Mapping[str, Steps], *, began_ns: int) -> None:
-        """A batch began then, and has records of these steps, by table; its outcome follows as a progress line, or another try."""
+        """Record that a batch began and has records of these worker spans, by table.
+
+        Its outcome follows as a progress line, or it is tried again.
+        """
         with self._turn:
             self._sequence, self._batch, self._began_ns = sequence, dict(steps), began_ns
 
     def take(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """One progress line."""
+        """Make spans from one progress line."""
         match kind:
             case "batch":
                 with self._turn:
@@ -120,13 +134,13 @@ class Traces:
                 pass
 
     def close(self, limit_s: float) -> None:
-        """Send what is left, for at most that long."""
+        """Send remaining spans, for at most ``limit_s`` seconds."""
         ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         ending.start()
         ending.join(limit_s)
 
     def _wait(self, table: str, steps: Steps) -> None:
-        """Keep what has landed until it is merged: of many batches as many steps as a span may have."""
+        """Keep worker spans of landed records until their merge, as many as a span may have."""
         if not steps.newest:
             return
         with self._turn:
@@ -137,14 +151,14 @@ class Traces:
                 sequence, one = waiting[at]
                 waiting[at] = (sequence, Steps(one.newest[:room], one.total))
                 room -= len(waiting[at][1].newest)
-            # A table may be parked for months: batches that have no room left are counted together.
+            # A table may be parked for months, so batches without room left are counted together.
             crowded_out = next(at for at, (_, one) in enumerate(waiting) if one.newest)
             if crowded_out > 1:
                 total = sum(one.total for _, one in waiting[:crowded_out])
                 waiting[:crowded_out] = [(waiting[crowded_out - 1][0], Steps((), total))]
 
     def _merged(self, table: str, sequence: int) -> Steps:
-        """Of the batches up to one, the newest step first."""
+        """Return the worker spans of batches up to this sequence, newest first, and forget them."""
         with self._turn:
             waiting = self._landed.pop(table, [])
             later = [one for one in waiting if one[0] > sequence]
@@ -193,14 +207,17 @@ class Traces:
 
 
 def context_of(traceparent: str) -> SpanContext | None:
-    """The span that a header names; None for ids that are zero, which name none. The text has the header's form."""
+    """Return the span that a header names, or None if its ids are zero and name none.
+
+    The text must have the header's form.
+    """
     _, trace_id, span_id, flags = traceparent.split("-")
     context = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
     return context if context.is_valid else None
 
 
 class _CountingExporter(SpanExporter):
-    """Counts what goes out, and logs a collector that is away once."""
+    """An exporter that counts spans, and logs an unavailable collector once."""
 
     def __init__(self, exporter: SpanExporter, counted: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._exporter = exporter

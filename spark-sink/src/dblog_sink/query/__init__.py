@@ -1,1 +1,1 @@
-"""What people ask of a sink's tables: why a row is as it is, its freshest state, the newest rows."""
+"""Questions about a sink's tables: the origin of a row, its freshest state, the newest rows."""

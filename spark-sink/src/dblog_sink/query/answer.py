@@ -1,4 +1,8 @@
-"""Answers on standard output, beside a job that may be running: explain, show, verified, snapshots, as-of. Each returns the exit status."""
+"""Answers questions on standard output, beside a job that may be running.
+
+The questions are explain, show, verified, snapshots and as-of. Each function returns the exit
+status.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,10 @@ def show_rows(settings: Settings, *, table: str, rows_max: int) -> int:
 
 
 def show_verified(settings: Settings, *, table: str | None, as_json: bool) -> int:
-    """Show the newest verdict of each table, or of one; the exit status of ``verified.answer``."""
+    """Show the newest verdict of each table, or of one.
+
+    Return the status of ``verified.answer``.
+    """
     session = spark_session(f"{settings['name']}-verified", settings.spark)
     try:
         found = verified.verified(session, settings, table=table)

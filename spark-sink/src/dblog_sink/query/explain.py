@@ -1,10 +1,13 @@
-"""Explains a row: where the state of one key comes from, for whoever must know why a row is as it is.
+"""Explains where the state of one key comes from.
 
-``dblog-sink explain shop.orders 4711``: what the table has of the key (or that it was deleted, and by which position), the Delta version that first had
-it so, and every record of the key that is still to be had, from Kafka and from the landing table: operation, position, the source block
-(file, offset, transaction, dump or log), schema id, Kafka offset. Nothing is written. No column's value is shown but the key that was asked for.
+``dblog-sink explain shop.orders 4711`` shows the table's state of the key (or that it was deleted,
+and at which position), the first Delta version with that state, and every record of the key that
+Kafka or the landing table still has: operation, position, source block (file, offset, transaction,
+dump or log), schema id, Kafka offset. Nothing is written. No values are shown but those of the
+given key.
 
-Costs: the records are found by decoding the topic, by Spark, as the job does; the Delta version by a search of the table's history, some small reads.
+The records are found by decoding the topic with Spark, as the job does; the Delta version by a
+search of the table's history with some small reads.
 """
 
 from __future__ import annotations
@@ -41,32 +44,37 @@ from dblog_sink.tables.apply import Applier
 from dblog_sink.tables.profile import profile
 
 RECORDS_MAX = 1000
-"""So many of one key's records are shown, the newest."""
+"""Maximum number of records of the key that are shown, newest first."""
 _ALL_BATCHES = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What is known of one key. All members are JSON."""
+    """The facts about one key. All members are JSON."""
 
     table: str
     key: dict[str, str]
     mode: str
     state: str
-    """``live``, ``deleted``, or ``unknown``: the table never had it, as far as can be seen."""
+    """``live``, ``deleted``, or ``unknown`` if the table never had the key as far as can be
+    seen.
+    """
     position: tuple[int, int] | None
     versions: list[dict[str, Any]]
-    """A history's versions, the rows of a table in append mode; of a mirror the one row, if it exists."""
+    """Versions of a history or rows of an append-mode table; of a mirror the row, if it exists."""
     delta: dict[str, Any] | None
-    """The Delta version that first had the row as it is now, or was the first without it: ``version``, ``at``, ``operation``; None if time travel does not
-    reach so far.
+    """First Delta version with the row in its current state, or without it: ``version``, ``at``,
+    ``operation``. None if time travel does not reach that far.
     """
     records: list[dict[str, Any]]
     """Kafka's records of the key, newest position first."""
 
 
 def key_of(text: str, keys: Columns, table: str) -> dict[str, str]:
-    """The key columns' values as text, of ``4711`` or ``order_id=4711,line=2``; DefiniteError names the columns if the text is not a key."""
+    """Return the key columns' values as text from ``4711`` or ``order_id=4711,line=2``.
+
+    Raise DefiniteError that names the columns if the text is not a key.
+    """
     names = [name for name, _ in keys]
     if len(names) == 1 and not text.startswith(f"{names[0]}="):
         return {names[0]: text}
@@ -78,7 +86,10 @@ def key_of(text: str, keys: Columns, table: str) -> dict[str, str]:
 
 
 def explain(session: SparkSession, settings: Settings, applier: Applier, registry: Registry, *, table: str, key: str) -> Explained:
-    """Look one key up everywhere. DefiniteError when there is no such table, or the key does not fit it."""
+    """Look one key up everywhere.
+
+    Raise DefiniteError if there is no such table, or the key does not fit it.
+    """
     state = read_state(session, settings.state_path)
     topic = source.topic_to_read(settings, state, table)
     spec = settings.table(topic)
@@ -145,7 +156,7 @@ def _version(row: Row) -> dict[str, Any]:
 def _version_of(
     session: SparkSession, path: str, tombstones: Tombstones | None, same: Column, position: tuple[int, int] | None, *, alive: bool
 ) -> dict[str, Any] | None:
-    """The Delta version that made the key what it is."""
+    """Return the Delta version in which the key got its current state, or None if it is unknown."""
     if position is None:
         return None
     if alive:
@@ -159,7 +170,10 @@ def _version_of(
 
 
 def _first_with(session: SparkSession, path: str, same: Column, position: tuple[int, int]) -> Row | None:
-    """The first version that has the key with this position. A search by halves, for a key's position only rises."""
+    """Return the first version that has the key with this position, by binary search.
+
+    That works because a key's position only rises.
+    """
     history = _history(session, path)
     low, high = 0, len(history) - 1
     try:
@@ -167,7 +181,8 @@ def _first_with(session: SparkSession, path: str, same: Column, position: tuple[
     except _GoneError:
         return None
     if newest is None or newest < position:
-        return None  # it changes while we look
+        # The key changes while we look.
+        return None
     reached = True
     while low < high:
         middle = (low + high) // 2
@@ -186,7 +201,10 @@ def _first_with(session: SparkSession, path: str, same: Column, position: tuple[
 
 
 def _first_without(session: SparkSession, path: str, same: Column, since: datetime) -> Row | None:
-    """The first version without the key that is not older than ``since``, when its tombstone was written; the one before it must have had it."""
+    """Return the first version without the key from ``since`` on, when its tombstone was written.
+
+    The version before must have had it.
+    """
     history = _history(session, path)
     for before, row in pairwise(history):
         if row["timestamp"] < since:
@@ -200,7 +218,7 @@ def _first_without(session: SparkSession, path: str, same: Column, since: dateti
 
 
 class _GoneError(Exception):
-    """The version can no longer be read."""
+    """Raised when a version can no longer be read."""
 
 
 def _position_at(session: SparkSession, path: str, version: int, same: Column) -> tuple[int, int] | None:
@@ -244,7 +262,8 @@ def _found(
     session: SparkSession, applier: Applier, registry: Registry, raw: DataFrame, given: Mapping[str, str]
 ) -> Iterable[dict[str, Any]]:
     for stats in profile(raw):
-        for partition in sorted(stats.first):  # a decoded row knows its offset only
+        # A decoded row knows only its offset.
+        for partition in sorted(stats.first):
             mine = raw.where(F.col("partition") == partition)
             decoded = applier.rows(stats, mine, session)
             if decoded is None:
@@ -283,7 +302,7 @@ def _found(
 
 
 def _source_blocks(registry: Registry, raw: DataFrame, schema_ids: Iterable[bytes]) -> dict[int, dict[str, Any]]:
-    """By offset: the envelope's ``source`` and ``transaction``, of records in Avro."""
+    """Return the envelope's ``source`` and ``transaction`` of Avro records, by offset."""
     found: dict[int, dict[str, Any]] = {}
     for one in sorted(schema_ids):
         schema_id = schema_id_of(one)
@@ -292,7 +311,8 @@ def _source_blocks(registry: Registry, raw: DataFrame, schema_ids: Iterable[byte
             continue
         members = {member["name"] for member in json.loads(text).get("fields", ())} & {"source", "transaction"}
         if not members:
-            continue  # an unwrapped row
+            # This is an unwrapped row.
+            continue
         envelope = read_avro(F.expr("substring(value, 6)"), text)
         columns = [F.to_json(F.col(f"envelope.{member}")).alias(member) for member in sorted(members)]
         rows = (
@@ -306,7 +326,7 @@ def _source_blocks(registry: Registry, raw: DataFrame, schema_ids: Iterable[byte
 
 
 def lines_of(found: Explained) -> list[str]:
-    """For a person."""
+    """Return the explanation as lines for a person."""
     key = ",".join(f"{name}={value}" for name, value in found.key.items())
     at = "" if found.position is None else f" since position {found.position[0]}, {found.position[1]}"
     lines = [f"{found.table} {key}: {found.state}{at}, kept in mode {found.mode}"]

@@ -1,11 +1,13 @@
-"""The freshest state of a mirror: the mirror, and on top of it what has landed and is not merged yet.
+"""Computes the freshest state of a mirror: the mirror with landed records that are not merged yet.
 
-``fresh(session, settings, "shop.orders")`` is a frame with the mirror's columns, as up to date as the last landed batch, whatever the merges are
-busy with. The landed records are decoded by the job's own code and folded by its own rule: the highest position of a key wins, tombstones
-and truncates included. What was merged a moment ago may be folded in once more; the rule makes that harmless, so no merge must wait for a
-reader. Reading costs the tail, which the merges keep short.
+``fresh(session, settings, "shop.orders")`` is a frame with the mirror's columns, up to date with
+the last landed batch, whatever the merges are doing. The landed records are decoded by the job's
+own code and applied by its own rule: the highest position of a key wins, including tombstones and
+truncates. Records that were merged a moment ago may be applied again; the rule makes that harmless,
+so no merge has to wait for a reader. Reading costs the tail, which the merges keep short.
 
-For a notebook or a test in the same session: ``register`` makes it a temporary view; call it again for a later state.
+For a notebook or a test in the same session, ``register`` makes it a temporary view; call it again
+for a later state.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ _ALL_BATCHES = (1 << 62) - 1
 
 
 def fresh(session: SparkSession, settings: Settings, table: str) -> DataFrame:
-    """The rows of the mirror of a table (``db.table``, or its topic) with everything that has landed; DefiniteError if it has no mirror."""
+    """Return the rows of a table's mirror with everything that has landed.
+
+    ``table`` is ``db.table`` or its topic. Raise DefiniteError if it has no mirror.
+    """
     named = settings.table(table)
     topic = None if named is None else recorded_in(session, named.path)[0]
     spec = None if topic is None else settings.table(topic)
@@ -78,12 +83,12 @@ def fresh(session: SparkSession, settings: Settings, table: str) -> DataFrame:
 
 
 def register(session: SparkSession, settings: Settings, table: str, name: str) -> None:
-    """The same as a temporary view of the session."""
+    """Register the freshest state as a temporary view of the session."""
     fresh(session, settings, table).createOrReplaceTempView(name)
 
 
 def reader(session: SparkSession, settings: Settings, state: State) -> tuple[Applier, Registry]:
-    """The job's own parts for somebody who only reads: nothing is made, altered or written."""
+    """Return an applier and registry that only read: they create, alter and write nothing."""
     registry = registry_of(settings)
     applier = Applier(
         settings=settings,

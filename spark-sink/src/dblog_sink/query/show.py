@@ -1,8 +1,9 @@
-"""A table's newest rows, what is in quarantine, or what became of repair dumps, for ``dblog-sink show``: by Spark, which reads deletion vectors and renamed
-columns, as not every reader of Delta does.
+"""Shows a table's newest rows, the quarantine, or the outcomes of repair dumps.
 
-The newest are those of the highest positions in the source's log, whatever mode the table is kept in. Row values are shown because they are asked for; of
-records in quarantine only where they stand and why.
+This is ``dblog-sink show``. It reads with Spark, because not every reader of Delta supports
+deletion vectors and renamed columns. The newest rows have the highest positions in the source's
+log, in every mode. Row values are shown because the user asks for them; of quarantined records only
+their location and the reason.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from dblog_sink.records.decode import SEQ1, SEQ2
 from dblog_sink.state.control_table import read_state
 
 QUARANTINE, DUMPS = "quarantine", "dumps"
-"""Instead of a table's name, which has a dot."""
+"""Arguments in place of a table's name, which contains a dot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What there is. ``newest``: rows as JSON objects, the newest first."""
+    """The number of rows and the newest ones, as JSON objects."""
 
     table: str
     path: str
@@ -37,7 +38,10 @@ class Shown:
 
 
 def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int) -> Shown:
-    """The table's newest version. DefiniteError if the sink has no such table."""
+    """Return the newest rows of the table's newest version.
+
+    Raise DefiniteError if the sink has no such table.
+    """
     if table == QUARANTINE:
         path = f"{settings.state_path}/quarantine"
         if identity(session, path) is None:
@@ -55,7 +59,7 @@ def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int
 
 
 def _dumps(session: SparkSession, settings: Settings, rows_max: int) -> Shown:
-    """What became of repair dumps: how many rows were removed, or why none was."""
+    """Return the outcomes of repair dumps: the number of removed rows, or why none was removed."""
     path = f"{settings.state_path}/chunks"
     if identity(session, path) is None or "dump" not in (frame := session.read.format("delta").load(path)).columns:
         return Shown(table=DUMPS, path=path, version=0, rows=0, newest=[])

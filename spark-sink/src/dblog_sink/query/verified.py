@@ -1,6 +1,6 @@
-"""What comparisons with the source have shown, for ``dblog-sink verified``: the newest verdict of each table, with keys of rows that are wrong.
+"""Shows the newest verdict of each table with keys of wrong rows, for ``dblog-sink verified``.
 
-Keys are shown because they are asked for; they are nowhere else than in the table that is read here.
+Keys are shown because the user asks for them; they are stored only in the table that is read here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ _KEYS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The newest verdict of one table. ``keys``: what is wrong (``sign``), the key as JSON, or the chunk (``after``, ``upto``) that it is in."""
+    """The newest verdict of one table.
+
+    ``keys`` has the kind of fault (``sign``), and the key as JSON or the bounds (``after``,
+    ``upto``) of its chunk.
+    """
 
     table: str
     topic: str
@@ -36,12 +40,12 @@ class Shown:
 
     @property
     def differs(self) -> bool:
-        """Whether rows are wrong."""
+        """True if rows are wrong."""
         return self.result == DIFFERING
 
 
 def verified(session: SparkSession, settings: Settings, *, table: str | None = None) -> list[Shown]:
-    """The newest verdicts; ``table``: of this one alone, by its name or topic."""
+    """Return the newest verdicts, or only that of ``table``, a name or topic."""
     return [
         Shown(
             table=row["table"],
@@ -60,8 +64,10 @@ def verified(session: SparkSession, settings: Settings, *, table: str | None = N
 
 
 def answer(found: Sequence[Shown], *, as_json: bool) -> tuple[list[str], int]:
-    """The lines that show these verdicts, and the exit status: 1 if a table has rows that are not the source's, else 2 if one is not known to be equal, or none
-    was compared.
+    """Return the lines that show these verdicts, and the exit status.
+
+    It is 1 if a table has rows that differ from the source's, else 2 if one is not known to be
+    equal or none was compared, else 0.
     """
     lines = [json.dumps(facts(one)) for one in found] if as_json else [line for one in found for line in lines_of(one)]
     if any(one.differs for one in found):
@@ -70,12 +76,12 @@ def answer(found: Sequence[Shown], *, as_json: bool) -> tuple[list[str], int]:
 
 
 def facts(one: Shown) -> dict[str, Any]:
-    """The verdict as JSON takes it."""
+    """Return the verdict as values for JSON."""
     return {**asdict(one), "at": one.at.isoformat()}
 
 
 def lines_of(one: Shown) -> list[str]:
-    """The verdict as text."""
+    """Return the verdict as lines of text."""
     counted = ", ".join(f"{count} {name}" for name, count in one.counts.items() if count)
     lines = [
         f"{one.table}: {one.result}{f' ({one.why})' if one.why else ''}: {counted or 'no row'}; dump {one.dump}, {one.at:%Y-%m-%d %H:%M:%S} UTC"

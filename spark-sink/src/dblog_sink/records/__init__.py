@@ -1,1 +1,1 @@
-"""Kafka bytes as rows: decoded, ordered by log position, and reduced to the latest of each key."""
+"""Turns Kafka bytes into rows with log positions, and keeps the latest row of each key."""

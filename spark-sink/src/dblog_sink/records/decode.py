@@ -1,15 +1,19 @@
-"""Kafka bytes of one topic to flat rows, inside the JVM: one ``from_avro`` for each writer schema id, never a value in Python.
+"""Decodes a topic's Kafka records to flat rows in the JVM, with one ``from_avro`` a writer schema.
 
-The projection is rebuilt from the schemas that a batch really holds, so a new schema id needs no restart. Every row comes out with its key
-columns (from the key record: a delete works without ``before``), its data columns in the target's types, its position, and, where something
-is wrong with the record, the reason in ``_dblog_bad``: such a row goes to quarantine instead of stopping the batch. ``from_avro`` and ``from_json``
-run in PERMISSIVE mode, where a record that does not decode becomes nulls; ``op`` can then not be one of Debezium's (Spark, "Apache Avro Data Source
+No value passes through Python. The projection is built from the schemas that occur in a batch, so a
+new schema id needs no restart. Each row has its key columns (from the key record, so a delete works
+without ``before``), its data columns in the target's types, and its position. If something is wrong
+with the record, ``_dblog_bad`` has the reason; such rows go to quarantine instead of stopping the
+batch. ``from_avro`` and ``from_json`` run in PERMISSIVE mode, in which a record that does not
+decode becomes NULLs, so that its ``op`` is none of Debezium's (Spark, "Apache Avro Data Source
 Guide", from_avro).
 
-An unwrapped row (ExtractNewRecordState) has no envelope: its operation is in the fields that the transform added, or it is an update; a null value is a
-delete; its position is its Kafka offset, for nothing in it sorts.
+An unwrapped row (ExtractNewRecordState) has no envelope. Its operation is in the fields that the
+transform added, or else it is an update; a null value is a delete. Its position is its Kafka
+offset, since it contains nothing that sorts.
 
-The two projections must stay two: Spark merges neighbouring projections only while that does not repeat an expensive expression.
+There must be two separate projections: Spark merges adjacent projections only while that does not
+repeat an expensive expression.
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  Spark's own idiom
+
+# Spark's own idiom.
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.records import lsn_positions
@@ -35,32 +41,47 @@ __all__ = ["Columns", "Decoding", "decoded", "schema_id_of"]
 SEQ1, SEQ2 = "_dblog_seq1", "_dblog_seq2"
 OP, BAD, BAD_AT, OFFSET, TS_MS = "_dblog_op", "_dblog_bad", "_dblog_bad_at", "_dblog_offset", "_dblog_ts_ms"
 UNAVAILABLE = "_dblog_unavailable"
-"""The columns whose value the record does not have; NULL: it has all."""
+"""Column with the names of columns whose value the record lacks; NULL if it has all."""
 PARTIAL = "_dblog_partial"
-"""The record is a dumped row of some columns only (mode ``columns``): it has no values for the others, and none to be looked for in quarantine."""
+"""Column that is true for a dumped row of some columns only (mode ``columns``). It has no values
+for the others, which are not checked for quarantine.
+"""
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
-"""Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
+"""Columns of append mode and replays: the partition of a record, whether it was applied before, and
+whether its position belongs to this record alone.
+"""
 STEADY = "_dblog_steady"
-"""Of the delete that an update of the key columns makes: the data columns that the update left as they were. NULL: it is no such delete."""
+"""Column of a delete that comes from an update of key columns: names of the data columns that the
+update left unchanged. NULL for other rows.
+"""
 _END = "_dblog_log_end"
-"""The log end of a record's partition, joined to it."""
+"""Log end of a record's partition, joined to the record."""
 NULL = "n"
-"""The operation of a null value that stands for a delete which may not be there any more; its time is Kafka's."""
+"""Operation of a null value. It stands for a delete that may have been compacted away; its time is
+Kafka's.
+"""
 OPS = ("c", "r", "u", "d", "t")
-"""Operations that are applied; ``m`` (a logical message of PostgreSQL) never stands in a table's topic."""
+"""Operations that are applied. ``m``, a logical message of PostgreSQL, never occurs in a table's
+topic.
+"""
 
 LogEnd = tuple[int, int, int]
-"""A position, and 1 for an insert: a changed key is a delete and an insert at one position, in this order."""
+"""A position and 1 for an insert, else 0. A changed key is a delete and an insert at one position,
+in this order.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Up to where a topic's log was applied, by partition. They hold for one Delta table, and are void for another one under the same path."""
+    """The end of a topic's applied log by partition.
+
+    It holds for one Delta table and is void for another one under the same path.
+    """
 
     positions: Mapping[int, LogEnd] = field(default_factory=dict)
     table_id: str | None = None
     version: int | None = None
-    """The version up to which the table's history was looked at (``delta/restored.py``)."""
+    """Version up to which the table's commits were checked (``delta/restored.py``)."""
 
 
 NO_LOG_ENDS = LogEnds()
@@ -68,40 +89,59 @@ NO_LOG_ENDS = LogEnds()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """Everything the projection of one topic depends on. ``unreadable_ids`` maps the first five bytes of a value to a reason for quarantine."""
+    """The inputs of a topic's projection.
+
+    ``unreadable_ids`` maps schema ids of values to reasons for quarantine.
+    """
 
     keys: Columns
     columns: Columns
-    """Data columns of the target that are no key columns."""
+    """Data columns of the target that are not key columns."""
     envelopes: Mapping[bytes, Envelope]
     key_schemas: Mapping[bytes, KeySchema]
     unreadable_ids: Mapping[bytes, str]
     topic_order: bool = False
     log_ends: Mapping[int, LogEnd] | None = None
-    """By topic partition: the position up to which rows of the log were applied before. Only where nothing else recognises a record that is sent again."""
+    """Topic partition to the position up to which rows of the log were applied before. Set only if
+    nothing else recognizes a record that is sent again.
+    """
     images: bool = False
-    """True in append mode: an update yields two rows, its old image as ``b`` and its new one as ``u``."""
+    """True in append mode: an update yields two rows, its old image as ``b`` and its new one as
+    ``u``.
+    """
     keep_offsets: bool = False
-    """Every row has the Kafka offset of its record, as in append mode."""
+    """True if every row has the Kafka offset of its record, as in append mode."""
     unwrapped: bool = False
-    """Rows without envelope: a null value is a delete."""
+    """True for rows without envelope, for which a null value is a delete."""
     nulls: bool = False
-    """A null value is a row too, of operation ``n`` and without a position: ``rows.deletes`` finds what it deletes."""
+    """True if a null value is a row too, with operation ``n`` and no position; ``rows.deletes``
+    finds what it deletes.
+    """
     keys_of_value: bool = False
-    """The key columns are columns of the row, not the record's key: an update that changes them also deletes its old row."""
+    """True if the key columns are columns of the row instead of the record's key. An update that
+    changes them also deletes its old row.
+    """
     unavailable: str = ""
-    """What stands for a value that the source does not log; empty: nothing does."""
+    """Placeholder of a value that the source does not log; empty if there is none."""
     partial: frozenset[bytes] = frozenset()
-    """Schema ids of rows that have some columns only. In a list of changes they are rows as all others, with NULL."""
+    """Schema ids of rows that have some columns only. In append mode their other columns are
+    NULL.
+    """
     partitions: frozenset[str] = frozenset()
-    """Key columns of text that the table is partitioned by: Delta writes an empty text there as NULL, and no row would be found by it again."""
+    """Key columns of text by which the table is partitioned. Delta writes an empty text there as
+    NULL, and the row would never be found again.
+    """
     fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    """By lower-case column name: rows of schema ids below the number are older than the column, and have the value of this SQL, its default."""
+    """Lower-case column to a schema id and SQL of its default. Rows of lower schema ids are older
+    than the column, and have the default.
+    """
 
 
 def decoded(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    """Flat rows of a topic's records; ``raw`` has partition, offset, key, value, key_schema_id and value_schema_id, and no null
-    values but where they are asked for.
+    """Return flat rows of a topic's records.
+
+    ``raw`` has partition, offset, key, value, key_schema_id and value_schema_id, and null values
+    only if they are asked for.
     """
     values = {schema_id: f"v{n}" for n, schema_id in enumerate(decoding.envelopes)}
     keys = {schema_id: f"k{n}" for n, schema_id in enumerate(decoding.key_schemas)}
@@ -129,7 +169,7 @@ def _has_ends(decoding: Decoding) -> bool:
 
 
 def _with_log_ends(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    """Give each record the log end of its partition, NULL where there is none."""
+    """Return each record with the log end of its partition, NULL if there is none."""
     rows = [(partition, *end) for partition, end in sorted((decoding.log_ends or {}).items())]
     ends = small_frame(raw.sparkSession, ("partition", "seq1", "seq2", "inserted"), rows)
     ends = ends.select(F.col("partition").cast("int"), F.struct("seq1", "seq2", "inserted").alias(_END))
@@ -149,7 +189,10 @@ def _struct(column: str, schema_id: bytes, schema: Envelope | KeySchema, reader:
 
 
 def _images(values: Mapping[bytes, str], decoding: Decoding) -> str:
-    """SQL of the images that a record yields: both for an update that carries its old row, where the old row matters."""
+    """Return SQL of the images that a record yields.
+
+    An update yields both images if it carries its old row and that row matters.
+    """
     both = []
     for schema_id, v in values.items():
         envelope = decoding.envelopes[schema_id]
@@ -226,7 +269,10 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
 
 
 def _steady(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]]) -> str:
-    """SQL of the names of the columns that have one value before and after an update of the key, in the row that deletes the old key."""
+    """Return SQL of the columns that an update of the key left unchanged.
+
+    It is for the delete of the old key.
+    """
     comparable = [(name, kind) for name, kind in decoding.columns if orderable(kind)]
     branches = []
     for schema_id, v, envelope in envelopes:
@@ -244,7 +290,10 @@ def _steady(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]]) ->
 
 
 def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], op: str) -> str:
-    """SQL of the names of the columns that an insert (of a changed key) or update has no value of, NULL if it has all."""
+    """Return SQL of the columns without a value in an insert (of a changed key) or update.
+
+    It is NULL if there are none.
+    """
     columns = {name.lower(): name for name, _ in decoding.columns}
     branches = []
     for schema_id, v, envelope in envelopes:
@@ -265,7 +314,7 @@ def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]
 
 
 def _absent(schema_id: bytes, envelope: Envelope, decoding: Decoding) -> list[str]:
-    """The columns that a row of some columns only does not have."""
+    """Return columns that a row of some columns only lacks."""
     there = {one.name.lower() for one in envelope.fields}
     return [name for name, _ in decoding.columns if name.lower() not in there] if schema_id in decoding.partial else []
 
@@ -280,7 +329,10 @@ def _is_missing(one: Field, image: str, decoding: Decoding) -> str | None:
 
 
 def by_schema_id(schema_id_column: str, branches: list[tuple[bytes, str]], kind: t.DataType) -> str:
-    """SQL of the branch of the record's own schema id; a record of another id has NULL there already, so one branch needs no test."""
+    """Return SQL that picks the branch of the record's schema id.
+
+    A branch is NULL for records of other ids, so a single one needs no test.
+    """
     if not branches:
         return f"CAST(NULL AS {type_sql(kind)})"
     if len(branches) == 1:
@@ -290,7 +342,10 @@ def by_schema_id(schema_id_column: str, branches: list[tuple[bytes, str]], kind:
 
 
 def _shown(op: str, decoding: Decoding) -> str:
-    """The old image of an update is a row of its own, or is the delete of its key."""
+    """Return SQL of the operation under which a row appears.
+
+    The old image of an update is a row ``b``, or the delete of its key.
+    """
     if decoding.images:
         return f"IF(image = 'b', 'b', {op})"
     return f"IF(image = 'b', 'd', {op})" if decoding.keys_of_value else op
@@ -308,7 +363,8 @@ def _value_column(envelopes: list[tuple[bytes, str, Envelope]], decoding: Decodi
 def _column(fields: tuple[Field, ...], struct: str, name: str, kind: t.DataType, missing: str | None = None) -> str:
     one = next((f for f in fields if f.name.lower() == name.lower()), None)
     if one is None:
-        return f"CAST({missing or 'NULL'} AS {type_sql(kind)})"  # dropped in the source, or not there yet
+        # The column was dropped in the source, or is newer.
+        return f"CAST({missing or 'NULL'} AS {type_sql(kind)})"
     value = one.conversion.convert(f"{struct}.{quote(one.member)}")
     return value if one.conversion.type == kind else f"CAST({value} AS {type_sql(kind)})"
 
@@ -322,7 +378,7 @@ def _image(v: str, envelope: Envelope, decoding: Decoding) -> str:
 
 
 def _op(v: str, envelope: Envelope) -> str:
-    """SQL of the operation; NULL where the record did not decode."""
+    """Return SQL of the operation; NULL if the record did not decode."""
     if envelope.kind != UNWRAPPED:
         return f"{v}.op"
     op = f"coalesce({v}.__op, 'u')" if "__op" in envelope.added else "'u'"
@@ -341,10 +397,11 @@ def _age(v: str, envelope: Envelope) -> str | None:
 
 
 def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
-    """SQL of D7's two numbers; of a record that does not have them they are derived from Debezium's own fields.
+    """Return SQL of D7's two numbers, derived from Debezium's fields if the record lacks them.
 
-    MySQL and MariaDB: (epoch and file index, offset and row); the index is a number, never compared as text, and the epoch distinguishes logs
-    (``source_epochs.py``). PostgreSQL: ``lsn_positions.py``.
+    MySQL and MariaDB: epoch and file number, then offset and row. The file number is never compared
+    as text, and the epoch distinguishes logs (``source_epochs.py``). PostgreSQL:
+    ``lsn_positions.py``.
     """
     source = f"{v}.source"
     if envelope.derived:
@@ -353,7 +410,8 @@ def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
             seq1 = f"({envelope.epoch} | {seq1})"
         if "sequence" in envelope.source_fields:
             given = f"{source}.sequence"
-            # The parts come first, where they are computed for every row, so that Spark splits a row's text once for all that needs them.
+            # The parts of the text come first, computed for every row, so that Spark splits a row's
+            # text once for all its uses.
             seq1 = f"coalesce({quoted_part(given, 1)}, IF({given} IS NULL, {seq1}, NULL))"
             seq2 = f"coalesce({quoted_part(given, 3)}, IF({given} IS NULL, {seq2}, NULL))"
         return seq1, seq2
@@ -363,18 +421,20 @@ def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
 
 
 def derived_sql(v: str, envelope: Envelope) -> tuple[str, str]:
-    """SQL of the number of a record's log file, and of its position in it."""
+    """Return SQL of the number of a record's log file and of the position in it."""
     source = f"{v}.source"
     row = f"coalesce({source}.row, 0)" if "row" in envelope.source_fields else "0"
     return f"try_cast(substring_index({source}.file, '.', -1) AS BIGINT)", f"(shiftleft({source}.pos, 23) | CAST({row} AS BIGINT))"
 
 
 def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *, op: str, position: tuple[str, str]) -> str:
-    """SQL: the record is at or before its partition's log end, so the source sent it again. In one partition the log's rows come in order.
+    """Return SQL that is true if the source sent the record again: it is within the applied log.
 
-    A position of D7 is one row's alone: a record at the log end was sent before. Positions derived from file and offset are
-    shared by the rows of a compressed transaction: only a record before the log end was. One derived from an LSN proves nothing, for a restart may
-    lower it, nor does a dump row's position.
+    Rows of the log are in order within a partition. One of D7's positions belongs to a single row,
+    so a record at the log end was sent before. A position derived from file and offset is shared by
+    the rows of a compressed transaction, so only records before the log end count. A position
+    derived from an LSN proves nothing, because a restart may lower it, nor does a dump row's
+    position.
     """
     if not _has_ends(decoding):
         return "false"
@@ -393,7 +453,7 @@ def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *,
 
 
 def _own(v: str, envelope: Envelope) -> str:
-    """SQL: the record's position is D7's, which no other record has."""
+    """Return SQL that is true if the record's position is D7's, which no other record has."""
     if not envelope.may_be_numbered:
         return "false"
     return lsn_positions.is_numbered(v) if envelope.by_lsn else f"{v}.source.sequence IS NOT NULL"
@@ -402,7 +462,7 @@ def _own(v: str, envelope: Envelope) -> str:
 def bad_reason(
     decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *, op: str, position: tuple[str, str], key_sql: Mapping[str, str]
 ) -> str:
-    """SQL of the reason why a record cannot be applied, NULL for a good one."""
+    """Return SQL of the reason why a record cannot be applied, NULL for a good one."""
     key_names = {name.lower() for name in key_sql}
     cases = [
         f"WHEN value_schema_id = {_literal(schema_id)} THEN {text_sql(reason)}" for schema_id, reason in decoding.unreadable_ids.items()

@@ -1,8 +1,9 @@
-"""One row per key and batch: the one of the highest source position (I2).
+"""Keeps one row for each key of a batch: the row of the highest source position (I2).
 
-MERGE refuses a source that matches a row twice, so this step is not optional. Equal positions (Debezium gives all rows of a compressed
-transaction one position) are decided by the Kafka offset, never by the operation or a time (docs/positions.md). Bad records pass through
-unmerged, each under its own topic offset, so that they can be counted and kept; truncates fold to the latest one.
+MERGE refuses a source that matches a row twice, so this step is necessary. Equal positions
+(Debezium gives all rows of a compressed transaction one position) are ordered by the Kafka offset,
+never by operation or time (docs/positions.md). Bad records pass unchanged, each by its partition
+and offset, so that they can be counted and kept. Of truncates only the last one remains.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ _ROW = f"{BAD_AT} IS NULL AND {OP} <> 't'"
 
 
 def latest(rows: DataFrame, keys: Columns) -> DataFrame:
-    """Keep, per key, the row of the highest position."""
+    """Keep the row of the highest position for each key."""
     return _highest(rows, keys, [SEQ1, SEQ2, OFFSET], [])
 
 
 def distinct(rows: DataFrame, keys: Columns, *, where: str = _ROW) -> bool:
-    """Whether every key of the rows that meet the condition comes once. One group holds 64 neighbouring numbers, a bit for each, so dumps and inserts
-    cost a few groups and hardly a shuffle. False where no column of the key is a whole number: unknown.
+    """Return True if each key occurs once among the rows that meet the condition.
+
+    A group holds 64 neighbouring numbers as bits, so dumps and inserts cost few groups and almost
+    no shuffle. Return False, for unknown, if no key column is an integer.
     """
     number = next((name for name, kind in reversed(keys) if isinstance(kind, t.IntegralType)), None)
     if number is None:
@@ -43,8 +46,11 @@ def distinct(rows: DataFrame, keys: Columns, *, where: str = _ROW) -> bool:
 
 
 def shared_keys(rows: DataFrame, keys: Columns) -> DataFrame:
-    """The keys that more than one row has; ``with_keys`` takes it. ``RESOLVED``, of a key: all its rows agree in the first number of their position, so the
-    one with ``LAST`` as its second is the highest. Numbers only are aggregated, which Spark does without sorting.
+    """Return keys that several rows have, for ``with_keys``.
+
+    ``RESOLVED`` is true if all rows of a key have the same first number of their position; the
+    highest row is then the one with ``LAST`` as second number. Only numbers are aggregated, which
+    Spark does without sorting.
     """
     names = [quote(name) for name, _ in keys]
     found = (
@@ -59,18 +65,27 @@ def shared_keys(rows: DataFrame, keys: Columns) -> DataFrame:
 
 
 def with_keys(rows: DataFrame, shared: DataFrame, keys: Columns, *, how: str) -> DataFrame:
-    """The rows with one of these keys (``left_semi``), or all others, truncates and bad records included (``left_anti``)."""
+    """Return the rows with one of these keys (``left_semi``), or all others (``left_anti``).
+
+    The others include truncates and bad records.
+    """
     return rows.join(shared, _same(keys), how)
 
 
 def ties(rows: DataFrame, resolved: DataFrame, keys: Columns) -> DataFrame:
-    """The rows at the last position of each resolved key: more rows than keys where two rows share it."""
+    """Return the rows at the last position of each resolved key.
+
+    There are more rows than keys if two rows share such a position.
+    """
     narrow = rows.select(*(quote(name) for name, _ in keys), BAD_AT, OP, SEQ2)
     return narrow.join(resolved, _same(keys) & (F.col(SEQ2) == F.col(LAST)))
 
 
 def without_earlier(rows: DataFrame, resolved: DataFrame, keys: Columns) -> DataFrame:
-    """The rows without those of a resolved key that are not its last; found by a look at each, where ``latest`` would sort them."""
+    """Return the rows without those of a resolved key that are not its last.
+
+    Each row is only compared, while ``latest`` would sort.
+    """
     beside = rows.join(resolved, _same(keys), "left")
     return beside.where(F.col(LAST).isNull() | (F.col(SEQ2) == F.col(LAST))).select(*(quote(name) for name in rows.columns))
 
@@ -80,7 +95,10 @@ def _same(keys: Columns) -> Column:
 
 
 def last_of_each_position(rows: DataFrame, keys: Columns) -> DataFrame:
-    """Keep, per key and position, one row: a row of the log rather than one of a dump, and of those the last in its topic."""
+    """Keep one row for each key and position.
+
+    A row of the log precedes one of a dump; of several the last in the topic is kept.
+    """
     logged = rows.withColumn("_dblog_logged", F.col(OP) != "r")
     return _highest(logged, keys, ["_dblog_logged", OFFSET], [SEQ1, SEQ2]).drop("_dblog_logged")
 
@@ -89,7 +107,8 @@ def _highest(rows: DataFrame, keys: Columns, order: list[str], also_by: list[str
     by = [quote(name) for name, _ in keys] + [BAD_AT, *also_by]
     others = [quote(name) for name in rows.columns if name not in order and name not in by and name not in {key for key, _ in keys}]
     if all(orderable(field.dataType) for field in rows.schema.fields):
-        # Measured at twice the speed of max_by; the position alone decides, the rest only rides along.
+        # Twice as fast as max_by when measured. The position alone decides; the other columns only
+        # follow.
         winner = F.max(F.struct(*order, *others))
     else:
         winner = F.max_by(F.struct(*order, *others), F.struct(*order))

@@ -1,7 +1,8 @@
-"""The log positions of records: position and transaction of rows, BEGINs and ENDs of transactions; read in the JVM, without any column of a row.
+"""Reads the log positions of records, and BEGIN and END records of transactions, in the JVM.
 
-The reader schema has the source block's position, the operation and the transaction's id only, so reading a position costs a fraction of what
-reading a row costs. A record that is no readable row has no position: its columns are NULL.
+The reader schema has only the source block's position, the operation and the transaction's id, so
+reading a position costs a fraction of reading a row. A record that is not a readable row has NULL
+in these columns.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from dblog_sink.schema.writer_schemas import Envelope
 TX, ORDER = "_dblog_tx", "_dblog_order"
 FILE, POS, LSN = "_dblog_file", "_dblog_pos", "_dblog_lsn"
 INTERLEAVED = "_dblog_interleaved"
-"""The record's position is one of a log in which transactions interleave: PostgreSQL's, as Debezium writes it. dblog's are positions of commits."""
+"""Column that is true if the position comes from a log with interleaved transactions, which is
+PostgreSQL's as Debezium writes it. dblog's positions are those of commits.
+"""
 
 _POSTGRES_ID = "^([0-9]+):[0-9]+$"
-"""The same rule as ``snapshots/rule.transaction_id``."""
+"""The pattern of ``snapshots/rule.transaction_id``."""
 _SCHEMAS_MAX = 25
-"""Schemas of one projection; each record is tried against all of them."""
+"""Maximum number of schemas in a projection; each record is tried against all of them."""
 _TRANSACTION = t.StructType(
     [
         t.StructField("status", t.StringType()),
@@ -43,7 +46,10 @@ _TRANSACTION = t.StructType(
 
 
 def with_positions(raw: DataFrame, envelopes: Mapping[bytes, Envelope], keep: Sequence[str]) -> DataFrame:
-    """Every record of ``raw`` with the columns ``keep`` and the columns of its position. ``raw`` has value and value_schema_id."""
+    """Return all records of ``raw`` with the columns ``keep`` and those of the position.
+
+    ``raw`` has value and value_schema_id.
+    """
     values = {schema_id: f"_v{n}" for n, schema_id in enumerate(envelopes)}
     structs = raw.select(
         *dict.fromkeys((*keep, "value_schema_id")), *(_struct(schema_id, e).alias(values[schema_id]) for schema_id, e in envelopes.items())
@@ -52,7 +58,7 @@ def with_positions(raw: DataFrame, envelopes: Mapping[bytes, Envelope], keep: Se
 
 
 def positions_by_schema(raw: DataFrame, envelopes: Mapping[bytes, Envelope], keep: Sequence[str]) -> Iterator[DataFrame]:
-    """The positions of the records of these schemas alone, one DataFrame for at most 25 schemas."""
+    """Yield the positions of records with these schemas, in a frame for each 25 schemas."""
     schema_ids = sorted(envelopes)
     for at in range(0, len(schema_ids), _SCHEMAS_MAX):
         some = schema_ids[at : at + _SCHEMAS_MAX]
@@ -61,7 +67,10 @@ def positions_by_schema(raw: DataFrame, envelopes: Mapping[bytes, Envelope], kee
 
 
 def unsequenced(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> DataFrame:
-    """Partition, offset and ``s`` (``_LOGGED``) of the records without a sequence; those with a file show which log they come from (``source_epochs.py``)."""
+    """Return the records without a sequence: partition, offset and a struct ``s`` (``_LOGGED``).
+
+    Those with a file show which log they come from (``source_epochs.py``).
+    """
     derived_schemas = {schema_id: one for schema_id, one in envelopes.items() if one.derived}
     values = {schema_id: f"_v{n}" for n, schema_id in enumerate(derived_schemas)}
     structs = raw.select(
@@ -71,26 +80,32 @@ def unsequenced(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> DataFram
         *(_struct(schema_id, e).alias(values[schema_id]) for schema_id, e in derived_schemas.items()),
     )
     branches = [(schema_id, _logged_record(values[schema_id], envelope)) for schema_id, envelope in derived_schemas.items()]
-    # Exploded, not filtered: a filter would be pushed through, and decode twice.
+    # Exploded instead of filtered: a filter would be pushed down, and records decoded twice.
     return structs.select(
         "partition", "offset", F.explode(F.expr(by_schema_id("value_schema_id", branches, t.ArrayType(_LOGGED)))).alias("s")
     )
 
 
 def writers(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> list[Row]:
-    """By ``partition`` and ``epoch``, of PostgreSQL's records: their ``first`` and ``last`` offset, and the greatest first number of D7's (``high``). Records
-    that do not carry D7's numbers, which Debezium has written, have NULL for an epoch; those that are no readable rows are left out.
+    """Return what dblog and Debezium wrote, by partition and epoch, among PostgreSQL's records.
+
+    Each row has ``partition``, ``epoch``, the ``first`` and ``last`` offset, and the greatest first
+    number of a position (``high``). The epoch is NULL for records without D7's numbers, which
+    Debezium wrote. Records that are not readable rows are left out.
     """
     frames = positions_by_schema(raw, envelopes, ("partition", "offset"))
     epoch = F.when(~F.col(INTERLEAVED), F.shiftright(SEQ1, EPOCH_SHIFT)).alias("epoch")
-    # Grouped, not filtered: a filter would be pushed through, and decode twice.
+    # Grouped instead of filtered: a filter would be pushed down, and records decoded twice.
     found = reduce(DataFrame.unionByName, frames).groupBy("partition", epoch, F.col(OP).isNotNull().alias("readable"))
     rows = found.agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.max(SEQ1).alias("high")).collect()
     return sorted((row for row in rows if row["readable"]), key=lambda row: (row["partition"], row["first"]))
 
 
 def sequenced(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> dict[int, list[tuple[int, int]]]:
-    """By partition, the first offset of each epoch among the records that have ``source.sequence``, and the epoch."""
+    """Return the first offset of each epoch, and the epoch, by partition.
+
+    Only records with ``source.sequence`` count.
+    """
     of_dblog = {schema_id: one for schema_id, one in envelopes.items() if one.derived and "sequence" in one.source_fields}
     values = {schema_id: f"_v{n}" for n, schema_id in enumerate(of_dblog)}
     structs = raw.select(
@@ -101,7 +116,7 @@ def sequenced(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> dict[int, 
         for schema_id, v in values.items()
     ]
     epoch = F.shiftright(F.expr(by_schema_id("value_schema_id", branches, t.LongType())), EPOCH_SHIFT).alias("epoch")
-    # Grouped, not filtered: a filter would be pushed through, and decode twice.
+    # Grouped instead of filtered: a filter would be pushed down, and records decoded twice.
     found: dict[int, list[tuple[int, int]]] = {}
     for row in structs.groupBy("partition", epoch).agg(F.min("offset").alias("first")).collect():
         if row["epoch"] is not None:
@@ -110,7 +125,10 @@ def sequenced(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> dict[int, 
 
 
 def logged_records(found: DataFrame) -> Iterator[tuple[int, LoggedRecord]]:
-    """The records of ``unsequenced`` one by one, in the order of each partition; for few of them."""
+    """Yield the records of ``unsequenced``, in the order of each partition.
+
+    Only for few records.
+    """
     rows = found.where("s.file IS NOT NULL").select("partition", "offset", "s.*").collect()
     for row in sorted(rows, key=lambda row: (row["partition"], row["offset"])):
         yield (
@@ -128,7 +146,7 @@ def logged_records(found: DataFrame) -> Iterator[tuple[int, LoggedRecord]]:
 
 
 def logged_ranges(found: DataFrame) -> dict[int, LoggedRange]:
-    """The records of ``unsequenced`` counted by partition; for many of them."""
+    """Summarize the records of ``unsequenced`` by partition, for many records."""
     position = F.struct("s.file", "s.low")
     before = F.lag(position).over(Window.partitionBy("partition").orderBy("offset"))
     number = F.regexp_extract("s.gtid", _GTID, 2)
@@ -159,7 +177,10 @@ def logged_ranges(found: DataFrame) -> dict[int, LoggedRange]:
 
 
 def snapshot_positions(found: DataFrame) -> dict[int, dict[int, tuple[int, int]]]:
-    """By partition and server, the lowest position of rows of incremental snapshots among the records of ``unsequenced``."""
+    """Return the lowest position of incremental snapshot rows, by partition and server.
+
+    The rows are those of ``unsequenced``.
+    """
     rows = (
         found.where("s.file IS NOT NULL AND s.selected")
         .groupBy("partition", "s.server")
@@ -193,7 +214,7 @@ def _range_of(rows: Sequence[Row]) -> LoggedRange:
 
 
 _GTID = "^(.+)[:-]([0-9]+)$"
-"""The same rule as ``source_epochs``."""
+"""The pattern of ``source_epochs``."""
 _LOGGED = t.StructType(
     [
         t.StructField("file", t.LongType()),
@@ -208,9 +229,10 @@ _LOGGED = t.StructType(
 
 
 def _logged_record(v: str, envelope: Envelope) -> str:
-    """SQL of an array of one ``_LOGGED`` struct for a record without a sequence; its file is NULL where the record has no position.
+    """Return SQL of an array with one ``_LOGGED`` struct for a record without a sequence.
 
-    The row's number is left out, for it counts from 0 again with each event of a compressed transaction.
+    Its file is NULL if the record has no position. The row number is left out, since it restarts
+    from 0 with each event of a compressed transaction.
     """
     source, has = f"{v}.source", envelope.source_fields
     file, _ = derived_sql(v, envelope)
@@ -231,7 +253,11 @@ def _logged_record(v: str, envelope: Envelope) -> str:
 
 
 def transactions(raw: DataFrame, writers: Mapping[bytes, str], keep: Sequence[str]) -> DataFrame:
-    """Begins and ends with the columns ``keep``: ``status``, the id, ``counts`` (an array of data_collection and event_count) and ``ts_ms``."""
+    """Return BEGIN and END records of transactions.
+
+    The columns are ``keep``, ``status``, the id, ``ts_ms`` and ``counts``, an array of
+    data_collection and event_count.
+    """
     read: Column = F.lit(None).cast(_TRANSACTION)
     for schema_id, writer in writers.items():
         if writer:
@@ -248,7 +274,7 @@ def transactions(raw: DataFrame, writers: Mapping[bytes, str], keep: Sequence[st
 
 
 def same_id(given: Column) -> Column:
-    """``snapshots/rule.transaction_id`` in the JVM."""
+    """Return the column form of ``snapshots/rule.transaction_id``."""
     return F.regexp_replace(given, _POSTGRES_ID, "$1")
 
 

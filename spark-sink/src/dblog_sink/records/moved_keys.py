@@ -1,14 +1,19 @@
-"""Leaves out the delete of a key that another row has taken just before, where the key columns are columns of the row (``table.<rule>.keys``).
+"""Drops the delete of a key that another row has just taken, for ``table.<rule>.keys``.
 
-An update of such columns is a delete of the old key and a new row. The source need not enforce the key row by row: of ``UPDATE t SET k = 3 - k`` it logs 1 to 2
-before 2 to 1, so that the delete of key 2 comes after the row that has got it. The old image tells the two apart: it has other values than the row that the
-batch has put there, so it is another row's, and that row stays.
+There the key columns are columns of the row, and an update of them is a delete of the old key and a
+new row. The source need not enforce the key row by row: for ``UPDATE t SET k = 3 - k`` it logs 1 to
+2 before 2 to 1, so the delete of key 2 comes after the row that got it. The old image tells the two
+apart. If its values differ from the row that the batch has put there, it is another row's image,
+and that row stays.
 
-A delete that is left out by mistake leaves a row for ever. So only columns count of which the value is certain: the update left them as they were (an image of
-the replica identity alone has NULL elsewhere, or a default where the column is NOT NULL), and the row that was put there has a value (one of a schema without
-the column, or of a dump of some columns, has none). A delete of the source's own always stays.
+A delete dropped by mistake leaves a row for ever. So only columns with certain values count. The
+update left them unchanged (an image with the replica identity alone has NULL elsewhere, or a
+default if the column is NOT NULL), and the row that was put there has a value (a row of a schema
+without the column, or of a dump of some columns, has none). A delete by the source itself is always
+kept.
 
-Rows that are equal in every such column cannot be told apart, nor can rows whose changes come in different batches: there the delete stays.
+Rows that are equal in all these columns cannot be told apart, nor can rows whose changes come in
+different batches; there the delete is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +22,9 @@ from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  Spark's own idiom
+
+# Spark's own idiom.
+from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.records.decode import BAD, OFFSET, OP, SEQ1, SEQ2, STEADY, UNAVAILABLE, Columns
 from dblog_sink.schema.types import orderable, quote
@@ -26,7 +33,10 @@ _LAST = "_dblog_last_put"
 
 
 def without_overtaken(rows: DataFrame, keys: Columns, columns: Columns) -> DataFrame:
-    """Return the decoded rows without deletes of a key that follow the row of another old image. ``columns``: the data columns that are no keys."""
+    """Return the decoded rows without deletes of a key that follow the row of another old image.
+
+    ``columns`` are the data columns that are not keys.
+    """
     names = [name for name, kind in columns if orderable(kind)]
     kinds = [kind for _, kind in columns if orderable(kind)]
     if not names:
@@ -42,7 +52,7 @@ def without_overtaken(rows: DataFrame, keys: Columns, columns: Columns) -> DataF
 
 
 def _certain(name: str, rows: DataFrame) -> Column:
-    """Return the column's value, NULL where the record does not have it."""
+    """Return the column's value, NULL if the record lacks it."""
     value = F.col(quote(name))
     if UNAVAILABLE not in rows.columns:
         return value

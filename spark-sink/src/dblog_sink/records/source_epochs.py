@@ -1,28 +1,38 @@
-"""Which of its source's logs a record belongs to, where it has no ``source.sequence``: after a failover another server's log begins.
+"""Decides which of its source's logs a record belongs to if it has no ``source.sequence``. Pure.
 
-Debezium's MySQL and MariaDB records have file and offset only, and the new server counts its files from 1 again, so its records would look older than all
-rows there are. The epoch rises when another log begins and stands before the file number, as the worker writes it (schemas/README.md).
+After a failover another server's log begins. Debezium's MySQL and MariaDB records have only file
+and offset, and the new server counts its files from 1 again, so its records would look older than
+all existing rows. The epoch rises when another log begins, and precedes the file number, as in the
+worker's positions (schemas/README.md).
 
-Within one log, positions rise from record to record of a topic partition. They fall only where the source sends records again or another log has begun.
-What distinguishes the two, best first:
+Within one log positions rise from record to record of a topic partition. They fall only if the
+source sends records again or another log has begun. These facts tell the two apart, best first:
 
-- the GTID: a transaction that was seen before is sent again, one that was not is new (numbers of one source, or of MariaDB's domain and server, rise);
-- the server id: an event of a server that no log has shown so far is new (the id is that of the event's first server, so a log may hold many);
+- the GTID: a transaction seen before is sent again, another one is new (numbers of one source, or
+  of MariaDB's domain and server, rise);
+- the server id: an event of a server that no log has shown is new (the id is that of the event's
+  first server, so a log may contain many);
 - the time: what is sent again is not later than what was seen.
 
-Time alone is no proof, so the table is parked: a connector that reads replicas in turn, or a log that was reset, looks the same, and nobody knows what was
-missed meanwhile. Rows of Debezium's first snapshot (server id 0) are judged by their time. Rows of an incremental snapshot are judged by their server alone:
-they are read again after a restart, and their position is that of the log then. What the former log's server sends late keeps the former epoch.
+Time alone is no proof, so the table is then parked: a connector that reads replicas in turn, or a
+log that was reset, looks the same, and nobody knows which changes were missed. Rows of Debezium's
+first snapshot (server id 0) are judged by their time. Rows of an incremental snapshot are judged by
+their server alone: they are read again after a restart, and their position is that of the log at
+that time. Records that the former server's log sends late keep the former epoch.
 
-dblog's numbers have an epoch, from the clock at its first start, and Debezium's records have none, of no database: if Debezium goes on where dblog has
-written, its records would look older. So what follows a record of dblog in its partition and does not carry D7's numbers is of the next epoch
-(``hand_over``), after everything that dblog has sent: a change that dblog had sent already comes again there, and a transaction that it had sent in part
-comes whole. When dblog goes on, its own epoch rises (schemas/README.md). What Debezium had sent before dblog and sends again after it keeps its epoch where
-that is certain; where it is not, it counts as later, and all that followed it is sent again as well. LSNs of PostgreSQL need nothing else, for they mean
-the same whoever writes, and go on when a standby takes over.
+dblog's numbers have an epoch, from the clock at its first start; Debezium's records have none, for
+any database. If Debezium continues where dblog has written, its records would look older. So
+records without D7's numbers that follow a record of dblog in its partition get the next epoch
+(``hand_over``), after everything that dblog has sent. A change that dblog had sent already comes
+again there, and a transaction that it had sent in part comes whole. When dblog continues, its own
+epoch rises (schemas/README.md).
 
-Pure. The outcome is recorded by Kafka offset (``PartitionLogs.epoch_runs``) before anything is written, so a repeated batch, a merge and a replay find the
-same epochs.
+What Debezium had sent before dblog and sends again after it keeps its epoch if that is certain. If
+not, it counts as later, and everything that followed it is sent again as well. PostgreSQL's LSNs
+need nothing else: they mean the same for every writer, and continue when a standby takes over.
+
+The result is recorded by Kafka offset (``PartitionLogs.epoch_runs``) before anything is written, so
+a repeated batch, a merge and a replay find the same epochs.
 """
 
 from __future__ import annotations
@@ -32,15 +42,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 EPOCH_SHIFT = 32
-"""Of the epoch in a position's first number."""
+"""Bits to shift the epoch by in a position's first number."""
 
 _GTID = re.compile(r"(.+)[:-](\d+)")
-"""``uuid:number``, ``uuid:tag:number``, ``domain-server-number``."""
+"""Matches ``uuid:number``, ``uuid:tag:number`` and ``domain-server-number``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRecord:
-    """One record's position in its source's log: file number, then offset and row. ``server`` 0: unknown."""
+    """The position of a record in its source's log: file number, then offset and row.
+
+    ``server`` is 0 if unknown.
+    """
 
     offset: int
     position: tuple[int, int]
@@ -49,46 +62,51 @@ class LoggedRecord:
     gtid: str | None = None
     dumped: bool = False
     selected: bool = False
-    """Of an incremental snapshot."""
+    """True for a row of an incremental snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRange:
-    """Many records of one partition, counted by Spark. ``regressions``: how many have a lower position than the record before them."""
+    """A summary of many records of one partition.
+
+    ``regressions`` counts records with a lower position than the record before.
+    """
 
     first_offset: int
     last_offset: int
     first: tuple[int, int]
     last: tuple[int, int] | None
-    """The highest position of a change; None: there are only rows of a first snapshot."""
+    """Highest position of a change; None if there are only rows of a first snapshot."""
     regressions: int
     ts_min_ms: int | None
-    """Of changes; None: there are only rows of a first snapshot."""
+    """Earliest time of a change; None if there are only rows of a first snapshot."""
     ts_max_ms: int | None
     servers: frozenset[int]
     gtids: Mapping[str, int]
     gtid: str | None
-    """Of the last record."""
+    """GTID of the last record."""
 
 
 @dataclass(slots=True)
 class Log:
-    """What was seen of one log in one topic partition."""
+    """The known facts of one log in one topic partition."""
 
     epoch: int
     last: tuple[int, int]
     ts_ms: int = 0
-    """The latest time of a change in it."""
+    """Latest time of a change in the log."""
     servers: list[int] = field(default_factory=list)
     gtid: str | None = None
-    """The transaction of its last record."""
+    """GTID of the last record's transaction."""
     handed_over_at: int = -1
-    """The Kafka offset from which on it is Debezium's, after records of dblog; -1: no record of dblog comes before it."""
+    """Kafka offset from which on the log is Debezium's, after records of dblog; -1 if no record of
+    dblog precedes it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class LogSwitch:
-    """Another log begins with this record. ``proven``: nothing else explains it."""
+    """The beginning of another log at a record. ``proven`` is True if nothing else explains it."""
 
     offset: int
     epoch: int
@@ -99,29 +117,42 @@ class LogSwitch:
 
 @dataclass(slots=True)
 class PartitionLogs:
-    """A topic partition up to ``offset``: its logs, with the one read now at the end, and the epochs of its records (``epoch_runs``: first offset, epoch)."""
+    """The logs of a topic partition up to ``offset``.
+
+    The last of ``logs`` is the current one. ``epoch_runs`` has the epochs of records, as first
+    offset and epoch.
+    """
 
     offset: int = -1
     logs: list[Log] = field(default_factory=list)
     gtids: dict[str, int] = field(default_factory=dict)
-    """The highest number seen, by what stands before it."""
+    """Source of a GTID, which is the text before its number, to the highest number seen."""
     epoch_runs: list[tuple[int, int]] = field(default_factory=list)
     recreated_ms: int = 0
-    """When the sink found the topic recreated, by its own clock; 0: never. Records that Kafka had before have other offsets."""
+    """Time when the sink found the topic recreated, in milliseconds by its own clock; 0 if never.
+    Records that Kafka had before have other offsets.
+    """
 
     @property
     def epoch(self) -> int:
-        """Of the log that is read now."""
+        """Epoch of the current log."""
         return self.logs[-1].epoch if self.logs else 0
 
     @property
     def former_ts_ms(self) -> int:
-        """A record that is not later may have been sent late by a former server; -1: there is none."""
+        """Latest time of the former logs; -1 without one.
+
+        A record that is not later may have been sent late by a former server.
+        """
         return max((log.ts_ms for log in self.logs[:-1]), default=-1)
 
 
 def follow(known: PartitionLogs, logged_records: Iterable[LoggedRecord], *, epoch: int = 0) -> list[LogSwitch]:
-    """Take in a partition's records in their order; those at or below its offset are known. ``epoch``: the table's, where nothing is known yet."""
+    """Take in a partition's records in order, and return the beginnings of other logs.
+
+    Records at or below the known offset are skipped. ``epoch`` is the table's, for a partition
+    without known logs.
+    """
     found = []
     for one in logged_records:
         if one.offset > known.offset:
@@ -132,7 +163,10 @@ def follow(known: PartitionLogs, logged_records: Iterable[LoggedRecord], *, epoc
 
 
 def extended(known: PartitionLogs, records: LoggedRange, *, epoch: int = 0) -> bool:
-    """Take in, all at once, records that only continue the log that is read; False: nothing was taken in, they must be looked at one by one."""
+    """Take in many records at once if they only continue the current log.
+
+    Return False, having changed nothing, if they must be examined one by one.
+    """
     now = known.logs[-1] if known.logs else None
     if records.regressions or records.first_offset <= known.offset or (now is not None and records.first < now.last):
         return False
@@ -152,8 +186,10 @@ def extended(known: PartitionLogs, records: LoggedRange, *, epoch: int = 0) -> b
 
 
 def may_reveal_switch(known: PartitionLogs, selected: Mapping[int, tuple[int, int]], records: LoggedRange | None) -> bool:
-    """Whether rows of an incremental snapshot must be looked at one by one, for they may be of another log than the one that is read, ``records``
-    included. ``selected``: their lowest position by server.
+    """Return True if incremental snapshot rows must be examined one by one.
+
+    They may belong to another log than the current one after ``records``. ``selected`` has their
+    lowest position by server.
     """
     own = {0, *(known.logs[-1].servers if known.logs else ()), *(records.servers if records else ())}
     met = {server for log in known.logs for server in log.servers}
@@ -188,7 +224,8 @@ def _take_record(known: PartitionLogs, one: LoggedRecord, epoch: int) -> LogSwit
         same_transaction = one.position >= now.last and one.gtid is not None and one.gtid == now.gtid
         if not same_transaction:
             log = next((log for log in _former_logs(known, one, by_gtid=by_gtid) if one.ts_ms <= log.ts_ms), now)
-    # Rows of a snapshot have the server's position at the time, and reading goes on where it was: theirs is no position of a change.
+    # Rows of a first snapshot have the server's position at that time, and reading continues where
+    # it was. So theirs is no position of a change.
     if log is known.logs[-1] and not one.dumped:
         log.last = max(log.last, one.position)
         log.ts_ms = max(log.ts_ms, one.ts_ms)
@@ -203,7 +240,9 @@ def _take_record(known: PartitionLogs, one: LoggedRecord, epoch: int) -> LogSwit
 
 
 def _former_logs(known: PartitionLogs, one: LoggedRecord, *, by_gtid: bool) -> Iterable[Log]:
-    """The logs that a record which is sent late may be of. Without a GTID, one from before dblog's records is known by its position: the same server may
+    """Return the logs that a record which is sent late may belong to.
+
+    Without a GTID a record from before dblog's is recognized by its position: the same server may
     be read after them, and a transaction that was open meanwhile has an old time.
     """
     since = _since_hand_over(known)
@@ -211,19 +250,21 @@ def _former_logs(known: PartitionLogs, one: LoggedRecord, *, by_gtid: bool) -> I
 
 
 def _since_hand_over(known: PartitionLogs) -> int:
-    """The index of the first log since dblog's last records."""
+    """Return the index of the first log since dblog's last records."""
     return max((n for n, log in enumerate(known.logs) if log.handed_over_at >= 0), default=0)
 
 
 def _take_snapshot_row(known: PartitionLogs, one: LoggedRecord) -> LogSwitch | None:
-    """A row of an incremental snapshot, which has the server id of the event that was read before it."""
+    """Take in an incremental snapshot row, which has the server id of the event read before it."""
     if not known.logs or not one.server or one.server in known.logs[-1].servers:
         return None
     now = known.logs[-1]
     if now.handed_over_at >= 0 and not now.servers:
-        return None  # nothing was read yet since dblog's records: it is later than they are
+        # Nothing was read since dblog's records, so the row is later than they are.
+        return None
     if one.position < now.last and not any(one.server in log.servers for log in known.logs):
-        # No change was met in it, and reading may begin again before this position: whatever comes goes on in it.
+        # No change of it was read, and reading may restart before this position; whatever comes
+        # continues in this log.
         begun = Log(max(log.epoch for log in known.logs) + 1, (0, 0), servers=[one.server])
         known.logs.append(begun)
         known.epoch_runs.append((one.offset, begun.epoch))
@@ -241,7 +282,10 @@ def _source_and_number(gtid: str | None) -> tuple[str, int] | None:
 
 
 def hand_over(known: PartitionLogs, *, epoch: int, offset: int) -> bool:
-    """Take in that dblog wrote at this offset, in this epoch; whether later records of Debezium are of another epoch now."""
+    """Take in that dblog wrote at this offset in this epoch.
+
+    Return True if later records of Debezium get another epoch than before.
+    """
     if epoch + 1 <= known.epoch:
         return False
     _begin(known, epoch + 1, offset)
@@ -252,7 +296,10 @@ def hand_over(known: PartitionLogs, *, epoch: int, offset: int) -> bool:
 def follow_both(
     known: PartitionLogs, logged_records: Sequence[LoggedRecord], dblogs: Iterable[tuple[int, int]], *, epoch: int = 0
 ) -> list[LogSwitch]:
-    """Take in a partition's records, as ``follow`` does, among records of dblog. ``dblogs``: the first offset of each of dblog's epochs, and the epoch."""
+    """Take in a partition's records like ``follow``, with records of dblog in between.
+
+    ``dblogs`` has the first offset of each of dblog's epochs, and the epoch.
+    """
     found, rest = [], logged_records
     for offset, of_dblog in sorted(dblogs):
         found += follow(known, [one for one in rest if one.offset < offset], epoch=epoch)
@@ -262,9 +309,11 @@ def follow_both(
 
 
 def hand_over_all(partitions: Mapping[int, PartitionLogs], newest: int) -> bool:
-    """Take in that dblog may have written since each partition's last record. ``newest``: the epoch of the table's newest row. Whether anything changed.
+    """Take in that dblog may have written since each partition's last record.
 
-    An epoch that no partition has shown is dblog's. Where there is none, dblog may still have written in each partition that was not handed over yet.
+    ``newest`` is the epoch of the table's newest row. An epoch that no partition has shown is
+    dblog's. Without one dblog may still have written in each partition that was not handed over
+    yet. Return True if anything changed.
     """
     last = max((log.epoch - 1 for logs in partitions.values() for log in logs.logs if log.handed_over_at >= 0), default=-1)
     epoch = newest if newest > max((logs.epoch for logs in partitions.values()), default=0) else last
@@ -273,12 +322,12 @@ def hand_over_all(partitions: Mapping[int, PartitionLogs], newest: int) -> bool:
 
 
 def follows_dblog(known: PartitionLogs) -> bool:
-    """Whether a record of Debezium came after one of dblog."""
+    """Return True if a record of Debezium came after one of dblog."""
     return any(0 <= log.handed_over_at <= known.offset for log in known.logs)
 
 
 def seeded(known: PartitionLogs, epoch: int) -> None:
-    """Have all records of a partition of which nothing is known be of this epoch."""
+    """Give all records of a partition without known logs this epoch."""
     if epoch:
         _begin(known, epoch, 0)
 
@@ -289,7 +338,10 @@ def _begin(known: PartitionLogs, epoch: int, offset: int) -> None:
 
 
 def epoch_sql(partitions: Mapping[int, PartitionLogs]) -> str:
-    """SQL of a record's epoch, already shifted to stand before the file number, by its ``partition`` and ``offset``; empty where all are of the first log."""
+    """Return SQL of a record's epoch by ``partition`` and ``offset``, shifted to its place.
+
+    It precedes the file number. The text is empty if all records are of the first log.
+    """
     cases = []
     for partition, known in sorted(partitions.items()):
         if known.epoch_runs:
@@ -299,12 +351,14 @@ def epoch_sql(partitions: Mapping[int, PartitionLogs]) -> str:
 
 
 def recreated(known: PartitionLogs, *, now_ms: int) -> PartitionLogs:
-    """The logs of a topic that was recreated under its name: its offsets count from 0, its source goes on."""
+    """Return the logs of a recreated topic, whose offsets count from 0 while its source
+    continues.
+    """
     return PartitionLogs(-1, known.logs, known.gtids, [(0, known.epoch)] if known.epoch else [], now_ms)
 
 
 def described(table: str, topic: str, partition: int, switch: LogSwitch) -> str:
-    """The message about another log, which a person must judge."""
+    """Return the message about another log, which a person must judge."""
     return (
         f"{table}: positions in topic {topic} fell from {_file_and_offset(switch.before)} to {_file_and_offset(switch.after)} "
         f"at partition {partition}, offset {switch.offset}, "

@@ -1,15 +1,20 @@
-"""How a record shows that it does not have a value: PostgreSQL leaves unchanged values that are stored apart (TOAST) out of its log.
+"""Makes SQL that recognizes values that a record lacks. Pure.
 
-The connector then writes ``unavailable.value.placeholder`` instead, in the form of the column (Debezium's PostgresValueConverter, UnavailableValue; its
-manual, "PostgreSQL connector", Toasted values unchanged): a text as it is, bytes as its UTF-8 bytes (or those in base64 or hex, by
-``binary.handling.mode``), an array of texts as one element, an array of numbers as the values of the bytes, an array of UUIDs as the name-based UUID of
-the bytes, hstore as a pair of it with itself. What a row of a dump or of a table with REPLICA IDENTITY FULL has is always a value. MySQL's and MariaDB's
-log has whole rows.
+PostgreSQL omits unchanged values that are stored apart (TOAST) from its log. The connector writes
+``unavailable.value.placeholder`` instead, in the form of the column (Debezium's
+PostgresValueConverter, UnavailableValue; its manual, "PostgreSQL connector", Toasted values
+unchanged). A text has it as it is. Bytes have its UTF-8 bytes (or those in base64 or hex, by
+``binary.handling.mode``). An array of texts has it as the only element, an array of numbers has the
+values of its bytes, an array of UUIDs the name-based UUID of its bytes, and hstore a pair of it
+with itself. Rows of a dump or of a table with REPLICA IDENTITY FULL always have all values. MySQL's
+and MariaDB's log has whole rows.
 
-Where Debezium has no form for a type it writes NULL, which nobody can tell from a NULL of the source; dblog has one for them too (``values/unavailable.py``
-of the worker): the bytes of a geometry or of a decimal, the bits of the placeholder for booleans, its bytes as numbers for whatever else an array holds.
+If Debezium has no form for a type, it writes NULL, which cannot be told from a NULL of the source.
+dblog has a form for these types too (``values/unavailable.py`` of the worker): the bytes of a
+geometry or of a decimal, the bits of the placeholder for booleans, its bytes as numbers for other
+items of an array.
 
-Pure: SQL by type. Where the value comes from instead is decided by ``tables/modes/kept.py``.
+``tables/modes/kept.py`` decides where the value comes from instead.
 """
 
 from __future__ import annotations
@@ -27,7 +32,11 @@ _NUMBERS = {"int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE"
 
 
 def is_unavailable(conversion: Conversion, path: str, placeholder: str) -> str | None:
-    """SQL that is true where the value at ``path``, as the record has it, is the placeholder; None for a type that has none."""
+    """Return SQL that is true if the value at ``path`` is the placeholder.
+
+    The value is as the record has it, before conversion. Return None if its type has no
+    placeholder.
+    """
     return _is(conversion.avro, path, _bytes(placeholder), in_json=conversion.in_json)
 
 
@@ -62,7 +71,7 @@ def _is_array(items: Any, path: str, data: bytes, *, in_json: bool) -> str | Non
             numbers = (f"CAST('{number}E-{scale}' AS DECIMAL({digits},{scale}))" for number in _signed(data))
             return f"{path} = array({', '.join(numbers)})"
         case "bytes" | {"logicalType": "decimal"}:
-            # Decimals of more digits than Spark's have their bytes.
+            # Decimals with more digits than Spark's are kept as bytes.
             numbers = (_binary(bytes([byte]), in_json=in_json) for byte in data)
             return f"({path} = array({_binary(data, in_json=in_json)}) OR {path} = array({', '.join(numbers)}))"
     one = _is(items, f"{path}[0]", data, in_json=in_json)
@@ -70,20 +79,22 @@ def _is_array(items: Any, path: str, data: bytes, *, in_json: bool) -> str | Non
 
 
 def _is_record(members: dict[str, Any], path: str, data: bytes, *, in_json: bool) -> str | None:
-    if members.keys() == {"dimensions", "vector"}:  # a sparse vector: of its pairs the order is not fixed
+    # This is a sparse vector; the order of its pairs is not fixed.
+    if members.keys() == {"dimensions", "vector"}:
         numbers = f"array({', '.join(f'CAST({number} AS DOUBLE)' for number in _signed(data))})"
         return (
             f"({path}.dimensions = {len(data)} AND size({path}.vector) = {len(data)}"
             f" AND forall({path}.vector, p -> coalesce(get({numbers}, p.key - 1) = p.value, false)))"
         )
-    for name in ("wkb", "value"):  # of a geometry, of a decimal
+    # ``wkb`` belongs to a geometry, ``value`` to a decimal.
+    for name in ("wkb", "value"):
         if members.get(name) == ["null", "bytes"]:
             return f"{path}.{name} = {_binary(data, in_json=in_json)}"
     return None
 
 
 def _signed(data: bytes) -> list[int]:
-    """As numbers, as Java has them."""
+    """Return bytes as signed numbers, as Java has them."""
     return list(memoryview(data).cast("b"))
 
 

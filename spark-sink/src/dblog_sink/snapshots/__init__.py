@@ -1,1 +1,1 @@
-"""Consistent snapshots: which versions of all tables belong together, published in the manifest."""
+"""Consistent snapshots: the Delta versions of all tables that belong together."""

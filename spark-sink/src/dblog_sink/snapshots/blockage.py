@@ -1,4 +1,4 @@
-"""What blocks the next snapshot and since when: reported when it does so for long, and when it is over."""
+"""Tracks the transaction that blocks the next snapshot, and reports a block that lasts or ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Blockage:
-    """``blocker``: the transaction that blocked the snapshot at the last look."""
+    """The transaction that blocked the snapshot at the last look, None if none did."""
 
     def __init__(self, settings: Settings, progress: Progress, now_s: Callable[[], float]) -> None:
         self._settings = settings
@@ -25,7 +25,10 @@ class Blockage:
         self.blocker: Incomplete | None = None
 
     def note(self, blocker: Incomplete | None) -> None:
-        """Take in the outcome of a look at everything that has landed, and report a block that lasts, or has ended."""
+        """Take in the blocker of a look at everything that has landed, None if there is none.
+
+        Report a block that has lasted long enough, and the end of a reported one.
+        """
         now_s = self._now_s()
         if blocker is None or self.blocker is None or blocker.id != self.blocker.id:
             if self._reported_at_s is not None and self.blocker is not None:

@@ -1,4 +1,4 @@
-"""The frontier of a snapshot as conditions on landed records, in Spark's SQL."""
+"""Makes SQL conditions that select landed records by the frontier of a snapshot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from dblog_sink.state.snapshot import Frontier, LandedOffset, Snapshot
 
 
 def at_or_below(frontier: Frontier) -> Column:
-    """The record lies at or below the frontier. One that has no position is no readable row: it waits for nothing."""
+    """Return a condition for records at or below the frontier.
+
+    A record without a position counts as below, since no unreadable row waits for a snapshot.
+    """
     one, two = frontier.position
     below = (F.col(SEQ1) < one) | ((F.col(SEQ1) == one) & (F.col(SEQ2) <= two))
     if frontier.open:
@@ -23,15 +26,16 @@ def at_or_below(frontier: Frontier) -> Column:
 
 
 def merged(frontier: Frontier, topic: str) -> Column:
-    """The topic's record was merged for the snapshot of this frontier, or one before it."""
+    """Return a condition for the topic's records merged for this frontier or an earlier one."""
     return (F.col(SEQUENCE) <= frontier.sequences.get(topic, -1)) & at_or_below(frontier)
 
 
 def merged_before(snapshot: Snapshot) -> Column:
-    """The record, of whatever topic, was merged before this snapshot."""
+    """Return a condition for records of any topic that were merged before this snapshot."""
     sequences = {topic: sequence for topic, sequence in snapshot.before.sequences.items() if topic not in snapshot.held}
     found = F.coalesce(F.col(SEQUENCE) <= looked_up(sequences).cast("long"), F.lit(False)) & at_or_below(snapshot.before)
-    # Tables that were parked at one time share a frontier, but for their own batches: a condition for each of thousands would be too deep for Catalyst.
+    # Tables parked at the same time share a frontier except for their batches. One condition for
+    # each of thousands of tables would nest too deeply for Catalyst.
     held: dict[tuple[object, ...], dict[str, Frontier]] = {}
     for topic, frontier in snapshot.held.items():
         held.setdefault((frontier.position, tuple(sorted(frontier.open))), {})[topic] = frontier
@@ -43,15 +47,15 @@ def merged_before(snapshot: Snapshot) -> Column:
 
 
 def landed_after(offset: LandedOffset) -> Column:
-    """The record of the transaction topic landed after this one."""
+    """Return a condition for records of the transaction topic that landed after this offset."""
     return (F.col(SEQUENCE) > offset[0]) | ((F.col(SEQUENCE) == offset[0]) & (F.col("offset") > offset[1]))
 
 
 def at_or_before(at: Column, offset: LandedOffset | Sequence[Column]) -> Column:
-    """``at``, a struct of sequence and offset, is not after the offset."""
+    """Return a condition that ``at``, a struct of sequence and offset, is not after the offset."""
     return (at[SEQUENCE] < offset[0]) | ((at[SEQUENCE] == offset[0]) & (at["offset"] <= offset[1]))
 
 
 def before(at: Column, offset: LandedOffset) -> Column:
-    """``at``, a struct of sequence and offset, is before the offset."""
+    """Return a condition that ``at``, a struct of sequence and offset, is before the offset."""
     return (at[SEQUENCE] < offset[0]) | ((at[SEQUENCE] == offset[0]) & (at["offset"] < offset[1]))

@@ -1,4 +1,7 @@
-"""Which version of each table a snapshot names in the manifest, whether it is complete, and that it can be read as long as the manifest promises."""
+"""Makes the manifest entries of a snapshot: the version of each table, and whether it is complete.
+
+It also keeps these versions readable for as long as the manifest promises.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,19 @@ from dblog_sink.state.snapshot import NOWHERE, Position, Snapshot
 log = logging.getLogger(__name__)
 
 DumpedSince = Callable[[Mapping[str, Loss], Position, Mapping[str, int]], Collection[str] | None]
-"""The topics whose tables were dumped wholly again behind a loss, given by topic, up to a position and by batches up to those given by topic. None: no markers
-show that.
+"""Function that returns topics whose tables were completely dumped after their loss.
+
+Its arguments are the losses by topic, the position up to which dumps count, and the last batch that
+counts by topic. It returns None if the source writes no markers.
 """
 
 
 class Entries:
-    """``known``: the entries of the last published snapshot, by table. ``dumps_incomplete``: by topic, why its first dump is not complete at a position;
-    ``dumped_since``: whether what never came is repaired.
+    """The table entries of snapshots.
+
+    ``known`` has the entries of the last published snapshot by table. ``dumps_incomplete`` returns
+    the topics whose first dump is incomplete at a position, with the reason; ``dumped_since``
+    returns the topics whose losses are repaired.
     """
 
     def __init__(
@@ -51,11 +59,15 @@ class Entries:
         self._keep_h: float = parts.settings["manifest.keep.h"]
         self._retention_set: set[str] = set()
         self._committed_ms: dict[str, int] = {}
-        """By topic, when the version that the last snapshot names was committed."""
+        """Topic to the commit time of the version that the last snapshot names, in milliseconds."""
         self.known: Mapping[str, Entry] = {}
 
     def of(self, snapshot: Snapshot, notes: Sequence[Note], written: Collection[str], parked: Collection[str]) -> dict[str, Entry]:
-        """The entries of a snapshot that is merged. ``notes``: those that are recorded when it is published; ``written``: topics that it has changed."""
+        """Return the entries of a merged snapshot by table name.
+
+        ``notes`` will be recorded with its publication, ``written`` has the topics that it changed,
+        and ``parked`` those that it leaves out.
+        """
         reasons = self._book.parked()
         dumps_incomplete = self._dumps_incomplete(snapshot.frontier.position, snapshot.frontier.sequences)
         dumped_ms = dict(self._control.state.dumped_ms)
@@ -70,7 +82,8 @@ class Entries:
             name = self._settings.table_name(topic)
             known = self.known.get(name)
             if topic in parked:
-                if known is not None and self.keep_readable(topic, known):  # a part of what it has now may belong to this snapshot
+                # A part of the rows that the table has now may belong to this snapshot.
+                if known is not None and self.keep_readable(topic, known):
                     found[name] = replace(known, complete=False, reason=f"parked: {reasons.get(topic, 'a moment ago')}")
                 continue
             if known is None or topic in written or self._is_stale(topic):
@@ -92,7 +105,10 @@ class Entries:
         return found
 
     def keep_readable(self, topic: str, entry: Entry) -> bool:
-        """Keep the version readable for as long as a snapshot of now is kept, though it need not be the newest; False where it cannot be read."""
+        """Keep a version readable for as long as a snapshot published now is kept.
+
+        The version need not be the newest. Return False if it can no longer be read.
+        """
         if topic not in self._committed_ms:
             committed_ms = targets.committed_ms(self._session, entry.path, entry.version)
             if committed_ms is None:
@@ -104,7 +120,10 @@ class Entries:
         return True
 
     def _complete(self) -> set[str]:
-        """The topics whose tables the last snapshot has as complete: what another version of the sink has shown so is not taken back."""
+        """Return topics whose tables are complete in the last snapshot.
+
+        They stay complete even if another version of the sink decided so.
+        """
         complete = {name for name, entry in self.known.items() if entry.complete}
         return {topic for topic in self._control.state.missing if self._settings.table_name(topic) in complete}
 
@@ -113,12 +132,17 @@ class Entries:
         return topic not in self._retention_set or retention.rests(age_h)
 
     def _newest(self, topic: str, known: Entry | None) -> tuple[Entry | None, str | None]:
-        """The entry of the table's newest version; or the known one, and why the newest is not taken. No entry where there is no table."""
+        """Return the entry of the table's newest version and None.
+
+        If that version is refused, return the known entry and the reason. Return no entry if there
+        is no table, or the known version can no longer be read.
+        """
         opened = self._applier.found(topic, self._session)
         if opened is None:
             return None, None
         target = opened.target
-        # Checked before each commit of ours, also to a table that rests: else the log may one day no longer reach back to the last check.
+        # The sink checks before each of its commits. A table without commits is checked too;
+        # otherwise its log might some day no longer reach back to the last check.
         try:
             checked = self._applier.tables.check(topic, target, self._control.log_ends(topic), self._session)
         except DefiniteError as e:
@@ -133,8 +157,10 @@ class Entries:
 
 
 def missing_since(state: State, notes: Iterable[Note], *, repaired: Collection[str] = ()) -> dict[str, Loss]:
-    """By topic, up to where records of it never came. ``notes``: those that the state does not have yet; ``repaired``: topics whose tables were complete in
-    the last snapshot, so that what the state has was repaired by then.
+    """Return, by topic, the extent of records that were lost and not repaired.
+
+    ``notes`` are those that the state does not have yet. ``repaired`` has topics whose tables were
+    complete in the last snapshot, so that earlier losses are repaired.
     """
     found: dict[str, Loss] = {}
     for note in (*(note for topic, note in state.missing.items() if topic not in repaired), *notes):
@@ -145,12 +171,15 @@ def missing_since(state: State, notes: Iterable[Note], *, repaired: Collection[s
 
 
 def incomplete(snapshot: Snapshot, topic: str, *, dumped_ms: int, missing_ms: int, repaired: bool | None) -> str | None:
-    """Why the topic's table shows less or more than a snapshot, as far as is noted. ``dumped_ms``: when its last dumped row came, ``missing_ms``: up to
-    when records never came, -1 for never; ``repaired``: whether it was dumped wholly since then, None if nothing tells.
+    """Return why the topic's table shows more or less than the snapshot, None if it does not.
+
+    ``dumped_ms`` is the time of its last dumped row and ``missing_ms`` that of its last lost
+    record, -1 for never. ``repaired`` is True if a whole dump has followed, None if that is
+    unknown.
     """
     if topic in snapshot.missing:
         return snapshot.missing[topic]
-    # Which rows lack the records is not known, so some rows of a dump repair nothing for certain.
+    # The rows that lost changes are not known, so a partial dump proves no repair.
     if missing_ms >= 0 and not (dumped_ms > missing_ms if repaired is None else repaired):
         return "records of the source never came; dump the table again"
     if dumped_ms >= 0 and (snapshot.kafka_ms is None or dumped_ms >= snapshot.kafka_ms):

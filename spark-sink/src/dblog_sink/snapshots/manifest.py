@@ -1,14 +1,19 @@
-"""The manifest: one row for each published snapshot, with where the source was and the Delta version of every table; and how it is read.
+"""Reads and writes the manifest: a row for each published snapshot, with its position in the source
+and the Delta version of every table.
 
     from dblog_sink.snapshots.manifest import as_of
+
     snapshot = as_of(spark, "/lake/_dblog", gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:23")
     snapshot.frame("shop.orders").join(snapshot.frame("shop.order_lines"), "order_id")
 
-The frames of one snapshot show the tables at the end of one and the same transaction, and no transaction in part. A table for which that is not
-certain yet is not ``complete``, has a ``reason``, and is opened only on request. Reading needs this file, Spark and Delta; no job has to run.
+The frames of one snapshot show all tables at the end of the same transaction, and every transaction
+wholly or not at all. A table for which this is not certain yet is not ``complete``, has a
+``reason``, and is opened only on request. Reading needs this file, Spark and Delta; no job has to
+run.
 
-A snapshot names versions, so it can be read as long as Delta reads them and their files are there: ``delta/retention.py`` decides which table
-properties that takes, VACUUM asks for the ``oldest`` version that is named, and snapshots leave the manifest before their files do (``job/vacuum.py``,
+A snapshot names versions, so it can be read as long as Delta reads them and their files exist.
+``delta/retention.py`` decides the table properties for that, VACUUM respects the ``oldest`` version
+that is named, and snapshots leave the manifest before their files are deleted (``job/vacuum.py``,
 ``target.retain``).
 """
 
@@ -59,25 +64,28 @@ _GTID = re.compile(r"(?P<source>[0-9a-fA-F-]{36}(:[a-zA-Z_][a-zA-Z0-9_]*)?):(?P<
 _LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
 _FILE_POSITION = re.compile(r"(?P<name>.+)\.(?P<file>\d+):(?P<pos>\d+)")
 _COMPACT_FROM = 200
-"""Each snapshot is a file of its own; from so many files on they are put together."""
+"""Number of files from which on they are compacted. Each snapshot writes one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One table in a snapshot."""
+    """A table in a snapshot."""
 
     path: str
     version: int
     mode: str
     complete: bool
-    """It shows the source's table at the snapshot, and nothing later."""
+    """True if the version shows the source's table at the snapshot, and nothing later."""
     reason: str | None = None
-    """Why it is not complete."""
+    """Reason for not being complete, else None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSnapshot:
-    """One snapshot of the manifest. ``position`` is the greatest of its rows; times are UTC."""
+    """A snapshot of the manifest.
+
+    ``position`` is the greatest position of its rows. Times are in UTC.
+    """
 
     number: int
     position: tuple[int, int]
@@ -91,7 +99,10 @@ class PublishedSnapshot:
     session: SparkSession
 
     def frame(self, table: str, *, incomplete: bool = False) -> DataFrame:
-        """The table as it was at the snapshot. ``incomplete``: also if it may show more, or less, than the others."""
+        """Return the table as of the snapshot. Raise DefiniteError if it cannot be read.
+
+        ``incomplete`` allows a table that may show more or less than the others.
+        """
         entry = self.tables.get(table)
         if entry is None:
             msg = f"snapshot {self.number} has no table {table}; it has {', '.join(sorted(self.tables)) or 'none'}"
@@ -112,7 +123,10 @@ class PublishedSnapshot:
             raise DefiniteError(msg) from e
 
     def register(self, *, prefix: str = "", incomplete: bool = False) -> list[str]:
-        """A temporary view for each table, ``shop.orders`` as ``shop_orders``; those that are not complete only if asked for. Returns the names."""
+        """Create a temporary view for each table, such as ``shop_orders`` for ``shop.orders``.
+
+        ``incomplete`` includes tables that are not complete. Return the names of the views.
+        """
         names = []
         for table, entry in sorted(self.tables.items()):
             if entry.complete or incomplete:
@@ -128,7 +142,7 @@ _UNREADABLE = {
     "DELTA_VERSIONS_NOT_CONTIGUOUS": "is not in the table's log, which was dropped after delta.logRetentionDuration",
     "DELTA_LOG_FILE_NOT_FOUND": "is not in the table's log, which was dropped after delta.logRetentionDuration",
 }
-"""The meaning of Delta's errors, by their class."""
+"""Delta's error classes, with their meaning for the reader."""
 
 
 def _unreadable(session: SparkSession, entry: Entry, error: Exception) -> str:
@@ -141,7 +155,7 @@ def _unreadable(session: SparkSession, entry: Entry, error: Exception) -> str:
 
 
 def path_of(state_path: str) -> str:
-    """Where the manifest is."""
+    """Return the path of the manifest."""
     return f"{state_path.rstrip('/')}/manifest"
 
 
@@ -154,10 +168,12 @@ def as_of(
     lsn: int | str | None = None,
     time: datetime | None = None,
 ) -> PublishedSnapshot:
-    """The newest snapshot at or before a point of the source; without one, the newest snapshot. DefiniteError if there is none.
+    """Return the newest snapshot at or before a point of the source, or the newest of all.
 
-    ``position``: D7's two numbers, or ``binlog.000003:1547``. ``gtid``: MySQL's ``uuid:n`` or MariaDB's ``domain-server-sequence``, compared with snapshots of
-    the same uuid or domain. ``lsn``: a number, or PostgreSQL's ``16/B374D848``. ``time``: the source's clock, UTC if it has no zone.
+    ``position`` is D7's two numbers, or ``binlog.000003:1547``. ``gtid`` is MySQL's ``uuid:n`` or
+    MariaDB's ``domain-server-sequence``, compared with snapshots of the same uuid or domain.
+    ``lsn`` is a number, or PostgreSQL's ``16/B374D848``. ``time`` is by the source's clock, in UTC
+    if it has no zone. Raise DefiniteError if there is no snapshot, or if several points are given.
     """
     given = {"position": position, "gtid": gtid, "lsn": lsn, "time": time}
     asked = {name: value for name, value in given.items() if value is not None}
@@ -183,13 +199,13 @@ def as_of(
 
 
 def snapshots(session: SparkSession, state_path: str, *, limit: int = 50) -> list[PublishedSnapshot]:
-    """The newest snapshots, newest first."""
+    """Return up to ``limit`` snapshots, newest first."""
     rows = _load(session, state_path).orderBy(F.desc("snapshot")).limit(limit).collect()
     return [_snapshot_of(session, row) for row in rows]
 
 
 def facts(snapshot: PublishedSnapshot) -> dict[str, Any]:
-    """A snapshot as JSON."""
+    """Return a snapshot as values for JSON."""
     times = {
         name: None if at is None else at.isoformat()
         for name, at in (("source_ts", snapshot.source_ts), ("published_at", snapshot.published_at))
@@ -207,7 +223,7 @@ def facts(snapshot: PublishedSnapshot) -> dict[str, Any]:
 
 
 def lines_of(snapshot: PublishedSnapshot, *, tables: bool) -> list[str]:
-    """For a person; ``tables``: a line for each."""
+    """Return a snapshot as lines of text. ``tables`` adds a line for each table."""
     position_text = (
         f", {snapshot.source_file}:{snapshot.source_pos}"
         if snapshot.source_file
@@ -252,7 +268,7 @@ def _snapshot_of(session: SparkSession, row: Row) -> PublishedSnapshot:
 
 
 def _utc(given: datetime | None) -> datetime | None:
-    """Spark hands out the wall clock of Python's own zone."""
+    """Convert a time that Spark returned in Python's own zone to UTC."""
     return None if given is None else given.astimezone(UTC)
 
 
@@ -305,10 +321,14 @@ def _at_time(time: datetime) -> Column:
 
 
 class Manifest:
-    """The manifest of the job that writes it."""
+    """The manifest, for the job that writes it."""
 
     def __init__(self, session: SparkSession, state_path: str, *, keep_h: float, log_h: float | None = None) -> None:
-        """``log_h``: hours of log that the table keeps if this makes it; None: as long as snapshots, and a day more."""
+        """Open the manifest.
+
+        ``log_h`` is the retention of its log in hours, if it has to be created. None keeps the log
+        a day longer than snapshots.
+        """
         self._session = session
         self.path = path_of(state_path)
         self._keep_h = keep_h
@@ -316,14 +336,17 @@ class Manifest:
         self.exists = DeltaTable.isDeltaTable(session, self.path)
 
     def last(self) -> tuple[int, str, dict[str, Entry]] | None:
-        """Of the newest snapshot: its number, its note, its tables. None if there is none."""
+        """Return number, note and tables of the newest snapshot, or None if there is none."""
         if not self.exists:
             return None
         rows = self._session.read.format("delta").load(self.path).orderBy(F.desc("snapshot")).limit(1).collect()
         return None if not rows else (rows[0]["snapshot"], rows[0]["note"], dict(_snapshot_of(self._session, rows[0]).tables))
 
     def publish(self, snapshot: Snapshot, *, tables: Mapping[str, Entry], note: str, txn: tuple[str, int]) -> None:
-        """Append one snapshot; nothing happens if it is there. ``note``: the snapshot as JSON, in case the control table is lost."""
+        """Append a snapshot, unless it is there already.
+
+        ``note`` is the snapshot as JSON, for the case that the control table is lost.
+        """
         self._ensure()
         entries: list[Column] = []
         for name, entry in sorted(tables.items()):
@@ -347,7 +370,7 @@ class Manifest:
         writer.option("txnAppId", txn[0]).option("txnVersion", txn[1]).save(self.path)
 
     def expire(self) -> None:
-        """Drop snapshots that were kept long enough; the newest one stays."""
+        """Delete snapshots that are older than ``keep_h``, except the newest one."""
         if not self.exists:
             return
         table = DeltaTable.forPath(self._session, self.path)
@@ -361,7 +384,10 @@ class Manifest:
             table.optimize().executeCompaction()
 
     def newest_age_h(self) -> float:
-        """How long ago the newest snapshot was published, in hours: the tables must keep what it needs, however old it is."""
+        """Return the age of the newest snapshot in hours, 0 if there is none.
+
+        The tables must keep what it needs, however old it is.
+        """
         if not self.exists:
             return 0.0
         age = F.unix_timestamp(F.current_timestamp()) - F.unix_timestamp(F.max("published_at"))
@@ -369,7 +395,7 @@ class Manifest:
         return 0.0 if found is None else float(found) / 3600.0
 
     def oldest(self, path: str) -> int | None:
-        """The oldest version of the table at ``path`` that a snapshot names, None if none does."""
+        """Return the oldest version of the table at ``path`` that a snapshot names, or None."""
         if not self.exists:
             return None
         tables = self._session.read.format("delta").load(self.path).select(F.explode(F.map_values("tables")).alias("one"))

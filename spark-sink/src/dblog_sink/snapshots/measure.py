@@ -1,6 +1,8 @@
-"""What has landed, measured by Spark for the rule of snapshots: the driver sees counts, and only transactions that are incomplete.
+"""Measures with Spark what has landed, for the rule of snapshots.
 
-``landed`` opens a stretch of the landing table with the log positions of its rows; ``transactions`` groups the records of the transaction topic in it.
+The driver receives counts, and single transactions only if they are incomplete. ``landed`` opens a
+range of the landing table with the log positions of its rows; ``transactions`` groups the
+transaction topic's records in it.
 """
 
 from __future__ import annotations
@@ -27,44 +29,44 @@ from dblog_sink.tables.apply import Applier
 from dblog_sink.tables.profile import TopicStats, profile
 
 _SHOWN = 200
-"""The most incomplete transactions that the driver looks at, the earliest ones."""
+"""Maximum number of incomplete transactions that the driver looks at, earliest first."""
 _ROW = (SEQUENCE, "topic", "partition", "offset", "timestamp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """What waits in the landing table up to a batch sequence."""
+    """The records that wait in the landing table up to a batch sequence."""
 
     raw: DataFrame
     to: int
     stats: Mapping[str, TopicStats]
     schemas: Mapping[str, Mapping[bytes, Envelope]]
-    """By topic, all but the transaction topic, the schemas by which positions are read."""
+    """Topic to the schemas for reading positions, without the transaction topic."""
     sequences: Mapping[str, int]
-    """By topic, the last batch sequence."""
+    """Topic to its last batch sequence."""
     first: Mapping[str, int]
-    """By topic, the first batch sequence that waits."""
+    """Topic to the first batch sequence that waits."""
     rows: DataFrame
-    """Positions of rows."""
+    """Rows with their positions."""
     transactions: DataFrame
-    """BEGINs and ENDs of transactions."""
+    """BEGIN and END records of transactions."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TopicCounts:
-    """What a snapshot takes of a topic, and what it leaves."""
+    """The rows of a topic that a snapshot takes, and those that it leaves."""
 
     left: dict[int, int]
-    """Rows by batch sequence."""
+    """Batch sequence to the number of rows left in it."""
     taken: int = 0
     dumped_ms: int | None = None
-    """Kafka's time of the last dump row that is taken."""
+    """Kafka timestamp of the newest dump row taken, in milliseconds; None if there is none."""
     logged: bool = False
-    """A change is among what is taken."""
+    """True if a change from the log is taken."""
 
 
 class SnapshotMeasure:
-    """Over the landing table of one job. ``transaction_topic``: that of its source."""
+    """The measurements of one job's landing table and transaction topic."""
 
     def __init__(self, landing: Landing, applier: Applier, transaction_topic: str) -> None:
         self._landing = landing
@@ -74,7 +76,11 @@ class SnapshotMeasure:
 
     @contextmanager
     def landed(self, waiting: Mapping[str, Sequence[LandedBatch]], to: int) -> Iterator[Landed]:
-        """What waits up to the batch sequence ``to``. DefiniteError if its topics are not those of one source with one transaction topic."""
+        """Open the waiting records up to batch sequence ``to``.
+
+        Raise DefiniteError if they are not those of one source, or its transaction topic has
+        several partitions.
+        """
         sequences = {topic: [one.sequence for one in some if one.sequence <= to] for topic, some in waiting.items()}
         sequences = {topic: found for topic, found in sequences.items() if found}
         first = {topic: found[0] for topic, found in sequences.items()}
@@ -112,7 +118,7 @@ class SnapshotMeasure:
 
     @contextmanager
     def transactions(self, landed: Landed, after: Frontier) -> Iterator[Transactions]:
-        """The transactions that landed after a frontier."""
+        """Open the transactions that landed after a frontier."""
         at = F.struct(SEQUENCE, "offset")
         ended, begun = F.col("status") == "END", F.col("status") == "BEGIN"
         found = (
@@ -133,7 +139,10 @@ class SnapshotMeasure:
             found.unpersist()
 
     def in_former_snapshots(self, frontier: Frontier) -> DataFrame:
-        """The ids of transactions that ended at or before a frontier, as far as their landed records are kept."""
+        """Return the ids of transactions that ended at or before a frontier.
+
+        Only those whose landed records are kept are found.
+        """
         raw = self._landing.records(self._topic, after=-1, to=frontier.transactions_to[0])
         writers: dict[bytes, str] = {}
         for stats in profile(raw):
@@ -142,7 +151,10 @@ class SnapshotMeasure:
         return borders.where((F.col("status") == "END") & ~landed_after(frontier.transactions_to)).select(TX).distinct()
 
     def leftover(self, landed: Landed, next_one: Snapshot) -> Leftover:
-        """What landed and belongs to no new transaction; ``next_one``: the snapshot that would take it."""
+        """Count the landed records that belong to no new transaction.
+
+        ``next_one`` is the snapshot that would take them.
+        """
         inside, dumped = at_or_below(next_one.before), F.col(OP) == "r"
         found = landed.rows.agg(
             F.count_if(inside & ~merged_before(next_one)).alias("below"),
@@ -159,13 +171,14 @@ class SnapshotMeasure:
         )
 
     def has_changes(self, landed: Landed) -> bool:
-        """Whether a change of the log has landed."""
+        """Return True if a change of the log has landed."""
         return not landed.rows.where((F.col(OP) != "r") & F.col(SEQ1).isNotNull()).isEmpty()
 
     def counts(self, landed: Landed, snapshot: Snapshot) -> dict[str, TopicCounts]:
-        """What the snapshot takes and leaves, by topic; the transaction topic too, of which only what is left matters.
+        """Count, by topic, the rows that the snapshot takes and leaves.
 
-        It takes nothing that landed, late, behind what was measured when it was chosen.
+        It takes nothing that landed late, after it was chosen. Of the transaction topic only the
+        rows left matter.
         """
         counts = {topic: TopicCounts(left={}) for topic in landed.stats}
         inside = _inside(snapshot)
@@ -193,7 +206,10 @@ class SnapshotMeasure:
         return counts
 
     def log_ends(self, landed: Landed, snapshot: Snapshot, topic: str) -> dict[int, LogEnd]:
-        """By partition, the last of the topic's changes that the snapshot takes: up to where a table in append mode has the log then."""
+        """Return, by partition, the last of the topic's changes that the snapshot takes.
+
+        A table in append mode has the log up to there after the snapshot.
+        """
         change = F.struct(SEQ1, SEQ2, (F.col(OP) == "c").cast("int").alias("insert"))
         logged = (F.col("topic") == topic) & (F.col(OP) != "r") & F.col(SEQ1).isNotNull()
         rows = landed.rows.where(logged & _inside(snapshot)).groupBy("partition").agg(F.max(change).alias("last")).collect()
@@ -210,7 +226,7 @@ class SnapshotMeasure:
 
 
 class Transactions:
-    """The transactions of one stretch, not collected."""
+    """The transactions in a range of the landing table, as data frames that are not collected."""
 
     def __init__(self, measure: SnapshotMeasure, landed: Landed, found: DataFrame) -> None:
         self._measure = measure
@@ -221,14 +237,16 @@ class Transactions:
         self._waived: Column | None = None
 
     def collections(self) -> list[str]:
-        """The data collections that ENDs count."""
+        """Return the names of the data collections that ENDs count."""
         names = F.flatten(F.collect_set(F.transform("counts", lambda one: one["data_collection"])))
         return sorted(name for name in self._found.agg(names).collect()[0][0] or () if name is not None)
 
     def incomplete(self, topics: Mapping[str, str], facts: Facts, *, new_since: Frontier | None = None) -> list[Incomplete]:
-        """The first incomplete transactions that are not waived altogether. ``topics``: by data collection, those that the job reads.
+        """Return the first incomplete transactions that are not entirely waived.
 
-        ``new_since``: without those that are in a snapshot up to this frontier, and of which the source sent a part again.
+        ``topics`` maps the data collections that the job reads to their topics. ``new_since``
+        leaves out transactions that are in a snapshot up to this frontier and were partly sent
+        again.
         """
         counted = self._ended.select(TX, "end", F.explode("counts").alias("each"))
         of_topic = looked_up(topics, F.col("each.data_collection")).alias("topic")
@@ -236,7 +254,7 @@ class Transactions:
         seen = self._landed.rows.where(F.col(TX).isNotNull()).groupBy(TX, "topic").agg(F.count_distinct(ORDER).alias("seen"))
         short = expected.join(seen, [TX, "topic"], "left")
         short = short.withColumn("missing", F.col("n") - F.coalesce("seen", F.lit(0))).where("missing > 0")
-        # rule.waiver, for what may be many.
+        # The same as rule.waiver, for many transactions at once.
         some = [F.col("topic").isin(sorted(facts.parked))] if facts.parked else []
         if late := {topic: facts.read_to[topic] for topic in facts.late.keys() & facts.read_to.keys()}:
             read = [looked_up({topic: offset[n] for topic, offset in late.items()}).cast("long") for n in (0, 1)]
@@ -251,7 +269,10 @@ class Transactions:
         return [Incomplete(id=row[TX], begin=_pair(row["begin"]), end=_pair(row["end"]), missing=row["missing"] or {}) for row in rows]
 
     def waived(self, to: LandedOffset) -> list[tuple[str, int, str]]:
-        """What ``incomplete`` left out because it is waived, of transactions that ended up to an offset: topic, number of transactions, and one of them."""
+        """Return topic, number of transactions and an example of the waived records.
+
+        These are records that ``incomplete`` left out, of transactions that ended up to the offset.
+        """
         if self._short is None or self._waived is None:
             return []
         found = self._short.where(self._waived & at_or_before(F.col("end"), to))
@@ -259,7 +280,7 @@ class Transactions:
         return [(row["topic"], row["n"], row["one"]) for row in rows]
 
     def extent(self, barrier: LandedOffset | None) -> Extent | None:
-        """The transactions that ended before the barrier; None if there are none."""
+        """Return the extent of the transactions that ended before the barrier, or None."""
         ended = self._complete(barrier)
         end = ended.agg(F.max("end").alias("to"), F.max("kafka_ms").alias("kafka_ms")).collect()[0]
         to = _pair(end["to"])
@@ -271,7 +292,7 @@ class Transactions:
             .join(ended.select(TX, "end", "ts_ms", "kafka_ms"), TX)
             .groupBy(TX, "end", "ts_ms", "kafka_ms")
             .agg(F.max(at).alias("at"), F.max_by(F.struct(FILE, POS, LSN, INTERLEAVED), at).alias("source"))
-            # Where the rows of transactions interleave, the order is that of the ENDs.
+            # If the rows of transactions interleave, transactions are ordered by their ENDs.
             .withColumn(
                 "order",
                 F.when(~F.col("source")[INTERLEAVED], F.col("at")).otherwise(
@@ -294,7 +315,10 @@ class Transactions:
         )
 
     def interleaved(self, snapshot: Snapshot, barrier: LandedOffset | None) -> tuple[str, ...]:
-        """Transactions with rows below the snapshot's position that are not in it; only of Debezium's records of PostgreSQL."""
+        """Return transactions outside the snapshot that have rows below its position.
+
+        Only Debezium's records of PostgreSQL can have them.
+        """
         below = self._landed.rows.where(
             F.col(INTERLEAVED) & F.col(TX).isNotNull() & at_or_below(snapshot.frontier) & ~merged_before(snapshot)
         )
@@ -305,7 +329,7 @@ class Transactions:
         return tuple(sorted(row[0] for row in others.collect()))
 
     def newest(self) -> LandedOffset:
-        """The last record of the transaction topic."""
+        """Return the offset of the last landed record of the transaction topic."""
         found = _pair(self._landed.transactions.agg(F.max(F.struct(SEQUENCE, "offset"))).collect()[0][0])
         assert found is not None
         return found
@@ -315,7 +339,7 @@ class Transactions:
 
 
 def _inside(snapshot: Snapshot) -> Column:
-    """The record, of whatever topic, is in the snapshot or one before it."""
+    """Return a condition for records of any topic that are in the snapshot or an earlier one."""
     measured = F.coalesce(F.col(SEQUENCE) <= looked_up(snapshot.frontier.sequences).cast("long"), F.lit(False))
     return at_or_below(snapshot.frontier) & measured
 

@@ -1,4 +1,4 @@
-"""A topic's landed records that no snapshot has merged: for merges by batches after the manifest was switched off."""
+"""Finds landed records that no snapshot has merged, after the manifest was switched off."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dblog_sink.tables.profile import profile
 
 
 class OutsideSnapshots:
-    """A function of topic and records."""
+    """A function from a topic and its landed records to those that no snapshot has merged."""
 
     def __init__(self, applier: Applier, state: State) -> None:
         self._applier = applier
         self._state = state
 
     def __call__(self, topic: str, raw: DataFrame) -> DataFrame:
-        """The records that are to be merged by batches."""
+        """Return the records that are to be merged by batches."""
         last = self._state.snapshot
         if last is None:
             return raw

@@ -1,15 +1,18 @@
-"""Publishes consistent snapshots: measures what has landed, decides where the next one ends, merges every table up to it, and names their versions.
+"""Publishes consistent snapshots: chooses one, merges every table up to it, names the versions.
 
-``measure.py`` counts with Spark, ``rule.py`` decides, and here the decision is carried out: the snapshot is recorded ("snapshot_chosen"), each table is merged
-up to it, side by side and by the code that merges batches, the manifest names the versions ("published"), and the control table records how far the tables
-are ("merged_recorded"). A snapshot that was recorded is carried out before anything else, as it was recorded, however often the process ends meanwhile:
-every commit for it carries its number (I8). Readers see the versions of the last published snapshot all the time.
+``measure.py`` counts with Spark and ``rule.py`` decides; this module carries the decision out. The
+snapshot is recorded ("snapshot_chosen"). Each table is merged up to it, in parallel and by the code
+that merges batches. The manifest names the versions ("published"), and the control table records
+the progress of the tables ("merged_recorded"). A recorded snapshot is carried out before anything
+else and without change, however often the process ends meanwhile, since every commit for it carries
+its number (I8). All the time readers see the versions of the last published snapshot.
 
-A batch with a record above the snapshot still waits and is met again. A record is merged for one snapshot only: the frontier of the one before shows which
-records were merged.
+A batch with a record above the snapshot still waits and is read again. A record is merged for one
+snapshot only: the frontier of the snapshot before shows which records were merged.
 
-Which tables a snapshot leaves out, since they are parked, is looked at once and recorded with it. A command may resume a table at any moment, and a table
-that is in a snapshot for one step, and not for another, would lose what landed while it was parked.
+The parked tables that a snapshot leaves out are determined once and recorded with it, because a
+command may resume a table at any moment. A table that was in a snapshot for one step and not for
+another would lose what landed while it was parked.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ log = logging.getLogger(__name__)
 
 
 class SnapshotPublisher:
-    """Chooses and carries out snapshots, one at a time."""
+    """The maker of snapshots, one at a time."""
 
     def __init__(
         self,
@@ -101,13 +104,13 @@ class SnapshotPublisher:
         self._blockage = Blockage(parts.settings, parts.progress, now_s)
         self._topic_of_collection: dict[str, str | None] = {}
         self._resent_checked = ""
-        """The last blocker that was looked up in former snapshots."""
+        """Id of the last blocker that was looked up in earlier snapshots."""
         self._recovered = False
         self._last_written: int | None = None
         self._published_at_s: float | None = None
 
     def publish_next(self) -> bool:
-        """Carry out one snapshot; whether there was one."""
+        """Carry out one snapshot. Return False if there was none to carry out."""
         if self._landing.id is None:
             return False
         if not self._recovered:
@@ -141,12 +144,17 @@ class SnapshotPublisher:
                     return True
             if everything:
                 return False
-            rows_max *= 2  # a transaction is longer than that, or a topic lags behind the others
+            # A transaction has more rows than that, or a topic lags behind the others.
+            rows_max *= 2
 
     # -- the state --------------------------------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Once in a process: take over what the manifest has, in case the control table is lost, and record which tables were merged without snapshots."""
+        """Prepare the state once in a process.
+
+        Take over the manifest's newest snapshot if the control table lacks it, and record the
+        tables that were merged without snapshots.
+        """
         state = self._control.state
         newest = self._manifest.last()
         if newest is not None:
@@ -163,7 +171,8 @@ class SnapshotPublisher:
             if state.snapshot is not None and not state.merged_without_snapshots:
                 self._control.record([MergedWithoutSnapshots(value=True)], "recorded", at_once=True)
         elif state.merged_without_snapshots or (state.snapshot is None and state.table_ids):
-            # The tables may show more than the first snapshot will: they are complete once a snapshot lies after all that was written before it.
+            # These tables may show more than the first snapshot. They are complete once a snapshot
+            # is later than all that was written before it.
             now_ms = round(self._now_s() * 1000)
             notes: list[Note] = [MergedWithoutSnapshots(value=False)]
             for topic in list(state.table_ids):
@@ -174,15 +183,19 @@ class SnapshotPublisher:
             self._control.record(notes, "recorded", at_once=True)
 
     def _is_stale(self) -> bool:
-        """Whether the newest snapshot is so old that it is published again, with versions that are younger."""
+        """Return True if the newest snapshot is so old that newer versions must be published."""
         return self._published_at_s is not None and retention.rests((self._now_s() - self._published_at_s) / 3600.0)
 
     def _waiting(self, parked: Collection[str]) -> dict[str, list[LandedBatch]]:
-        """What has landed and is not merged, by topic, without these."""
+        """Return the landed batches that are not merged, by topic, without the parked topics."""
         return {topic: batches for topic, batches in self._book.waiting().items() if topic not in parked}
 
     def _previous(self, topics: Iterable[str]) -> Previous:
-        """What the next snapshot goes on from. Its number is above that of any snapshot of which a table has rows, in case the control table is lost."""
+        """Return the state from which the next snapshot continues.
+
+        In case the control table is lost, its number is above that of any snapshot that a table has
+        rows of.
+        """
         state = self._control.state
         if self._last_written is None:
             asked = {*topics, *state.table_ids}
@@ -197,7 +210,11 @@ class SnapshotPublisher:
     # -- the decision -----------------------------------------------------------------------------------------------------------------------
 
     def _decide(self, landed: Landed, parked: Collection[str], *, everything: bool) -> Decision:
-        """The next snapshot, or what blocks it. ``parked``: the topics that are left out; ``everything``: all else that has landed is measured."""
+        """Return the next snapshot or the reason for none.
+
+        ``parked`` topics are left out. ``everything`` is True if all other landed records are
+        measured.
+        """
         previous = self._previous(landed.sequences)
         sequences = {topic: sequence for topic, sequence in landed.sequences.items() if topic != self._topic}
         with self._measure.transactions(landed, previous.frontier) as found:
@@ -228,7 +245,8 @@ class SnapshotPublisher:
         verdict = judge(found.incomplete(topics, facts), facts)
         blocker, before = verdict.blocker, self._blockage.blocker
         if blocker is not None and before is not None and blocker.id == before.id != self._resent_checked:
-            # It blocks a second time. Perhaps it is in an earlier snapshot, and the source sent a part of it again.
+            # It blocks for the second time. Perhaps an earlier snapshot has it and the source sent
+            # a part again.
             self._resent_checked = blocker.id
             verdict = judge(found.incomplete(topics, facts, new_since=previous.frontier), facts)
         if verdict.blocker is not None and verdict.blocker.missing:
@@ -236,14 +254,16 @@ class SnapshotPublisher:
         return verdict
 
     def _topic_of(self, collection: str) -> str | None:
-        """The topic of a data collection, None if the job does not read it."""
+        """Return the topic of a data collection, or None if the job does not read it."""
         if collection not in self._topic_of_collection:
             topic = rule.topic_of(collection, rule.prefix_of(self._topic))
             self._topic_of_collection[collection] = topic if reads(self._session, self._settings, topic) else None
         return self._topic_of_collection[collection]
 
     def _nameless(self, landed: Landed) -> Incomplete | None:
-        """What blocks the snapshot where changes have landed and no transaction has ended: one without a name."""
+        """Return a nameless blocker if changes have landed but no transaction has ended, or
+        None.
+        """
         if not self._measure.has_changes(landed):
             return None
         return Incomplete(id=f"(none in {self._topic}; the source writes it with provide.transaction.metadata=true)", begin=None, end=None)
@@ -263,7 +283,10 @@ class SnapshotPublisher:
         return Quiet() if verdict.blocker is None else BlockedBy(verdict.blocker)
 
     def _waived(self, found: Transactions, verdict: Verdict, facts: Facts, *, to: tuple[int, int]) -> dict[str, str]:
-        """Topics of which something is missing in the snapshot and was waived, and why; logged once for each."""
+        """Return topics whose records are missing in the snapshot and were waived, with the reason.
+
+        Each waiver is logged.
+        """
         reasons: dict[str, str] = {}
         for topic, count, one in found.waived(to):
             reason = reasons[topic] = "the table is parked" if topic in facts.parked else facts.late[topic]
@@ -287,7 +310,10 @@ class SnapshotPublisher:
     # -- carrying out -----------------------------------------------------------------------------------------------------------------------
 
     def _carry_out(self, snapshot: Snapshot, landed: Landed, left_out: Collection[str], *, began_s: float, repeated: bool) -> None:
-        """Merge and publish. ``left_out``: those that the snapshot names, and what was parked since."""
+        """Merge and publish a recorded snapshot.
+
+        ``left_out`` has the topics that the snapshot names and those parked since.
+        """
         counts = self._measure.counts(landed, snapshot)
         parked = set(left_out)
         applied = self._merge_all(snapshot, landed, counts, parked, repeated=repeated)
@@ -307,8 +333,8 @@ class SnapshotPublisher:
         )
         self._reached("published")
         self._entries.known, self._published_at_s = tables, self._now_s()
-        # Where the manifest was switched off, batches may be applied at once from here on. One that is repeated after a kill must not land then, as it
-        # would while a snapshot is unfinished.
+        # With the manifest switched off, batches may be applied at once from here on. A batch that
+        # is repeated after a crash must not land then, as it would while a snapshot is unfinished.
         at_once = must_be_written(written) or not self._settings.snapshots
         self._control.record(notes, "merged_recorded", at_once=at_once)
         for topic, one in taken.items():
@@ -329,7 +355,10 @@ class SnapshotPublisher:
     def _merge_all(
         self, snapshot: Snapshot, landed: Landed, counts: Mapping[str, TopicCounts], parked: set[str], *, repeated: bool
     ) -> list[Applied]:
-        """Merge every table that the snapshot changes, side by side. A table that is parked for its failure joins ``parked``."""
+        """Merge every table that the snapshot changes, in parallel.
+
+        A table that is parked for its failure is added to ``parked``.
+        """
         works: dict[str, Future[Applied | None]] = {}
         with ThreadPoolExecutor(max_workers=self._settings["merge.threads"], thread_name_prefix="dblog-snapshot") as threads:
             for topic in sorted(landed.schemas, key=lambda topic: -landed.stats[topic].records):
@@ -358,7 +387,7 @@ class SnapshotPublisher:
         return applied
 
     def _merge(self, snapshot: Snapshot, topic: str, landed: Landed, counts: TopicCounts, *, repeated: bool) -> Applied | None:
-        """One table, up to the snapshot."""
+        """Merge one table up to the snapshot."""
         if self._ending.is_set():
             msg = "the job is being stopped; the snapshot is finished at the next start"
             raise TransientError(msg)
@@ -381,15 +410,17 @@ class SnapshotPublisher:
         return applied
 
     def _is_in(self, snapshot: Snapshot, topic: str) -> bool:
-        """Whether a table that was parked since the snapshot was chosen has its commit. Asked only of lists of changes, and of tables of which nothing is
-        known: the next snapshot would append the same rows under its own number. Other tables take a row twice.
+        """Return True if a table that was parked after the snapshot was chosen has its commit.
+
+        Only tables in append mode and unknown tables are checked: the next snapshot would append
+        the same rows under its own number. Other tables may get a row twice.
         """
         state = self._control.state
         appending = topic in state.appending or topic not in state.table_ids
         return appending and self._applier.is_written(topic, Txn(self._app_id, snapshot.number))
 
     def _done(self, snapshot: Snapshot, landed: Landed, topic: str, counts: TopicCounts) -> Applied:
-        """What must be known of such a table, found without what failed behind the commit."""
+        """Return the result of a table whose commit exists although its merge failed afterwards."""
         opened = self._applier.found(topic, self._session)
         assert opened is not None
         target = opened.target
@@ -405,8 +436,9 @@ class SnapshotPublisher:
         )
 
     def _outcome(self, snapshot: Snapshot, landed: Landed, taken: Mapping[str, TopicCounts], parked: Collection[str]) -> list[Note]:
-        """What the control table must know when the snapshot is published."""
-        # What was held and is resumed stays held until something of it was read: what was measured for a snapshot may end before its first batch.
+        """Return the notes to record when the snapshot is published."""
+        # A held table that was resumed stays held until some of it was read: the range measured for
+        # a snapshot may end before its first batch.
         held = {*parked, *(topic for topic in snapshot.held if topic not in taken)}
         notes: list[Note] = [SnapshotPublished(snapshot.number, {topic: snapshot.merged_before(topic) for topic in sorted(held)})]
         for topic, one in taken.items():
@@ -424,14 +456,17 @@ class SnapshotPublisher:
 
 
 def _read_to(snapshot: Snapshot, landed: Landed, topic: str) -> int:
-    """The topic's last batch that the snapshot has read; -1 for none. The transaction topic, which has no table, is read as far as it was measured."""
+    """Return the topic's last batch that the snapshot has read, -1 for none.
+
+    The transaction topic, which has no table, is read as far as it was measured.
+    """
     if topic not in landed.schemas:
         return landed.sequences[topic]
     return min(landed.sequences[topic], snapshot.frontier.sequences.get(topic, -1))
 
 
 def _together(waiting: Mapping[str, Sequence[LandedBatch]]) -> list[LandedBatch]:
-    """The batches of all topics, each once."""
+    """Return the batches of all topics, each once, with the rows of all topics."""
     rows: dict[int, int] = {}
     for batches in waiting.values():
         for one in batches:

@@ -1,14 +1,18 @@
-"""Where the tables of a source may be shown together so that no transaction is half visible: the whole rule, as functions of what has landed. Pure.
+"""Decides which transactions a snapshot shows, so that none is half visible. Pure.
 
-The source's log is a line of transactions, in the order of the transaction topic. A snapshot ends after the last of them that is complete, and holds only
-complete ones: a transaction is complete when its END has landed and, for each table that the sink keeps, as many different records of it have landed as the
-END counts. An incomplete transaction blocks the snapshot. It is waived, with a reason that is logged, only where its records cannot come: before the sink's
-own beginning, of a table that is parked, or where ``manifest.pass`` names it.
+The source's log is a sequence of transactions in the order of the transaction topic. A snapshot
+ends after the last complete one and contains only complete ones. A transaction is complete when its
+END has landed and, for each table that the sink keeps, as many different records as the END counts.
+An incomplete transaction blocks the snapshot. It is waived, with a logged reason, only if its
+records cannot come: those before the sink's own start, those of a parked table, and those of a
+transaction that ``manifest.pass`` names.
 
-A record belongs to a snapshot by its log position: MySQL and MariaDB write one transaction after the other, and dblog's positions in PostgreSQL's log are
-those of commits, so all positions up to the snapshot's are those of its transactions. Debezium's records of PostgreSQL do not show their commit, and
-transactions interleave; the few that begin below the snapshot's position and are not in it are named
-(``Frontier.open``). Each record is merged for one snapshot only: the frontier of the one before shows what was merged (``Frontier.sequences``).
+A record belongs to a snapshot by its log position. MySQL and MariaDB write one transaction after
+the other, and dblog's positions in PostgreSQL's log are those of commits. So all positions up to
+the snapshot's belong to its transactions. Debezium's records of PostgreSQL do not show their
+commit, and transactions interleave; the few that begin below the snapshot's position and are not in
+it are named in ``Frontier.open``. Each record is merged for one snapshot only: the frontier of the
+snapshot before shows what was merged (``Frontier.sequences``).
 """
 
 from __future__ import annotations
@@ -26,20 +30,22 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9._\-]")
 
 
 def transaction_id(given: str) -> str:
-    """What rows, BEGIN and END of one transaction have in common: PostgreSQL's is ``<txid>:<an LSN>``, which Debezium takes from each record; a GTID is the
-    same everywhere.
+    """Return the part of a transaction id that rows, BEGIN and END have in common.
+
+    PostgreSQL's id is ``<txid>:<an LSN>``, with Debezium taking the LSN from each record. A GTID is
+    the same everywhere.
     """
     match = _POSTGRES_ID.fullmatch(given)
     return given if match is None else match.group(1)
 
 
 def prefix_of(topic: str) -> str:
-    """The ``topic.prefix`` of the source whose transaction topic this is."""
+    """Return the ``topic.prefix`` of the source with this transaction topic."""
     return topic.rpartition(".")[0]
 
 
 def topic_of(collection: str, prefix: str) -> str:
-    """The topic of a data collection (``db.table``), as Debezium names and sanitises it."""
+    """Return the topic of a data collection (``db.table``), as Debezium names and sanitizes it."""
     return _ILLEGAL.sub("_", f"{prefix}.{collection}" if prefix else collection)
 
 
@@ -48,50 +54,62 @@ def topic_of(collection: str, prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """A transaction of which something has not landed. ``end`` None: its END has not, so nothing is known of its records."""
+    """A transaction of which something has not landed.
+
+    ``end`` is None if its END has not landed, so that nothing is known of its records.
+    """
 
     id: str
     begin: LandedOffset | None
     end: LandedOffset | None
     missing: Mapping[str, int] = field(default_factory=dict)
-    """Records that are not there, by topic."""
+    """Topic to the number of missing records."""
 
     @property
     def first(self) -> LandedOffset:
-        """Its first record in the transaction topic: nothing from there on is in a snapshot while it blocks."""
+        """Offset of the transaction's first record in the transaction topic. While it blocks, no
+        snapshot contains anything from there on.
+        """
         return min(at for at in (self.begin, self.end) if at is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known beside the landing table."""
+    """Known facts that are not in the landing table."""
 
     late: Mapping[str, str] = field(default_factory=dict)
-    """Topics that the manifest does not know from their beginning, and of which no transaction was in a snapshot since: the reason (``state/notes.py``)."""
+    """Topic to reason, for topics that the manifest does not know from their beginning and that had
+    no transaction in a snapshot since (``state/notes.py``).
+    """
     read_to: Mapping[str, LandedOffset] = field(default_factory=dict)
-    """By topic: up to this record of the transaction topic, whatever has not landed is not in Kafka either."""
+    """Topic to an offset in the transaction topic. Records of transactions up to there that have
+    not landed are not in Kafka either.
+    """
     parked: Collection[str] = ()
-    """The snapshot leaves them out, whatever becomes of them before it is published."""
+    """Topics that the snapshot leaves out, whatever becomes of them before it is published."""
     passed: Collection[str] = ()
-    """Transactions that ``manifest.pass`` names."""
+    """Ids of transactions that ``manifest.pass`` names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """``blocker``: the first transaction that blocks the snapshot, with its missing records; None: none does."""
+    """The outcome of judging incomplete transactions.
+
+    ``blocker`` is the first that blocks the snapshot, with its missing records; None if none does.
+    """
 
     blocker: Incomplete | None = None
     waived: tuple[tuple[Incomplete, Mapping[str, str]], ...] = ()
-    """Transactions that are incomplete and block nothing: by topic, why."""
+    """Incomplete transactions that do not block, each with the reasons by topic."""
 
     @property
     def barrier(self) -> LandedOffset | None:
-        """The snapshot ends before it."""
+        """Offset before which the snapshot must end; None if nothing blocks it."""
         return None if self.blocker is None else self.blocker.first
 
 
 def judge(found: Sequence[Incomplete], facts: Facts) -> Verdict:
-    """Which of the incomplete transactions is the first to block."""
+    """Return the first incomplete transaction that blocks, and those waived before it."""
     waived: list[tuple[Incomplete, Mapping[str, str]]] = []
     for one in sorted(found, key=lambda one: one.first):
         reasons = {topic: reason for topic in one.missing if (reason := waiver(one, topic, facts)) is not None}
@@ -103,7 +121,10 @@ def judge(found: Sequence[Incomplete], facts: Facts) -> Verdict:
 
 
 def waiver(one: Incomplete, topic: str, facts: Facts) -> str | None:
-    """Why the topic's missing records of the transaction block nothing; None: they do. ``snapshots/measure.py`` has the same in SQL, for the many."""
+    """Return why the topic's missing records of the transaction do not block, or None if they do.
+
+    ``snapshots/measure.py`` has the same rule in SQL, for many transactions.
+    """
     if one.id in facts.passed:
         return "manifest.pass names the transaction"
     if topic in facts.parked:
@@ -120,24 +141,24 @@ def waiver(one: Incomplete, topic: str, facts: Facts) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Previous:
-    """What the next snapshot goes on from."""
+    """The state from which the next snapshot continues."""
 
     snapshot: Snapshot | None
-    """The last one, None before the first."""
+    """Last snapshot, None before the first."""
     number: int
-    """Of the next."""
+    """Number of the next snapshot."""
     held: Mapping[str, Frontier] = field(default_factory=dict)
-    """Of tables that are parked, or were: up to where they are merged."""
+    """Topic of a table that is or was parked to the frontier up to which it is merged."""
 
     @property
     def frontier(self) -> Frontier:
-        """Of the last snapshot."""
+        """Frontier of the last snapshot."""
         return BEFORE_ALL if self.snapshot is None else self.snapshot.frontier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTransaction:
-    """The transaction that a snapshot is named after: of those in it, the one whose rows come last."""
+    """The transaction that names a snapshot: the one in it whose rows come last."""
 
     id: str
     ts_ms: int | None
@@ -149,23 +170,25 @@ class LastTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """The complete transactions after the last snapshot, measured."""
+    """The complete transactions after the last snapshot."""
 
     transactions_to: LandedOffset
-    """The END of the last of them."""
+    """Offset of their last END."""
     position: Position
-    """Of their last row; NOWHERE: they have none."""
+    """Position of their last row; NOWHERE if they have no rows."""
     last: LastTransaction | None
     interleaved: bool
-    """They are of a log in which transactions interleave."""
+    """True if their log interleaves transactions."""
     ended_ms: int | None = None
-    """Kafka's time of the last of their ENDs."""
+    """Kafka timestamp of their last END, in milliseconds."""
 
 
 def behind(extent: Extent, previous: Previous, *, sequences: Mapping[str, int], missing: Mapping[str, str]) -> Snapshot:
-    """The snapshot after these transactions. ``sequences``: by topic, the last batch sequence that was read; ``missing``: by topic, why records were waived.
+    """Return the snapshot after these transactions.
 
-    An END that the source sent again names no snapshot: then nothing of the log came between, and the snapshot keeps the name of the one before.
+    ``sequences`` has the last batch sequence read of each topic; ``missing`` has topics with waived
+    records, with the reason. If the source only sent an END again, nothing new of the log came, and
+    the snapshot keeps the name of the one before.
     """
     before = previous.frontier
     position = max(before.position, extent.position)
@@ -185,12 +208,12 @@ def behind(extent: Extent, previous: Previous, *, sequences: Mapping[str, int], 
 
 
 def leaving_open(snapshot: Snapshot, transactions: tuple[str, ...]) -> Snapshot:
-    """The snapshot without these transactions, which have rows below its position."""
+    """Return the snapshot without these transactions, which have rows below its position."""
     return replace(snapshot, frontier=replace(snapshot.frontier, open=transactions))
 
 
 def named_as_before(snapshot: Snapshot, previous: Previous) -> Snapshot:
-    """The snapshot under the name of the one before: nothing of the log came between."""
+    """Return the snapshot named like the one before, because nothing of the log came between."""
     last = previous.snapshot
     if last is None:
         return snapshot
@@ -201,25 +224,29 @@ def named_as_before(snapshot: Snapshot, previous: Previous) -> Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """What has landed and belongs to no new transaction."""
+    """The numbers of landed records that belong to no new transaction."""
 
     below: int
-    """Records below the last snapshot's position that are not merged: dump rows, or rows of a table that was resumed."""
+    """Number of unmerged records below the last snapshot's position: dump rows, or rows of a table
+    that was resumed.
+    """
     logged: int
-    """Changes above it."""
+    """Number of changes above the last snapshot's position."""
     dumped: int
-    """Dump rows above it."""
+    """Number of dump rows above the last snapshot's position."""
     position: Position | None
-    """Of the last of those."""
+    """Position of the last of these dump rows."""
     transactions: bool
-    """Whether the transaction topic has records that are in no snapshot."""
+    """True if the transaction topic has records that are in no snapshot."""
 
 
 def without_transaction(found: Leftover, previous: Previous, *, blocked: bool, stale: bool) -> Literal["again", "at rest", "wait"]:
-    """Whether there is a snapshot without a new transaction.
+    """Decide whether a snapshot is made without a new transaction.
 
-    ``again``: yes, for records that belong to the last one and came since, or because the last one is ``stale``: the versions that it names must not grow
-    old, whatever blocks the next one. ``at rest``: yes, for dump rows, if the source rests, or they would wait for its next transaction; Kafka must show it.
+    ``again`` makes one for records that belong to the last snapshot and came since, or because the
+    last one is ``stale``: the versions that it names must not become too old, whatever blocks the
+    next one. ``at rest`` makes one for dump rows if Kafka shows that the source is idle; otherwise
+    they would wait for its next transaction. ``wait`` makes none.
     """
     if previous.snapshot is not None and (found.below or stale):
         return "again"
@@ -229,7 +256,7 @@ def without_transaction(found: Leftover, previous: Previous, *, blocked: bool, s
 
 
 def extended(previous: Previous, sequences: Mapping[str, int], position: Position | None = None) -> Snapshot:
-    """A snapshot without a new transaction, up to the position where one is given."""
+    """Return a snapshot without a new transaction, up to ``position`` if one is given."""
     before = previous.frontier
     frontier = replace(before, sequences={**before.sequences, **sequences}, position=before.position if position is None else position)
     return named_as_before(Snapshot(number=previous.number, frontier=frontier, before=before, held=previous.held), previous)
@@ -237,14 +264,14 @@ def extended(previous: Previous, sequences: Mapping[str, int], position: Positio
 
 @dataclass(frozen=True, slots=True)
 class BlockedBy:
-    """No snapshot: a transaction is incomplete."""
+    """The decision that an incomplete transaction prevents a snapshot."""
 
     transaction: Incomplete
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """No snapshot: nothing came that a new one would show."""
+    """The decision that there is nothing new for a snapshot to show."""
 
 
 Decision = Snapshot | BlockedBy | Quiet

@@ -1,4 +1,4 @@
-"""Merges for consistent snapshots, as a strategy of the scheduler; and the change back to merges by batches, where the manifest was switched off."""
+"""Scheduler strategies for consistent snapshots, and for the return to merges by batches."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ log = logging.getLogger(__name__)
 
 _RETRIES = 5
 _LOOKS = 3
-"""A drain ends after so many looks in a row that find nothing to publish: a waiver, or a source at rest, is found by the third at the latest."""
+"""A drain ends after this many consecutive looks without anything to publish. A waiver, or a source
+at rest, is found by the third look at the latest.
+"""
 
 
 class MergeBySnapshots:
-    """A ``Strategy``: one snapshot at a time, as often as ``manifest.interval.s`` asks for."""
+    """The ``Strategy`` that makes one snapshot at a time, every ``manifest.interval.s`` at most."""
 
     def __init__(self, parts: Parts, publisher: SnapshotPublisher, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._parts = parts
@@ -36,33 +38,36 @@ class MergeBySnapshots:
         self._attempts = self._empty_looks = 0
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
-        """The next snapshot, if none is made now."""
+        """Return the next snapshot as a job, unless one is running or it is too early."""
         if self._running or slots <= 0 or now_s < self._not_before_s or (not everything and now_s - self._began_s < self._interval_s):
             return []
         self._running, self._began_s = True, now_s
         return [_SnapshotJob(self._publisher, self._ended)]
 
     def drain_started(self) -> None:
-        """Looks before the drain do not count."""
+        """Reset the count of empty looks, because looks before the drain do not count."""
         self._empty_looks = 0
 
     def drained(self) -> bool:
-        """Whether what waits is of transactions that are incomplete, or nothing waits."""
+        """Return True if nothing is left to publish but incomplete transactions."""
         return self._empty_looks >= _LOOKS
 
     def restarted(self) -> None:
-        """Try again at once."""
+        """Clear failures and pauses, so that the next snapshot is tried at once."""
         self._parts.merge_failures.clear()
         self._attempts, self._not_before_s = 0, 0.0
 
     def lands_everything(self, *, repeated: bool) -> bool:
-        """Yes, but for a batch that may have been tried without a manifest: it goes on as it was begun."""
+        """Return True, unless the batch is repeated and may have been begun without a manifest.
+
+        A batch must be finished in the way in which it was begun.
+        """
         state = self._parts.control.state
         return not (repeated and state.snapshot is None and state.table_ids)
 
     @property
     def nothing_left(self) -> bool:
-        """The last look found nothing to publish."""
+        """True if the last look found nothing to publish."""
         return self._empty_looks > 0 and not self._running
 
     def _ended(self, error: Exception | None, *, published: bool) -> Exception | None:
@@ -70,7 +75,9 @@ class MergeBySnapshots:
         if error is None:
             self._attempts = 0
             self._empty_looks = 0 if published else self._empty_looks + 1
-            if not published:  # what waits grows while a transaction blocks: looking at it takes half of the time at most
+            # What waits grows while a transaction blocks. Looking at it may take half of the time
+            # at most.
+            if not published:
                 self._not_before_s = 2 * self._now_s() - self._began_s
             return None
         if self._parts.ending.is_set():
@@ -85,9 +92,10 @@ class MergeBySnapshots:
 
 
 class LastSnapshotThenBatches:
-    """A ``Strategy`` for a manifest that was switched off: a snapshot that was begun is finished, and then tables are merged by batches.
+    """The ``Strategy`` after the manifest was switched off.
 
-    ``state``: of the control table.
+    It finishes a snapshot that was begun and then merges by batches. ``state`` is that of the
+    control table.
     """
 
     def __init__(self, by_snapshots: MergeBySnapshots, by_batches: MergeByBatches, state: State) -> None:
@@ -97,32 +105,36 @@ class LastSnapshotThenBatches:
         self._finished = False
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
-        """The jobs of the one or the other."""
+        """Return the jobs of the strategy in charge."""
         self._finished = self._finished or self._by_snapshots.nothing_left
         if self._finished:
             return self._by_batches.due(slots=slots, now_s=now_s, everything=everything)
         return self._by_snapshots.due(slots=slots, now_s=now_s, everything=True)
 
     def drain_started(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def drained(self) -> bool:
-        """Whether no table waits, and no snapshot."""
+        """Return True if neither a table nor a snapshot waits."""
         self._finished = self._finished or self._by_snapshots.nothing_left
         return self._finished and self._by_batches.drained()
 
     def restarted(self) -> None:
-        """Try again."""
+        """Clear failures and pauses of the snapshots."""
         self._by_snapshots.restarted()
 
     def lands_everything(self, *, repeated: bool) -> bool:  # noqa: ARG002  of the protocol
-        """Yes, as long as a snapshot is unfinished: what else wrote a table then would write what the snapshot is to write, or be taken for a part of it."""
+        """Return True while a snapshot is unfinished.
+
+        Another writer of a table would write the snapshot's rows, or its rows would be taken for
+        the snapshot's.
+        """
         return self._state.snapshot_unfinished is not None
 
 
 @dataclass(slots=True)
 class _SnapshotJob:
-    """A ``MergeJob``."""
+    """The ``MergeJob`` that publishes one snapshot."""
 
     _publisher: SnapshotPublisher
     _ended: Callable[..., Exception | None]

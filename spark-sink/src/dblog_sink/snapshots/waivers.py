@@ -1,6 +1,8 @@
-"""Whether missing records of a transaction can still come: no longer once the sink has read the topic up to the end that it had after the END landed.
+"""Decides whether missing records of a transaction can still come.
 
-Kafka is asked only about topics that the sink does not know from their beginning, and about transactions without a BEGIN.
+They cannot once the sink has read the topic up to the end that it had after the END landed. Kafka
+is asked only about topics that the sink does not know from their beginning, and about transactions
+without a BEGIN.
 """
 
 from __future__ import annotations
@@ -14,11 +16,17 @@ from dblog_sink.state.snapshot import NOWHERE, LandedOffset
 
 Offsets = Mapping[str, Mapping[int, int]]
 TopicOffsets = Callable[[Collection[str]], tuple[Offsets, Offsets, Offsets]]
-"""Of topics, by partition: the first offset there is, the end, and how far the sink has read. A topic that does not exist is left out."""
+"""Function from topics to three mappings by topic and partition: the first offset that exists, the
+end, and the offset up to which the sink has read. Topics that do not exist are left out.
+"""
 
 
 class Waivers:
-    """``read_to``: by topic, up to this record of the transaction topic, whatever has not landed is not in Kafka either."""
+    """The topics whose missing records cannot come any more.
+
+    ``read_to`` maps a topic to an offset in the transaction topic. Records of transactions up to
+    there that have not landed are not in Kafka either.
+    """
 
     def __init__(self, control: ControlTable, offsets: TopicOffsets) -> None:
         self._control = control
@@ -27,7 +35,10 @@ class Waivers:
         self.read_to: dict[str, LandedOffset] = {}
 
     def ask(self, blocker: Incomplete, newest: Callable[[], LandedOffset]) -> None:
-        """Take a step in finding out whether the blocker's missing records can still come. ``newest``: the last landed record of the transaction topic."""
+        """Take a step towards finding out whether the blocker's missing records can still come.
+
+        ``newest`` returns the last landed record of the transaction topic.
+        """
         state = self._control.state
         met = {topic for topic, _ in state.high_water_marks}
         topics = [topic for topic in blocker.missing if blocker.begin is None or topic in state.late or topic not in met]
@@ -46,7 +57,10 @@ class Waivers:
 
 
 class Rest:
-    """Whether the source rests: nothing came while the sink read all that Kafka had at the first look."""
+    """A check that the source is idle.
+
+    It holds if nothing came while the sink read all that Kafka had at the first look.
+    """
 
     def __init__(self, offsets: TopicOffsets) -> None:
         self._offsets = offsets
@@ -54,11 +68,14 @@ class Rest:
         self._ends: Offsets = {}
 
     def moved(self) -> None:
-        """The source does not rest."""
+        """Record that something came, so that the next look is the first."""
         self._seen = None
 
     def shown(self, topics: Collection[str], seen: object) -> bool:
-        """Look once; ``seen``: what waits, which must be the same at both looks."""
+        """Look once, and return True if the source is idle since an earlier look.
+
+        ``seen`` is what waits; it must be the same at both looks.
+        """
         _, end, read = self._offsets(topics)
         if self._seen != seen:
             self._seen, self._ends = seen, end

@@ -1,1 +1,1 @@
-"""The sink's own state beside the tables: the control table, the lease, small files, and the steps where a crash may fall."""
+"""The sink's state outside its tables: control table, lease, small files, crash points."""

@@ -1,9 +1,9 @@
-"""The control table: the sink's own state of its progress, as rows of notes in a small Delta table.
+"""The control table: the sink's progress, as rows of notes in a small Delta table.
 
-Notes may lag behind the tables they are about, for every other guard makes a second application harmless; they are never ahead. Therefore a batch's
-notes come after its tables' commits, and are written together when some seconds have passed, unless a table depends on them alone.
-
-One writer, whose fencing token stands in the table's properties (``delta/fence.py``).
+Notes may lag behind the tables that they describe, because the other guards make a second
+application harmless; they never run ahead. So a batch's notes follow its tables' commits, and are
+written together every few seconds, unless a table depends on them alone. There is one writer, whose
+fencing token is in the table's properties (``delta/fence.py``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from dblog_sink.state.notes import CheckpointEpoch, Note, SourceLogs, State, dec
 _FOLD_EVERY = 200
 """Rows after which the table is overwritten by a single one."""
 _FOLD_CHARS = 16 << 20
-"""The same by what they hold, if it is more than some times what the single one would: of thousands of tables a row has megabytes, and a start reads all."""
+"""Characters of notes after which the table is overwritten, if they are also more than
+``_FOLD_TIMES`` those of a single row. With thousands of tables a row has megabytes, and a start
+reads all rows.
+"""
 _FOLD_TIMES = 4
 
 
 class ControlTable:
-    """The control table at ``path``. ``state`` is what is known now, written or not."""
+    """The control table at ``path``. ``state`` includes notes that are not written yet."""
 
     def __init__(self, session: SparkSession, path: str, *, interval_s: float, now_s: Callable[[], float], reached: Reached) -> None:
         self._session = session
@@ -55,9 +58,10 @@ class ControlTable:
                 self.state.take(note)
 
     def checkpoint_epoch(self, query_id: str, landed: Callable[[], Mapping[str, int]]) -> int:
-        """The epoch of the checkpoint with this id; a new one comes after all others, and is recorded before it is used.
+        """Return the epoch of the checkpoint with this query id.
 
-        ``landed``: the epochs that other tables know, asked when the notes have none for this id.
+        A new checkpoint gets an epoch after all others, recorded before it is used. ``landed``
+        returns epochs that other tables know; it is called if the notes have none for this id.
         """
         with self._turn:
             if query_id not in self.state.checkpoint_epochs:
@@ -67,14 +71,14 @@ class ControlTable:
             return self.state.checkpoint_epochs[query_id]
 
     def log_ends(self, topic: str) -> LogEnds:
-        """Up to where a table in append mode has its log, and up to where every table's history was checked."""
+        """Return the end of an append-mode table's log, and the version of its last check."""
         with self._turn:
             table_id = self.state.table_ids.get(topic)
             of, version = self.state.history_checked.get(topic, (None, None))
             return LogEnds(dict(self.state.append_positions.get(topic, {})), table_id, version if of == table_id else None)
 
     def topic_recreated(self, topic: str) -> None:
-        """The topic counts its offsets from 0 again."""
+        """Record that the topic counts its offsets from 0 again."""
         with self._turn:
             now_ms = round(time.time() * 1000)
             logs = self.state.source_logs.get(topic, {})
@@ -83,7 +87,10 @@ class ControlTable:
                 self.record(notes, "recorded", at_once=True)
 
     def record(self, notes: Iterable[Note], step: str, *, at_once: bool = False) -> None:
-        """Take notes in, in memory now, and in the table now or with what follows. ``step``: the crash point after the write."""
+        """Add notes to the state, and write them now or together with later ones.
+
+        ``step`` is the crash point after the write. ``at_once`` forces the write.
+        """
         with self._turn:
             for note in notes:
                 if not self.state.has(note):
@@ -94,7 +101,7 @@ class ControlTable:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what is not written yet."""
+        """Write the notes that are not written yet."""
         with self._turn:
             if self._unwritten:
                 if self._rows + 1 >= _FOLD_EVERY or self._chars > max(_FOLD_CHARS, _FOLD_TIMES * self._folded_chars):
@@ -110,14 +117,18 @@ class ControlTable:
             self._steps.clear()
 
     def flush_due(self) -> None:
-        """Write what has waited for the interval though nothing came to carry it along: who reads beside the job knows its tables from here."""
+        """Write waiting notes once the interval has passed, even without new ones.
+
+        Readers beside the job learn of its tables from here.
+        """
         with self._turn:
             if self._unwritten and self._now_s() - self._written_at_s >= self._interval_s:
-                self._written_at_s = self._now_s()  # a store that is away is asked again after another interval
+                # An unavailable store is tried again after another interval.
+                self._written_at_s = self._now_s()
                 self.flush()
 
     def _write(self, notes: Iterable[Note], mode: str) -> int:
-        """One row; how many characters its notes take."""
+        """Write the notes as one row and return their number of characters."""
         text = json.dumps([encoded(note) for note in notes], separators=(",", ":"))
         self._order += 1
         row = self._session.range(1).select(F.lit(self._order).alias("n"), F.current_timestamp().alias("at"), F.lit(text).alias("notes"))
@@ -129,19 +140,19 @@ class ControlTable:
 
 
 def ensure(session: SparkSession, path: str) -> None:
-    """Make the control table, without a row, if there is none."""
+    """Create the control table without rows if it does not exist."""
     columns = [("n", t.IntegerType()), ("at", t.TimestampType()), ("notes", t.StringType())]
     schema = t.StructType([t.StructField(name, kind) for name, kind in columns])
     new_table(session, path).addColumns(schema).execute()
 
 
 def path_of(state_path: str) -> str:
-    """Where the control table is."""
+    """Return the path of the control table."""
     return f"{state_path}/control"
 
 
 def read_state(session: SparkSession, state_path: str) -> State:
-    """What the control table has, for readers."""
+    """Return the state in the control table, for readers."""
     state, path = State(), path_of(state_path)
     for _, _, notes in _rows(session, path) if DeltaTable.isDeltaTable(session, path) else ():
         for note in notes:
@@ -150,7 +161,7 @@ def read_state(session: SparkSession, state_path: str) -> State:
 
 
 def _rows(session: SparkSession, path: str) -> list[tuple[int, int, list[Note]]]:
-    """In order: the row's number, how many characters its notes take, and the notes."""
+    """Return each row's number, its notes' number of characters, and the notes, in order."""
     rows = session.read.format("delta").load(path).orderBy("n").collect()
     try:
         return [(row["n"], len(row["notes"]), [decoded(note) for note in json.loads(row["notes"])]) for row in rows]

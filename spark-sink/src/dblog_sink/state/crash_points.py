@@ -1,7 +1,7 @@
-"""The named steps between the commits of a batch or merge: only there can a crash leave something half done.
+"""Names the steps of a batch or merge at which a crash can leave something half done.
 
-Each name is passed right after its commit. The job does nothing there; the tests kill the process at every one of them and compare the
-outcome with a run that nobody killed.
+Each name is passed right after its commit. The job then does nothing. The tests kill the process at
+every step, and compare the result with that of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 
 STEPS = (
-    "landed",  # the rows of tables that wait
-    "altered",  # a table made or changed
-    "quarantined",  # bad records kept
-    "truncate_recorded",  # the position of a truncate
-    "truncated",  # older rows deleted
-    "tombstones_written",  # the positions of deleted keys
-    "appended",  # new rows
-    "merged",  # changed rows
-    "rewritten",  # a small table as a whole
-    "versioned",  # history opened and closed
-    "counted",  # rows of dumps, and what chunk markers count
-    "confirmed",  # keys whose rows a dump has shown to be as a history has them
-    "ghosts_recorded",  # the position below which a whole dump has superseded everything
-    "ghosts_removed",  # rows that the source does not have
-    "snapshot_chosen",  # and recorded, before its first merge
-    "published",  # a snapshot in the manifest
-    "recorded",  # high-water marks of the batch, and other notes
-    "merged_recorded",  # up to which batch sequence tables are merged
-    "expired",  # landed rows dropped
+    "landed",  # Rows of tables that wait.
+    "altered",  # A table was created or altered.
+    "quarantined",  # Bad records were quarantined.
+    "truncate_recorded",  # The position of a truncate was recorded.
+    "truncated",  # Older rows were deleted.
+    "tombstones_written",  # The positions of deleted keys were recorded.
+    "appended",  # New rows were appended.
+    "merged",  # Changed rows were merged.
+    "rewritten",  # A small table was rewritten.
+    "versioned",  # Versions of a history were opened and closed.
+    "counted",  # Dumped rows and the counts of chunk markers were recorded.
+    "confirmed",  # Keys were recorded whose rows in a history a dump has confirmed.
+    "ghosts_recorded",  # The position was recorded below which a whole dump has superseded everything.
+    "ghosts_removed",  # Rows that the source lacks were removed.
+    "snapshot_chosen",  # A snapshot was chosen and recorded, before its first merge.
+    "published",  # A snapshot was published in the manifest.
+    "recorded",  # High-water marks of the batch and other notes were recorded.
+    "merged_recorded",  # The batch sequence up to which tables are merged was recorded.
+    "expired",  # Landed rows were deleted.
 )
 
 Reached = Callable[[str], None]
 
 
 def nothing(_: str) -> None:
-    """What the job does at a step."""
+    """Do nothing, as the job does at each step."""

@@ -1,7 +1,8 @@
-"""Small files beside the tables, wherever those are: local, or any URL that Spark's Hadoop client can reach.
+"""Reads and writes small files beside the tables, local or at any URL of Spark's Hadoop client.
 
-Only for what is no table: the lease of a running sink, what a checkpoint belongs to, commands to a running job. A path without a scheme is where Spark
-and Delta have it: on Hadoop's default file system. A local path is read by Python itself, so the commands need no Spark there.
+They are for what is not a table: the lease of a running sink, the configuration of a checkpoint,
+commands to a running job. A path without a scheme is on Hadoop's default file system, as for Spark
+and Delta. A local path is read by Python itself, so commands need no Spark there.
 """
 
 from __future__ import annotations
@@ -18,57 +19,69 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 _IF_NONE_IS_THERE = "fs.option.create.conditional.overwrite"
-"""Hadoop's name for it (org.apache.hadoop.fs.Options.CreateFileOptionKeys)."""
+"""Hadoop's option for a conditional write (org.apache.hadoop.fs.Options.CreateFileOptionKeys)."""
 _DEFAULT_FS = frozenset({"spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name"})
 _CONFIGURED_BY = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_GATEWAY_PORT")
-"""Environment variables whose configuration may set a default file system; the last one is spark-submit's."""
+"""Environment variables whose configuration may set a default file system; the last one is
+spark-submit's.
+"""
 _RENAMED_WHOLE = frozenset({"hdfs", "viewfs", "file"})
-"""Where a rename replaces one file by another at once. Elsewhere Hadoop's clients delete the old one first, or copy (AbstractFileSystem, of which HDFS
-alone overrides it), and a file is there when it was written to its end."""
+"""Schemes for which a rename atomically replaces another file. Elsewhere Hadoop's clients first
+delete the old file, or copy (AbstractFileSystem, which only HDFS overrides), but a file there only
+appears once it is completely written.
+"""
 
 _READS_MAX = 10
-"""A file that is replaced while it is read is read again so often, with growing pauses."""
+"""Attempts to read a file that is replaced meanwhile, with growing pauses."""
 _READ_AGAIN_S = 0.02
 
 
 class Folder(Protocol):
-    """A folder of small texts."""
+    """A folder of small text files."""
 
     @property
     def exclusive(self) -> bool:
-        """Whether the store itself ensures that of two that create a file only one succeeds."""
+        """True if the store guarantees that only one of two concurrent creations of a file
+        succeeds.
+        """
         ...
 
     def read(self, name: str) -> str | None:
-        """The text of a file, None if there is none."""
+        """Return the text of a file, or None if it does not exist."""
         ...
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file that does not exist; False if it does. Of two that try, one succeeds. A reader may find it empty for a moment."""
+        """Write a new file, or return False if it exists.
+
+        Of two concurrent calls one succeeds. A reader may briefly find the file empty.
+        """
         ...
 
     def replace(self, name: str, text: str) -> None:
-        """Replace a file, whole at once."""
+        """Replace a file atomically."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         ...
 
     def names(self) -> list[str]:
-        """The files, in order of their names."""
+        """Return the names of the files, sorted."""
         ...
 
 
 def is_local(path: str, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether Python is known to reach the path by itself; ``given``: the configuration's ``spark.*`` options."""
+    """Return True if Python itself can certainly read the path.
+
+    ``given`` has the configuration's ``spark.*`` options.
+    """
     scheme = urlparse(path).scheme
     elsewhere = _DEFAULT_FS & given.keys() or any(environment.get(name) for name in _CONFIGURED_BY)
     return scheme == "file" or (scheme == "" and not elsewhere)
 
 
 def qualified(session: SparkSession, path: str) -> str:
-    """The path with its scheme, as Spark and Delta understand it."""
+    """Return the path with its scheme, as Spark and Delta understand it."""
     if urlparse(path).scheme:
         return path
     at: Any = session._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001
@@ -76,14 +89,14 @@ def qualified(session: SparkSession, path: str) -> str:
 
 
 def folder(session: SparkSession | None, path: str) -> Folder:
-    """The folder at ``path``; ``session`` None: the path is known to be local."""
+    """Return the folder at ``path``. ``session`` is None if the path is known to be local."""
     if session is None or urlparse(qualified(session, path)).scheme == "file":
         return LocalFolder(Path(unquote(urlparse(path).path)) if path.startswith("file:") else Path(path))
     return HadoopFolder(session, path)
 
 
 class LocalFolder:
-    """On this machine."""
+    """A folder on this machine."""
 
     exclusive = True
 
@@ -121,7 +134,7 @@ class LocalFolder:
 
 
 class HadoopFolder:
-    """Behind a URL, by the job's own Hadoop client and its configuration."""
+    """A folder at a URL, accessed by the job's Hadoop client."""
 
     def __init__(self, session: SparkSession, path: str) -> None:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001  PySpark has no file system of its own
@@ -145,7 +158,8 @@ class HadoopFolder:
                 finally:
                     stream.close()
             except Py4JJavaError:
-                # Removed just now, or replaced: a store that opens a file at its first byte then refuses the rest (S3A's RemoteFileChangedException).
+                # The file was just removed or replaced: a store that opens it at its first byte
+                # then refuses the rest (S3A's RemoteFileChangedException).
                 if attempt == _READS_MAX - 1 and self._system.exists(path):
                     raise
                 time.sleep(_READ_AGAIN_S * attempt)
@@ -158,7 +172,9 @@ class HadoopFolder:
             self._write(name, text, overwrite=False)
         except Py4JJavaError:
             if (found := self.read(name)) is not None:
-                return found == text  # else somebody else was faster; the same: it was written, and the store's answer was lost
+                # Another text means that somebody else was faster. The same text means that it was
+                # written, and the store's answer was lost.
+                return found == text
             raise
         return True
 
@@ -166,7 +182,8 @@ class HadoopFolder:
         if self._scheme not in _RENAMED_WHOLE:
             self._write(name, text, overwrite=True)
             return
-        # Created with overwrite, HDFS empties the file first: a kill before the end would leave it so.
+        # With overwrite, HDFS would empty the file first, and a crash before the end would leave it
+        # so.
         beside = f".{name}.{uuid.uuid4().hex[:8]}.new"
         self._write(beside, text, overwrite=True)
         fs = self._jvm.org.apache.hadoop.fs
@@ -186,7 +203,8 @@ class HadoopFolder:
         try:
             found = self._system.listStatus(path)
         except Py4JJavaError as error:
-            # Not by a second look: an object store has a folder only while there is a file in it, and another writer may have made one since.
+            # The error's class decides, not a second look: an object store has a folder only while
+            # there is a file in it, and another writer may have created one since.
             if error.java_exception.getClass().getName() != "java.io.FileNotFoundException":
                 raise
             return []
@@ -194,9 +212,10 @@ class HadoopFolder:
         return sorted(name for name in names if not name.startswith("."))
 
     def heeds_conditions(self) -> bool:
-        """Whether the store refuses to write a name that is taken, when it is asked to; it is tried out."""
+        """Test whether the store refuses to overwrite a file if asked to, and return the result."""
         name = f".dblog-probe-{uuid.uuid4().hex}"
-        # Opened before there is such a file and closed when there is: so it is not the client's look that decides, but the store.
+        # Opened before the file exists and closed after, so that the store decides instead of the
+        # client's own check.
         stream = self._opened(name, overwrite=False)
         self._write(name, "first", overwrite=True)
         try:
@@ -218,8 +237,9 @@ class HadoopFolder:
 
     def _opened(self, name: str, *, overwrite: bool) -> Any:
         builder = self._system.createFile(self._at(name)).create().recursive().overwrite(overwrite)
-        # A store with S3's interface looks when the file is opened and writes when it is closed, so of two that try both would succeed; unless it
-        # is asked to write under the condition that there is none (If-None-Match). Other file systems have no such option, and need none.
+        # A store with S3's interface checks when the file is opened and writes when it is closed,
+        # so two concurrent creations would both succeed unless it is asked to write only if there
+        # is no such file (If-None-Match). Other file systems lack this option and do not need it.
         return (builder if overwrite else builder.opt(_IF_NONE_IS_THERE, True)).build()
 
     def _at(self, name: str) -> Any:

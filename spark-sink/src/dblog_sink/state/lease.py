@@ -1,9 +1,12 @@
-"""One sink at a time over one state: a lease in a file, renewed while the job runs; the second sink refuses.
+"""A lease in a file, renewed while the job runs, so that one sink at a time uses a state.
 
-No clock is compared with another machine's. A lease is stale when whoever wants it has seen the same content for ``LOST_AFTER_S`` on its own clock, or when
-its holder was a process of this very machine, boot and process namespace that has ended. A holder that cannot renew in time expires by itself
-after ``EXPIRES_AFTER_S``, counted from before its last renewal: sooner than anybody else may take the lease. So holders do not overlap while their clocks
-run about as fast; what a process that slept does before it looks at its clock is refused by the fence (``delta/fence.py``).
+A second sink refuses to start. Clocks of two machines are never compared. A lease is stale if a
+sink that wants it has seen the same content for ``LOST_AFTER_S`` on its own clock, or if its holder
+was a process of the same machine, boot and process namespace that has ended. A holder that cannot
+renew in time loses it after ``EXPIRES_AFTER_S``, counted from before its last renewal, and so
+before anybody else may take it. Holders therefore do not overlap while their clocks run about
+equally fast. The fence (``delta/fence.py``) refuses what a suspended process does before it looks
+at its clock.
 """
 
 from __future__ import annotations
@@ -25,31 +28,33 @@ FILE = "lease.json"
 RENEW_EVERY_S = 10.0
 _TRY_AGAIN_S = 2.0
 EXPIRES_AFTER_S = 40.0
-"""A holder that could not renew its lease for so long has lost it."""
+"""Seconds without a renewal after which a holder has lost its lease."""
 LOST_AFTER_S = 60.0
-"""A lease that did not change for so long may be taken over: more than it lasts."""
+"""Seconds without a change after which a lease may be taken over, more than ``EXPIRES_AFTER_S``."""
 _SETTLES_S = 2.0
-"""After a takeover: of two that take one stale lease over, the one that finds its own name then has it."""
+"""Seconds to wait after a takeover. Of two sinks that take over one stale lease, the one whose name
+it then has keeps it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds the lease."""
+    """The holder of a lease."""
 
     id: str
     name: str
     host: str
     boot: str
-    """Within which process ids mean something: this run of the machine's kernel, and the process namespace."""
+    """Scope in which process ids are unique: this boot of the machine and the process namespace."""
     pid: int
     started: str
-    """When the process began, as the kernel counts: process ids come back."""
+    """Start time of the process by the kernel's count, since process ids are reused."""
     at_s: float
-    """When the lease was renewed, on the holder's clock; others see only that it changes."""
+    """Time of the last renewal on the holder's clock; others only see that it changes."""
 
 
 def this_process(name: str) -> Holder:
-    """A holder for the calling process."""
+    """Return a holder for the calling process."""
     pid = os.getpid()
     return Holder(
         id=uuid.uuid4().hex, name=name, host=platform.node(), boot=_boot(), pid=pid, started=started_at(pid) or "", at_s=time.time()
@@ -57,7 +62,10 @@ def this_process(name: str) -> Holder:
 
 
 def _boot() -> str:
-    """Boot and process namespace (proc(5), random/boot_id; namespaces(7)), empty where they are not known: containers of one machine share the boot."""
+    """Return boot id and process namespace, empty if unknown.
+
+    Containers of one machine share the boot (proc(5), random/boot_id; namespaces(7)).
+    """
     try:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text(encoding='ascii').strip()} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
@@ -65,7 +73,10 @@ def _boot() -> str:
 
 
 def started_at(pid: int) -> str | None:
-    """When a process of this machine began (proc(5), /proc/pid/stat, field 22); None if there is no such process, or only its remains."""
+    """Return the start time of a process of this machine, None if it does not run.
+
+    It is field 22 of /proc/pid/stat (proc(5)). A zombie does not run.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
@@ -74,21 +85,29 @@ def started_at(pid: int) -> str | None:
 
 
 def is_dead(holder: Holder, here: Holder, *, started: Callable[[int], str | None]) -> bool:
-    """Whether the holder of a lease is known to be dead: a process of the same boot and namespace as ``here``, the one who asks, that does not run any more."""
+    """Return True if the holder of a lease is known to be dead.
+
+    It must be a process of the same boot and namespace as ``here``, the asking one, that does not
+    run.
+    """
     if not here.boot or (holder.host, holder.boot) != (here.host, here.boot):
         return False
-    if started(1) is None:  # the processes of others are hidden here (proc(5), hidepid)
+    # Processes of others are hidden here (proc(5), hidepid).
+    if started(1) is None:
         return False
     return started(holder.pid) != holder.started
 
 
 def elapsed_s() -> float:
-    """Seconds on a clock that nobody sets, and that goes on while the machine is suspended, where there is such a clock."""
+    """Return seconds on a clock that is never set.
+
+    If possible, it also counts while the machine is suspended.
+    """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lease:
-    """The lease of one state folder. ``holder``: who takes it, this process unless given."""
+    """The lease of one state folder. ``holder`` takes it, by default this process."""
 
     def __init__(
         self, folder: Folder, *, name: str, where: str, now_s: Callable[[], float] = elapsed_s, holder: Holder | None = None
@@ -104,7 +123,7 @@ class Lease:
 
     @property
     def lost(self) -> str | None:
-        """Why the lease is not ours any more. Asked before each commit."""
+        """Reason why the lease is lost, None while it is held. Checked before each commit."""
         if self._lost is None and self._renewed_s is not None and self._now_s() - self._renewed_s > EXPIRES_AFTER_S:
             self._lost = (
                 f"the lease on {self._where} could not be renewed for {EXPIRES_AFTER_S:.0f} s (the process slept, or the store was away), so another sink may "
@@ -113,9 +132,12 @@ class Lease:
         return self._lost
 
     def take(self, *, wait_max_s: float = 20.0, sleep: Callable[[float], None] = time.sleep) -> bool:
-        """Take the lease. Returns whether there was none at the first look, so that nobody else can be at work. DefiniteError if another sink runs.
+        """Take the lease.
 
-        One that is renewed meanwhile gets ``wait_max_s`` to end: a sink that was asked to stop takes a moment.
+        Return True if there was none at first, so that no other sink can be running.
+
+        A holder that renews it meanwhile gets ``wait_max_s`` to end, since a sink that was asked to
+        stop takes a moment. Raise DefiniteError if another sink runs.
         """
         began_s = self._now_s()
         free = self._write(lambda text: self._folder.create(FILE, text))
@@ -125,7 +147,9 @@ class Lease:
         while not free:
             text = self._folder.read(FILE)
             if text is None and self._write(lambda text: self._folder.create(FILE, text)):
-                break  # given back, or absent for the moment in which a store replaces it: a sink may be at work
+                # It was given back, or is briefly absent while a store replaces it; a sink may be
+                # running.
+                break
             if text != seen:
                 seen, seen_s, renewals = text, self._now_s(), renewals + 1
             holder = _holder(text)
@@ -150,7 +174,7 @@ class Lease:
         return alone and self._folder.exclusive
 
     def give_back(self) -> None:
-        """The sink stops; it commits nothing any more."""
+        """Give the lease back when the sink stops. The sink must commit nothing afterwards."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -160,7 +184,7 @@ class Lease:
                 self._folder.remove(FILE)
 
     def renew(self) -> None:
-        """Renew, if the lease is still ours."""
+        """Renew the lease if it is still ours."""
         text = self._folder.read(FILE)
         held = _holder(text)
         if text is not None and (held is None or held.id != self._mine.id):
@@ -168,7 +192,8 @@ class Lease:
             return
         if text is not None:
             self._write(self._replaced)
-        elif not self._write(lambda text: self._folder.create(FILE, text)):  # somebody removed it, and somebody else was faster
+        # Somebody removed it, and somebody else was faster.
+        elif not self._write(lambda text: self._folder.create(FILE, text)):
             self.renew()
 
     def _replaced(self, text: str) -> bool:
@@ -176,7 +201,10 @@ class Lease:
         return True
 
     def _write(self, how: Callable[[str], bool]) -> bool:
-        """Write our name, which counts from before it was written."""
+        """Write this process as the holder with ``how``.
+
+        The renewal counts from before the write.
+        """
         began_s = self._now_s()
         self._mine = Holder(**(asdict(self._mine) | {"at_s": time.time()}))
         done = how(json.dumps(asdict(self._mine)))
@@ -199,7 +227,11 @@ def _named(holder: Holder | None) -> str:
 
 
 def _holder(text: str | None) -> Holder | None:
-    """None where there is no lease, or one without the name of its holder: written by another version, or not written to its end."""
+    """Return the holder in a lease's text.
+
+    Return None if there is no lease or no holder in it, because another version wrote it or it was
+    not completely written.
+    """
     try:
         return Holder(**json.loads(text or ""))
     except (ValueError, TypeError):

@@ -1,10 +1,12 @@
-"""Makes Delta tables, also where a former attempt was killed before its first commit.
+"""Creates Delta tables, even after an earlier attempt was killed before its first commit.
 
-That leaves a ``_delta_log`` without a commit. Delta takes the folder for a table, since there is something in it, makes none, and then does not find it
-(DeltaCatalog.tableExists, CREATE TABLE IF NOT EXISTS): the table could never be made.
+Such an attempt leaves a ``_delta_log`` without a commit. Delta takes the non-empty folder for a
+table, does not create one, and then does not find it (DeltaCatalog.tableExists, CREATE TABLE IF NOT
+EXISTS), so the table could never be created.
 
-A log store that locks has a commit under another name until it is done (S3DynamoDBLogStore: ``_delta_log/.tmp``), and finishes it when the log is next read.
-So a log with any file in a folder of its own stays.
+A log store with locks keeps a commit under another name until it is done (S3DynamoDBLogStore:
+``_delta_log/.tmp``), and finishes it when the log is next read. So a log with any file in a
+subfolder is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ _COMMITTED = re.compile(r"\d{20}\..*|_last_checkpoint")
 
 
 def new_table(session: SparkSession, path: str, *, log_h: float = OWN_LOG_H) -> DeltaTableBuilder:
-    """Return the builder of the table at ``path``, which is made if there is none. ``log_h``: hours of log that it keeps."""
+    """Return a builder that creates the table at ``path`` if it does not exist.
+
+    ``log_h`` is its log retention in hours.
+    """
     _drop_unfinished(session, path)
     builder = DeltaTable.createIfNotExists(session).location(path)
     for name, value in log_properties(log_h).items():
@@ -32,9 +37,9 @@ def new_table(session: SparkSession, path: str, *, log_h: float = OWN_LOG_H) -> 
 
 
 def make_for(rows: DataFrame, path: str, *, log_h: float = OWN_LOG_H, partition_by: str | None = None) -> None:
-    """Make the table that these rows are to be appended to, if there is none.
+    """Create a table for these rows if it does not exist.
 
-    A write of rows could make it as well, but of the properties that it gives Delta keeps only its own.
+    Writing rows could create it too, but Delta would keep only its own ones of the properties.
     """
     columns = _nullable(rows.schema)
     assert isinstance(columns, t.StructType)
@@ -43,7 +48,10 @@ def make_for(rows: DataFrame, path: str, *, log_h: float = OWN_LOG_H, partition_
 
 
 def _nullable(kind: t.DataType) -> t.DataType:
-    """Return the type with NULL allowed everywhere, as a write of rows makes a table: later rows may have it where these have not."""
+    """Return the type with NULL allowed everywhere, as when rows are written to a new table.
+
+    Later rows may have NULL where these have none.
+    """
     match kind:
         case t.StructType():
             return t.StructType([t.StructField(field.name, _nullable(field.dataType)) for field in kind.fields])
@@ -55,7 +63,10 @@ def _nullable(kind: t.DataType) -> t.DataType:
 
 
 def _drop_unfinished(session: SparkSession, path: str) -> None:
-    """Remove the log of a table that has no commit, no other file and nobody else who makes it: the sink is the only writer of its tables."""
+    """Remove the log of a table without a commit and without other files.
+
+    Nobody else can be creating it, since the sink is the only writer of its tables.
+    """
     jvm: Any = session._jvm  # noqa: SLF001  PySpark has no file system of its own
     hadoop: Any = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     folder = jvm.org.apache.hadoop.fs.Path(path)

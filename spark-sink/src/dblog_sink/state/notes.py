@@ -1,7 +1,8 @@
-"""What the control table records: each note a frozen value, one codec for all, and ``State``, which takes them in. Pure.
+"""Defines the notes of the control table, their codec, and the ``State`` that results from them.
+Pure.
 
-A note is about one topic, partition or table. Notes are recorded after the commits that they are about and are never ahead of them; taking in
-the same note twice changes nothing.
+A note is about one topic, partition or table. It is recorded after the commits that it describes
+and never runs ahead of them. Applying the same note twice changes nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from dblog_sink.state.snapshot import Frontier, Position, Snapshot
 
 EXPIRED = "its records had expired in Kafka before the sink's first record of the topic"
 APPLIED = "its records were applied before there was a manifest"
-"""Why the manifest does not know a topic from its beginning."""
+"""Reasons why the manifest does not know a topic from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEpoch:
-    """The query with this id writes under this epoch: checkpoints, counted."""
+    """The epoch under which the query with this id writes. Epochs count checkpoints."""
 
     query_id: str
     epoch: int
@@ -33,7 +34,10 @@ class CheckpointEpoch:
 
 @dataclass(frozen=True, slots=True)
 class HighWaterMark:
-    """Everything of the partition up to this Kafka offset is applied or landed, while the topic has this id: a recreated topic counts from 0 again."""
+    """The Kafka offset up to which a partition's records are applied or landed.
+
+    It holds while the topic has this id: a recreated topic counts from 0 again.
+    """
 
     topic: str
     partition: int
@@ -43,7 +47,10 @@ class HighWaterMark:
 
 @dataclass(frozen=True, slots=True)
 class TableWritten:
-    """The Delta table that the topic's notes are about; notes about a table that was moved away are void. ``appending``: it is in append mode."""
+    """The Delta table that the topic's notes describe.
+
+    Notes about a table that was moved away are void. ``appending`` is True in append mode.
+    """
 
     topic: str
     table_id: str
@@ -52,7 +59,7 @@ class TableWritten:
 
 @dataclass(frozen=True, slots=True)
 class AppendPosition:
-    """Up to where the partition's log is in a table in append mode."""
+    """The position up to which an append-mode table has the partition's log."""
 
     topic: str
     partition: int
@@ -61,7 +68,7 @@ class AppendPosition:
 
 @dataclass(frozen=True, slots=True)
 class HistoryChecked:
-    """The commits of the Delta table with this id were checked up to this version (``delta/restored.py``)."""
+    """The version up to which a Delta table's commits were checked (``delta/restored.py``)."""
 
     topic: str
     table_id: str
@@ -70,7 +77,7 @@ class HistoryChecked:
 
 @dataclass(frozen=True, slots=True)
 class MergedUpTo:
-    """The topic's table has its landed rows up to this batch sequence."""
+    """The batch sequence up to which the topic's landed rows are in its table."""
 
     topic: str
     sequence: int
@@ -78,7 +85,7 @@ class MergedUpTo:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The topic's table is not written any more; its records go on landing."""
+    """The fact that the topic's table is no longer written, while its records go on landing."""
 
     topic: str
     reason: str
@@ -86,14 +93,14 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The topic's table is written again."""
+    """The fact that the topic's table is written again."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnsRenamed:
-    """The source renamed columns of a table, old name to new."""
+    """The columns of a table that the source renamed, old name to new."""
 
     table: str
     names: Mapping[str, str]
@@ -101,23 +108,27 @@ class ColumnsRenamed:
 
 @dataclass(frozen=True, slots=True)
 class RenameStatement:
-    """A statement of the source that renames columns of a table, by its record in the schema-change topic."""
+    """A source statement that renames columns, with its record in the schema-change topic."""
 
     topic: str
     table: str
-    """``db.table``, in lower case."""
+    """``db.table`` in lower case."""
     offset: int
     renames: tuple[tuple[str, str], ...]
-    """Old name and new."""
+    """Pairs of old and new names."""
     topic_id: str = ""
-    """The topic's, as in ``HighWaterMark``; empty in notes of an earlier version."""
+    """Id of the topic, as in ``HighWaterMark``; empty in notes of an earlier version."""
     source: str = ""
-    """Where the statement stands in the source's log; a statement that is sent twice has the same. Empty where the record does not have it."""
+    """Position of the statement in the source's log, the same for a statement that is sent twice.
+    Empty if the record does not have it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLogs:
-    """The logs of the source that the records of a topic partition come from (``records/source_epochs.py``)."""
+    """The logs of the source from which a topic partition's records come
+    (``records/source_epochs.py``).
+    """
 
     topic: str
     partition: int
@@ -126,7 +137,10 @@ class SourceLogs:
 
 @dataclass(frozen=True, slots=True)
 class TruncatedFirst:
-    """The topic's first records were truncates, the last of them at this position: the table that its rows make later holds none that is older."""
+    """The position of the last truncate among the topic's first records, which were truncates only.
+
+    The table that is created later from its rows must have no older row.
+    """
 
     topic: str
     position: tuple[int, int]
@@ -134,7 +148,7 @@ class TruncatedFirst:
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """Old files of a table were deleted at this time."""
+    """The time at which old files of a table were deleted."""
 
     table: str
     at_s: float
@@ -142,7 +156,7 @@ class Vacuumed:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The topic's table was compacted at this version, or first met there."""
+    """The version at which the topic's table was compacted, or first seen."""
 
     topic: str
     version: int
@@ -150,19 +164,23 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class CountedFromStart:
-    """Rows of dumps have been counted from the first record on."""
+    """The fact that dumped rows have been counted from the first record on."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChosen:
-    """The next snapshot, before the first merge for it."""
+    """The next snapshot, recorded before the first merge for it."""
 
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPublished:
-    """This snapshot is in the manifest, and merged. ``held``: topics whose tables are not in it, for they were parked, and up to where they are merged."""
+    """The number of a snapshot that is merged and published in the manifest.
+
+    ``held`` maps topics whose tables are not in it, because they were parked, to the frontier up to
+    which they are merged.
+    """
 
     number: int
     held: Mapping[str, Frontier] | None = None
@@ -170,14 +188,19 @@ class SnapshotPublished:
 
 @dataclass(frozen=True, slots=True)
 class MergedWithoutSnapshots:
-    """Tables may have been merged without snapshots since the last one: for a while there was no manifest."""
+    """The fact that tables may have been merged without snapshots since the last one.
+
+    For some time there was no manifest.
+    """
 
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DumpMerged:
-    """Kafka's time of the last dump row that a snapshot merged, or of what was done beside the snapshots."""
+    """Kafka timestamp of the newest dump row merged by a snapshot, or of the last merge made
+    outside snapshots (resume, replay).
+    """
 
     topic: str
     kafka_ms: int
@@ -185,7 +208,10 @@ class DumpMerged:
 
 @dataclass(frozen=True, slots=True)
 class KnownLate:
-    """The manifest does not know the topic from its beginning. ``reason`` None: a snapshot holds a transaction of it now."""
+    """The fact that the manifest does not know the topic from its beginning.
+
+    ``reason`` is None once a snapshot contains a transaction of the topic.
+    """
 
     topic: str
     reason: str | None
@@ -193,7 +219,10 @@ class KnownLate:
 
 @dataclass(frozen=True, slots=True)
 class RecordsMissing:
-    """Records of the topic never came, up to this time of Kafka's, and to this position of the log: a later dump of the whole table repairs it."""
+    """The Kafka timestamp and log position up to which records of the topic were lost.
+
+    A later dump of the whole table repairs the loss.
+    """
 
     topic: str
     kafka_ms: int
@@ -227,7 +256,7 @@ Note = (
 
 @dataclass(slots=True)
 class State:
-    """All notes, taken in."""
+    """The result of applying all notes."""
 
     checkpoint_epochs: dict[str, int] = field(default_factory=dict)
     high_water_marks: dict[tuple[str, int], HighWaterMark] = field(default_factory=dict)
@@ -235,20 +264,24 @@ class State:
     appending: set[str] = field(default_factory=set)
     append_positions: dict[str, dict[int, LogEnd]] = field(default_factory=dict)
     history_checked: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """By topic, the Delta table's id and the version."""
+    """Topic to Delta's table id and the checked version."""
     merged_up_to: dict[str, int] = field(default_factory=dict)
     parked: dict[str, str] = field(default_factory=dict)
     renames: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By table, without the statements' order: of an earlier version of the sink."""
+    """Table to renamed columns without the order of statements, from an earlier version of the
+    sink.
+    """
     rename_statements: dict[tuple[str, str], dict[tuple[str, int], RenameStatement]] = field(default_factory=dict)
-    """By schema-change topic and table, and by topic id and offset; a topic that was made again comes after the former one."""
+    """Schema-change topic and table to statements by topic id and offset. Statements of a recreated
+    topic follow those of the former one.
+    """
     source_logs: dict[str, dict[int, PartitionLogs]] = field(default_factory=dict)
     truncated_first: dict[str, tuple[int, int]] = field(default_factory=dict)
     vacuumed_s: dict[str, float] = field(default_factory=dict)
     compacted_at: dict[str, int] = field(default_factory=dict)
     counted_from_start: bool = False
     snapshot: Snapshot | None = None
-    """The one that was chosen last."""
+    """Last snapshot that was chosen."""
     snapshot_published: int = -1
     held: dict[str, Frontier] = field(default_factory=dict)
     merged_without_snapshots: bool = False
@@ -258,12 +291,12 @@ class State:
 
     @property
     def snapshot_unfinished(self) -> Snapshot | None:
-        """The snapshot that was recorded and is not published."""
+        """Recorded snapshot that is not published yet, None if there is none."""
         last = self.snapshot
         return last if last is not None and last.number > self.snapshot_published else None
 
     def take(self, note: Note) -> None:
-        """Take in one note."""
+        """Apply a note. Applying it twice changes nothing."""
         match note:
             case CheckpointEpoch(query_id, epoch):
                 self.checkpoint_epochs[query_id] = epoch
@@ -320,7 +353,10 @@ class State:
                 typing.assert_never(note)
 
     def has(self, note: Note) -> bool:
-        """Whether taking the note in would change nothing, of those that each batch has for each of its tables."""
+        """Return True if applying the note would change nothing.
+
+        Only kinds of notes that every batch has for each table are checked; others return False.
+        """
         match note:
             case TableWritten(topic, table_id, appending):
                 return self.table_ids.get(topic) == table_id and (topic in self.appending) == appending
@@ -332,7 +368,7 @@ class State:
                 return False
 
     def notes(self) -> Iterator[Note]:
-        """The notes that turn an empty state into this one."""
+        """Yield notes that turn an empty state into this one."""
         for query_id, epoch in self.checkpoint_epochs.items():
             yield CheckpointEpoch(query_id, epoch)
         yield from self.high_water_marks.values()
@@ -376,10 +412,13 @@ class State:
 
 
 def without_overtaken(notes: Iterable[Note]) -> list[Note]:
-    """Notes in their order, without those that a later one makes void: what many batches record is written in one row."""
+    """Drop notes that a later one makes void, so that one row can hold those of many batches.
+
+    The others keep their order.
+    """
     kept: dict[object, Note] = {}
     written: dict[str, tuple[int, TableWritten]] = {}
-    """By topic, how many Delta tables its notes are about, and the last of them."""
+    """Topic to the number of Delta tables in its notes, and the last such note."""
     for at, note in enumerate(notes):
         key: object = at
         match note:
@@ -420,12 +459,15 @@ def without_overtaken(notes: Iterable[Note]) -> list[Note]:
 
 
 def encoded(note: Note) -> dict[str, Any]:
-    """The note as JSON: its kind, and its fields."""
+    """Return the note as a JSON object with its kind and fields."""
     return {"note": _kind(type(note)), **_plain(note)}
 
 
 def decoded(given: Mapping[str, Any]) -> Note:
-    """The note of its JSON. ValueError, KeyError or TypeError if that is not a note."""
+    """Return the note of a JSON object.
+
+    Raise ValueError, KeyError or TypeError if it is not a note.
+    """
     kind = _KINDS.get(given["note"])
     if kind is None:
         msg = f"unknown note {given['note']}; this sink is older than the control table"
@@ -435,13 +477,13 @@ def decoded(given: Mapping[str, Any]) -> Note:
 
 
 def encode_snapshot(snapshot: Snapshot) -> dict[str, Any]:
-    """The snapshot as JSON, as its note and the manifest hold it."""
+    """Return the snapshot as a JSON object, as in its note and the manifest."""
     found: dict[str, Any] = _plain(snapshot)
     return found
 
 
 def decode_snapshot(given: Mapping[str, Any]) -> Snapshot:
-    """The snapshot of its JSON."""
+    """Return the snapshot of a JSON object."""
     found: Snapshot = _reader(Snapshot)(given)
     return found
 
@@ -465,7 +507,10 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _reader(kind: Any) -> Callable[[Any], Any]:
-    """Makes a value of a type of its JSON. A control table of many tables holds millions of values, so types are looked into once."""
+    """Return a function that makes a value of this type from JSON.
+
+    The control table of many tables has millions of values, so each type is analysed once.
+    """
     if is_dataclass(kind):
         assert isinstance(kind, type)
         readers = {name: read for name, of in typing.get_type_hints(kind).items() if (read := _reader(of)) is not _as_it_is}

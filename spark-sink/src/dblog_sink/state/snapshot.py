@@ -1,4 +1,6 @@
-"""A consistent snapshot as the control table keeps it: which transactions it holds, and where it ends in what has landed. Pure."""
+"""Consistent snapshots as the control table keeps them: their transactions and where they end.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Position = tuple[int, int]
-"""A log position: two BIGINTs, as in ``source.sequence`` (schemas/README.md)."""
+"""Log position: two BIGINTs as in ``source.sequence`` (schemas/README.md)."""
 LandedOffset = tuple[int, int]
-"""Where a record of the transaction topic landed: batch sequence and Kafka offset. It rises even when the topic is recreated."""
+"""Batch sequence and Kafka offset of a landed record of the transaction topic. It rises even when
+the topic is recreated.
+"""
 
 NOWHERE: Position = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontier:
-    """Divides records into those of a snapshot or an earlier one, and those after it."""
+    """The boundary between records of a snapshot or earlier ones, and later records."""
 
     position: Position = NOWHERE
     transactions_to: LandedOffset = NOWHERE
-    """The last record of the transaction topic that was taken into account."""
+    """Last record of the transaction topic that was taken into account."""
     open: tuple[str, ...] = ()
     """Transactions with rows below the position that are not in the snapshot."""
     sequences: Mapping[str, int] = field(default_factory=dict)
-    """By topic, the last batch sequence that was read: what landed later is in no snapshot yet, whatever its position."""
+    """Topic to the last batch sequence that was read. Records that landed later are in no snapshot
+    yet, whatever their position.
+    """
 
 
 BEFORE_ALL = Frontier()
@@ -31,29 +37,35 @@ BEFORE_ALL = Frontier()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One snapshot: chosen once, recorded before the first merge, and from then on the same for every attempt."""
+    """A snapshot, recorded before its first merge and the same for every attempt from then on."""
 
     number: int
     frontier: Frontier
     before: Frontier = BEFORE_ALL
-    """Of the snapshot before."""
+    """Frontier of the snapshot before."""
     held: Mapping[str, Frontier] = field(default_factory=dict)
-    """Of tables that were parked: the last snapshot that they are in."""
+    """Topic of a formerly parked table to the frontier of the last snapshot that it is in."""
     left_out: tuple[str, ...] = ()
-    """Topics whose tables were parked when it was chosen: they are not in it, though they may be resumed before it is published."""
+    """Topics whose tables were parked when it was chosen. They are not in it, even if they are
+    resumed before it is published.
+    """
     transaction: str | None = None
     ts_ms: int | None = None
-    """The source's time of its end."""
+    """Source's time of its last transaction, in milliseconds."""
     kafka_ms: int | None = None
-    """Kafka's time of its end: a dump row that was sent later may show what came after the snapshot."""
+    """Kafka timestamp of its last transaction. A dump row that was sent later may show later
+    changes.
+    """
     ended_ms: int | None = None
-    """Kafka's time of the last END in it, also of a transaction of which no row came."""
+    """Kafka timestamp of the last END in it, even of a transaction without rows."""
     file: str | None = None
     pos: int | None = None
     lsn: int | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Topics of which records of this snapshot's transactions are missing, and why that was waived."""
+    """Topics with missing records of this snapshot's transactions, with the reason for waiving
+    them.
+    """
 
     def merged_before(self, topic: str) -> Frontier:
-        """Up to where the topic's records were merged before this snapshot."""
+        """Return the frontier up to which the topic's records were merged before this snapshot."""
         return self.held.get(topic, self.before)

@@ -1,1 +1,1 @@
-"""One table brought up to a set of raw records, in its mode; and the quarantine for what cannot be applied."""
+"""Applies raw records to one table, by its mode, and quarantines those that cannot be applied."""

@@ -1,7 +1,8 @@
-"""Brings one table up to a set of raw records, wherever they come from: this batch, the landing table, the quarantine.
+"""Applies raw records to a table, whether they come from a batch, the landing table or quarantine.
 
-The driver resolves schemas from the profile of the records; the target is made or altered so that it can take their columns; the table's mode does the
-rest. Nothing here depends on the time or on who runs it: the same records under the same transaction id have the same outcome (I8).
+The driver resolves schemas from the profile of the records. The target is created or altered so
+that it can hold their columns, and the table's mode does the rest. Nothing depends on the time or
+on who runs it: the same records under the same transaction id have the same outcome (I8).
 """
 
 from __future__ import annotations
@@ -53,13 +54,17 @@ _MODES: Mapping[str, Callable[[Work], Applied]] = {
 
 
 _WINDOW_MS = 3_600_000
-"""Longer than any window is open: what is in quarantine of a dump came at most so long before the first window closed."""
+"""Longer than any window stays open. Records of a dump in quarantine came at most this long before
+its first window closed.
+"""
 
 
 class Applier:
-    """Tables and schemas, kept open between batches. One table has one writer at a time: the caller sees to that.
+    """Tables and schemas that stay open between batches.
 
-    ``state`` is the control table's, and ``record`` takes notes for it. ``reading``: nothing is made, altered or written.
+    The caller must see to it that a table has one writer at a time. ``state`` is the control
+    table's, and ``record`` records notes in it. With ``reading`` nothing is created, altered or
+    written.
     """
 
     def __init__(
@@ -110,9 +115,12 @@ class Applier:
     def apply(
         self, stats: TopicStats, raw: DataFrame, txn: Txn, *, log_ends: LogEnds, repeated: bool, replayed: bool = False
     ) -> Applied | None:
-        """Apply one topic's records; all of them again when somebody else committed in between, for every step may be repeated.
+        """Apply one topic's records.
 
-        ``repeated``: it may have been tried before; what the Delta log shows as written is not written again. ``replayed``: out of quarantine.
+        If somebody else commits in between, all of them are applied again, since every step may be
+        repeated. ``repeated`` is True if they may have been tried before; what the Delta log shows
+        as written is then skipped. ``replayed`` is True for records from quarantine. Return None if
+        no record is a row.
         """
         if (reason := self._settings.reserved(stats.topic)) is not None:
             raise ParkError(reason)
@@ -123,7 +131,8 @@ class Applier:
                 with self._pool.borrow(stats.records) as session:
                     return self._apply(stats, raw, txn, session, log_ends, repeated=repeated or attempt > 1, replayed=replayed)
             except Exception as e:
-                # What was known of the table may be wrong now: the failure may have come after a commit.
+                # The cached facts about the table may be wrong now, since the failure may have come
+                # after a commit.
                 self.tables.forget(stats.topic)
                 if isinstance(e, SinkError) or not is_conflict(e):
                     raise
@@ -136,7 +145,7 @@ class Applier:
         raise AssertionError
 
     def compact(self, topic: str) -> None:
-        """Compact the topic's table and its tombstones now. Nobody else may write them meanwhile."""
+        """Compact the topic's table and its tombstones now. The caller must own the table."""
         spec = self._settings.table(topic)
         if spec is None or self._settings.reserved(topic) is not None:
             return
@@ -147,15 +156,19 @@ class Applier:
                 self.tables.compact(spec, opened, session)
 
     def topics_in_quarantine(self, times: Mapping[str, tuple[int, int]]) -> set[str]:
-        """The topics of which records that came while a dump ran are in quarantine. ``times``: the worker's times when it began and ended, by topic."""
+        """Return topics with quarantined records from the time of a dump.
+
+        ``times`` has the worker's times when the dump began and ended, by topic.
+        """
         with self._pool.borrow() as session:
             around = {topic: (began_ms - _WINDOW_MS, ended_ms + _WINDOW_MS) for topic, (began_ms, ended_ms) in times.items()}
             return self._quarantine.topics_between(session, around)
 
     def remove_ghosts(self, topic: str, *, low: tuple[int, int], ts_ms: int, txn: Txn, log_ends: LogEnds) -> int | str:
-        """Remove the rows that are older than the low watermark of a whole dump (``tables/ghosts.py``): how many, or why none may be.
+        """Remove rows that are older than the low watermark of a whole dump (``tables/ghosts.py``).
 
-        Nobody else may write the table meanwhile. It is opened anew: rows of others, which have no position, and a RESTORE are found then.
+        Return their number, or the reason why none may be removed. The caller must own the table.
+        It is opened again, which finds rows of other writers, without a position, and a RESTORE.
         """
         spec = self._spec(topic)
         for attempt in range(1, self._settings["merge.attempts.max"] + 1):
@@ -186,7 +199,10 @@ class Applier:
     def verify(
         self, topic: str, marks: Callable[[SparkSession], DataFrame], *, low: tuple[int, int], whole: bool, log_ends: LogEnds
     ) -> Verdict:
-        """Compare the table with what a dump has shown of its source (``tables/verify.py``). Nobody else may write it meanwhile."""
+        """Compare the table with what a dump has shown of its source (``tables/verify.py``).
+
+        The caller must own the table.
+        """
         spec = self._spec(topic)
         with self._pool.borrow() as session:
             self.tables.forget(topic)
@@ -235,7 +251,8 @@ class Applier:
             opened.tombstones.write_floor(session, first, txn.of("floor:first"))
         checked = self.tables.checked_version(spec.topic)
         version = written(session, target.path, txn) if repeated else -1
-        # A table in append mode goes on: its commit is skipped, and the positions that it reports are still wanted.
+        # A table in append mode goes on: its commit is skipped, and the positions that it reports
+        # are needed.
         if version > txn.version or (version == txn.version and target.mode != targets.APPEND):
             return Applied(
                 table=target.name,
@@ -280,8 +297,10 @@ class Applier:
         return applied
 
     def _only_truncates(self, spec: TableSpec, read: ReadRecords) -> tuple[int, int] | None:
-        """The position of the last truncate, where a table that is not there yet would be made of truncates alone: they have no key, so they do not show
-        whether the table's rows have one. None: there is a row, or nothing to find out.
+        """Return the last truncate's position if a new table would be created from truncates alone.
+
+        They have no key, so they do not show whether the table has one. Return None if there is a
+        row, or the question does not arise.
         """
         keyless = not read.known.key_schemas and not spec.keys
         if read.opened is not None or read.unwrapped or not keyless or spec.mode == targets.OPTION_OF[targets.APPEND]:
@@ -299,7 +318,10 @@ class Applier:
         return (row["last"][0] or 0, row["last"][1] or 0)
 
     def _none_readable(self, stats: TopicStats, known: Known, records: DataFrame, txn: Txn, *, replayed: bool) -> Applied | None:
-        """A topic without one readable schema in this batch: only records to leave out, or to keep in quarantine."""
+        """Handle a batch in which no schema of the topic is readable.
+
+        Its records are left out or quarantined. Return None if none is bad.
+        """
         if not known.unreadable_ids:
             return None
         bad = sum(stats.value_schema_ids[schema_id] for schema_id in known.unreadable_ids)
@@ -314,30 +336,41 @@ class Applier:
     # -- reading --------------------------------------------------------------------------------------------------------------------------
 
     def rows(self, stats: TopicStats, raw: DataFrame, session: SparkSession) -> tuple[OpenTable, DataFrame] | None:
-        """The rows that these records hold, in the columns that the topic's table has now; None if there is no table or no row. Nothing is written."""
+        """Return the rows in these records, with the columns that the topic's table has now.
+
+        Return None if there is no table or no row. Nothing is written.
+        """
         read = self._read(stats, raw, session)
         if read.opened is None or not (read.known.envelopes or (read.unwrapped and stats.nulls)):
             return None
         spec, target = self._spec(stats.topic), read.opened.target
         plan = self.tables.planned(spec, target, read.known)
-        # A new log among them is recorded when they are merged; the rows are shown as they will be.
+        # A new log among them is recorded when they are merged; the rows are shown as they will be
+        # then.
         partitions, _ = self.logs.logs_of(stats, read, session) or (None, [])
         return read.opened, decoded(read.records, self._decoding(spec, target, read, plan, {}, partitions))
 
     def row_schemas(self, stats: TopicStats) -> dict[bytes, Envelope]:
-        """By schema id, the schemas of the topic's records that are rows."""
+        """Return the schemas of the topic's records that are rows, by schema id."""
         return self._known(stats).envelopes
 
     def marker_schemas(self, stats: TopicStats) -> dict[bytes, str]:
-        """By schema id, the writer schemas of the topic's chunk markers; empty for JSON."""
+        """Return the writer schemas of the topic's chunk markers by schema id; empty text for
+        JSON.
+        """
         return self._schemas.markers(stats.topic, stats.value_schema_ids, stats.texts)
 
     def transaction_schemas(self, stats: TopicStats) -> dict[bytes, str]:
-        """By schema id, the writer schemas of the transaction topic's records (empty: JSON)."""
+        """Return the writer schemas of the transaction topic's records by schema id; empty text for
+        JSON.
+        """
         return self._schemas.transactions(stats.topic, stats.value_schema_ids, stats.texts)
 
     def position_schemas(self, stats: TopicStats) -> dict[bytes, Envelope]:
-        """The schemas by which the log positions of a topic's rows are read. DefiniteError if its rows carry none."""
+        """Return the schemas by which the log positions of a topic's rows are read.
+
+        Raise DefiniteError if its rows have no position.
+        """
         known = self._known(stats)
         if known.kind == UNWRAPPED:
             msg = (
@@ -351,12 +384,12 @@ class Applier:
     # -- questions about the topic's Delta table ------------------------------------------------------------------------------------------
 
     def found(self, topic: str, session: SparkSession) -> OpenTable | None:
-        """The topic's table if it is there."""
+        """Return the topic's table, or None if it does not exist."""
         spec = self._settings.table(topic)
         return None if spec is None else self.tables.found(spec, session)
 
     def table_id(self, topic: str) -> str | None:
-        """The id of the Delta table that the topic's rows go to, None if there is none."""
+        """Return the id of the topic's Delta table, or None if it does not exist."""
         spec = self._settings.table(topic)
         if spec is None:
             return None
@@ -364,7 +397,7 @@ class Applier:
             return targets.identity(session, spec.path)
 
     def record_kind(self, topic: str) -> str | None:
-        """Of which kind the records of the topic's table are, None if there is no table."""
+        """Return the kind of records of the topic's table, or None if it does not exist."""
         spec = self._settings.table(topic)
         if spec is None:
             return None
@@ -372,7 +405,9 @@ class Applier:
             return targets.recorded_in(session, spec.path)[1]
 
     def last_written(self, topic: str, app_id: str) -> int:
-        """The last version of this application id whose rows the topic's Delta log shows as written; -1 if none."""
+        """Return the last version of this application id that the topic's Delta log shows as
+        written, or -1.
+        """
         spec = self._settings.table(topic)
         if spec is None:
             return -1
@@ -380,7 +415,7 @@ class Applier:
             return -1 if targets.identity(session, spec.path) is None else written(session, spec.path, Txn(app_id, 0))
 
     def is_written(self, topic: str, txn: Txn) -> bool:
-        """Whether the Delta log of the topic's own table shows all of this batch as written."""
+        """Return True if the topic's own table has the whole batch, by its Delta log."""
         spec = self._settings.table(topic)
         if spec is None:
             return False
@@ -388,8 +423,9 @@ class Applier:
             return targets.recorded_in(session, spec.path)[0] == topic and written(session, spec.path, txn) == txn.version
 
     def check_history(self, topic: str, known: LogEnds) -> tuple[str, int] | None:
-        """Check the commits to the topic's table now, without opening it; return its id and up to which version, None where there is no table of the sink.
+        """Check the commits of the topic's table without opening it.
 
+        Return its id and the checked version, or None if the sink has no table there. Raise
         DefiniteError after a RESTORE.
         """
         with self._pool.borrow() as session:
@@ -401,7 +437,8 @@ class Applier:
         found = self._settings.table(topic)
         if found is None:
             msg = f"topic {topic} holds rows of a table but its name does not match topics.name; set topics.name, or exclude it with topics.exclude"
-            raise ParkError(msg)  # whoever names a table in the source names the topic
+            # A ParkError, because whoever names a table in the source names the topic.
+            raise ParkError(msg)
         return found
 
     def _known(self, stats: TopicStats, kind: str | None = None) -> Known:
@@ -409,14 +446,15 @@ class Applier:
         return self._schemas.known(spec, stats.value_schema_ids, stats.key_schema_ids, stats.texts, kind=kind)
 
     def _read(self, stats: TopicStats, raw: DataFrame, session: SparkSession) -> ReadRecords:
-        """What the records are, by their schemas and by the table, if there is one."""
+        """Resolve the records' schemas, and select those that are rows or may delete one."""
         spec = self._settings.table(stats.topic)
         opened = None if spec is None else self.tables.found(spec, session)
         known = self._known(stats, None if opened is None else opened.target.kind)
         records = raw.where(F.col("topic") == stats.topic)
         unwrapped = UNWRAPPED in (known.kind, spec.records if spec is not None and known.kind is None else None)
         nulls = not unwrapped and stats.nulls > 0 and self._may_lack_deletes(spec)
-        if not unwrapped:  # a Kafka tombstone adds nothing to the delete before it, if that is still there
+        # A Kafka tombstone adds nothing to the delete before it, unless that was compacted away.
+        if not unwrapped:
             records = records.where(F.col("value_schema_id").isNotNull() | (F.lit(nulls) & F.col("key_schema_id").isNotNull()))
         if known.left_out:
             left_out = F.col("value_schema_id").isin([bytearray(schema_id) for schema_id in known.left_out])
@@ -424,10 +462,11 @@ class Applier:
         return ReadRecords(opened, known, records, unwrapped, nulls)
 
     def _may_lack_deletes(self, spec: TableSpec | None) -> bool:
-        """Whether deletes of the topic may be missing and only their null values left: it is compacted, or that is unknown.
+        """Return True if null values of the topic may stand for deletes that were compacted away.
 
-        Not with snapshots: a null value has no position, so whether it is later than the snapshot is unknown. There the
-        transaction is incomplete, and that is reported.
+        That is so if the topic is compacted, or if that is unknown. It is not so with snapshots: a
+        null value has no position, so it cannot be said whether it is later than the snapshot.
+        There the transaction is incomplete, which is reported.
         """
         if spec is None or spec.keys or self._settings.snapshots or self._reading:
             return False
@@ -483,6 +522,9 @@ def _of_columns(schemas: Mapping[bytes, KeySchema], target: Target) -> dict[byte
 
 
 def _unavailable(spec: TableSpec, target: Target, known: Known) -> str:
-    """The placeholder that may stand for a value; empty for MySQL and MariaDB, whose log has all values, and for a list of changes, which keeps it."""
+    """Return the placeholder that may stand for a value, empty if there is none.
+
+    MySQL's and MariaDB's logs have all values, and append mode keeps the placeholder.
+    """
     whole = all(envelope.derived for envelope in known.envelopes.values())
     return "" if whole or target.mode == targets.APPEND else spec.unavailable_value_placeholder

@@ -1,11 +1,14 @@
-"""Removes ghosts: rows of a table that the source does not have, as a whole dump of it has shown (``reconcile/dump_chains.py``).
+"""Removes ghosts: rows of a table that the source lacks, as a whole dump has shown.
 
-Every row of the source has a record at or behind the dump's low watermark, and all of them are merged when this is called. So the rule is one comparison of
-positions, without keys or bounds: what is older goes (I2). A mirror gets a floor at the watermark, as after a truncate: no older change that comes late brings
-a row back, whether the table had it or not. A history closes the open versions that began before, unless a dump has confirmed them
+Every row of the source has a record at or after the dump's low watermark
+(``reconcile/dump_chains.py``), and all of them are merged when this is called. So the rule is one
+comparison of positions, without keys or bounds: older rows are removed (I2). A mirror gets a floor
+at the watermark, as after a truncate, so no late older change restores a row, whether the table had
+it or not. A history closes open versions that began before, unless a dump has confirmed them
 (``tables/modes/history.py``), and records their keys as deleted.
 
-Each step may be repeated: the transaction ids are the dump's own, and what is found is a function of the table (I8).
+Each step may be repeated: the transaction ids are the dump's own, and the ghosts are a function of
+the table (I8).
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ _ACTION = "_dblog_action"
 
 
 def kept_reason(opened: OpenTable, settings: Settings) -> str | None:
-    """Why no row of the table may be removed by its position; None: it may."""
+    """Return why no row of the table may be removed by its position, or None if rows may be."""
     target = opened.target
     if target.mode == APPEND:
         return "the table is a list of changes (mode append), which has no ghosts"
@@ -38,9 +41,10 @@ def kept_reason(opened: OpenTable, settings: Settings) -> str | None:
 
 
 def remove(opened: OpenTable, session: SparkSession, *, low: Position, ts_ms: int, txn: Txn, reached: Reached, floor: bool = True) -> int:
-    """Remove what is older than ``low``, the position of a low watermark; how many rows there were.
+    """Remove rows older than ``low``, the position of a low watermark, and return their number.
 
-    ``ts_ms``: the watermark's time. ``floor``: whether a mirror's floor may stand for the keys; else each key is recorded.
+    ``ts_ms`` is the watermark's time. ``floor`` is True if a mirror's floor may stand for the keys;
+    else each key is recorded.
     """
     assert opened.tombstones is not None
     target, tombstones = opened.target, opened.tombstones
@@ -78,7 +82,7 @@ def _closed(opened: OpenTable, session: SparkSession, *, low: Position, ts_ms: i
     confirmed = None if opened.confirmed is None else opened.confirmed.later(session, low)
     if confirmed is not None:
         open_ones = open_ones.join(confirmed.select(*map(quote, keys)), keys, "left_anti")
-    # A checkpoint: it is read again after the table was written.
+    # A checkpoint, because it is read again after the table was written.
     ghosts = open_ones.select(*map(quote, target.column_names)).localCheckpoint()
     count = ghosts.count()
     if not count:

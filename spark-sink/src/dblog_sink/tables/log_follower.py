@@ -1,7 +1,7 @@
-"""Follows the logs of the source, topic partition by topic partition, through records that do not carry D7's numbers.
+"""Follows the logs of the source in each topic partition, for records without D7's numbers.
 
-The rule is ``records/source_epochs.py``. Here Spark finds the records that it needs, few of them one by one and many of them counted, and the outcome is
-recorded before anything is written by it.
+The rule is in ``records/source_epochs.py``. This module finds the needed records with Spark, singly
+if they are few and summarized if many, and records the outcome before anything is written by it.
 """
 
 from __future__ import annotations
@@ -41,34 +41,46 @@ _SAMPLE_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class TruncateOrder:
-    """Whether a truncate, which comes in one partition, can be ordered among the rows of all."""
+    """The possibility of ordering a truncate, which comes in one partition, among the rows of
+    all.
+    """
 
     reason: str | None = None
-    """Why it cannot; None: it can."""
+    """Reason why it cannot be ordered, None if it can."""
     from_seq1: int = 0
-    """Of truncates that were applied before, only those at or above this first number of a position cannot be ordered."""
+    """First number of a position. Truncates applied before cannot be ordered if they are at or
+    above it.
+    """
 
 
 class LogFollower:
-    """Finds the epoch of the records of each topic partition. ``record`` takes notes, and whether they are written at once."""
+    """The source epochs of each topic partition's records.
+
+    ``record`` records notes, at once if its second argument is True.
+    """
 
     def __init__(self, settings: Settings, state: State, record: Callable[[Sequence[Note], bool], None]) -> None:
         self._settings = settings
         self._state = state
         self._record = record
         self._sequenced: set[str] = set()
-        """Topics whose records all have ``source.sequence``, as far as they were looked at."""
+        """Topics whose examined records all have ``source.sequence``."""
         self._followed: set[str] = set()
-        """Topics of which every record was looked at since the table was: what dblog wrote among them is taken in."""
+        """Topics whose records were all examined since the table was opened, so that everything
+        that dblog wrote among them is taken in.
+        """
         self.highs: dict[str, int] = {}
-        """Topics of PostgreSQL whose last batch was all dblog's, and the greatest first number in it: a record that has it is dblog's, too, and of an epoch
-        that is known (``profile``).
+        """PostgreSQL topic to the greatest first number in its last batch, if that was all dblog's.
+        A record with the same number is dblog's too, and of a known epoch (``profile``).
         """
         self._foreign: set[str] = set()
-        """Topics of PostgreSQL whose last batch had records of Debezium."""
+        """PostgreSQL topics whose last batch had records of Debezium."""
 
     def follow(self, stats: TopicStats, spec: TableSpec, read: ReadRecords, session: SparkSession) -> list[str]:
-        """Record which logs the records come from; returns the messages about logs that begin. ParkError where a person must judge."""
+        """Record which logs the records come from, and return messages about logs that begin.
+
+        Raise ParkError if a person must judge.
+        """
         topic = stats.topic
         found = self.logs_of(stats, read, session)
         if found is None:
@@ -101,7 +113,10 @@ class LogFollower:
     def logs_of(
         self, stats: TopicStats, read: ReadRecords, session: SparkSession
     ) -> tuple[dict[int, PartitionLogs], list[tuple[int, LogSwitch]]] | None:
-        """The logs of the topic's partitions with these records taken in, and which logs begin in them; None where every record has its own position."""
+        """Return the logs of the topic's partitions after these records, and logs that begin.
+
+        Return None if every record has its own position.
+        """
         topic = stats.topic
         if read.unwrapped or self._settings["position"] == "topic":
             return None
@@ -126,7 +141,8 @@ class LogFollower:
         else:
             one_by_one = _by_partition(logged_records(found))
         if not (one_by_one or counted or rows):
-            # Every record has its own position: later ones of the topic are assumed to have one until one seems to have none.
+            # Every record has its own position. Later ones of the topic are assumed to have one
+            # until one seems to have none.
             if found.isEmpty():
                 self._sequenced.add(topic)
             self._followed.discard(topic)
@@ -149,7 +165,8 @@ class LogFollower:
         switches = [
             (partition, switch)
             for partition in sorted(one_by_one.keys() | dblogs.keys())
-            if partition in partitions or partition in dblogs or not all(one.selected for one in one_by_one[partition])  # begin nothing
+            # Snapshot rows alone begin no log.
+            if partition in partitions or partition in dblogs or not all(one.selected for one in one_by_one[partition])
             for switch in source_epochs.follow_both(
                 partitions.setdefault(partition, PartitionLogs()), one_by_one.get(partition, []), dblogs.get(partition, ()), epoch=seed
             )
@@ -161,19 +178,27 @@ class LogFollower:
         return partitions, switches
 
     def _seed(self, topic: str, partitions: dict[int, PartitionLogs], read: ReadRecords, session: SparkSession) -> int:
-        """The epoch of records in partitions that were not met before; takes into ``partitions`` what dblog has written since the topic was followed."""
+        """Return the epoch for records of partitions that were not seen before.
+
+        Add to ``partitions`` what dblog has written since the topic was followed.
+        """
         newest = 0
         if topic not in self._followed and read.opened is not None:
             newest = _epoch_of(session, read.opened, above=max((logs.epoch for logs in partitions.values()), default=-1))
             if newest and not partitions:
-                # Records of the topic were read before, and no log of Debezium's was recorded: all were dblog's. In case the control table is lost nothing
-                # was read as far as it shows; then the log that is read now is not older than the table's newest row.
+                # Records of the topic were read before, and no log of Debezium's was recorded, so
+                # all were dblog's. If the control table was lost, it shows no records as read; then
+                # the current log is not older than the table's newest row.
                 partitions.update({partition: PartitionLogs() for one, partition in list(self._state.high_water_marks) if one == topic})
             source_epochs.hand_over_all(partitions, newest)
         return max((logs.epoch for logs in partitions.values()), default=newest)
 
     def _handed_over(self, stats: TopicStats, read: ReadRecords, session: SparkSession) -> dict[int, PartitionLogs] | None:
-        """The partitions of a topic of PostgreSQL in which records without D7's numbers are of another epoch than was known; None where nothing changes."""
+        """Return partitions of a PostgreSQL topic whose records without D7's numbers get a new
+        epoch.
+
+        Return None if nothing changes.
+        """
         topic = stats.topic
         if topic in self.highs and not stats.maybe_derived:
             return None
@@ -184,7 +209,8 @@ class LogFollower:
         if foreign:
             self._foreign.add(topic)
             self.highs.pop(topic, None)
-            # In case the control table is lost: what Debezium writes now is not older than the table's newest row.
+            # If the control table was lost: what Debezium writes now is not older than the table's
+            # newest row.
             epoch = (
                 max((logs.epoch for logs in known.values()), default=0) if known or read.opened is None else _epoch_of(session, read.opened)
             )
@@ -206,7 +232,10 @@ class LogFollower:
         return {partition: known[partition] for partition in changed} or None
 
     def truncate_order(self, stats: TopicStats, spec: TableSpec, read: ReadRecords, tombstones_path: str) -> TruncateOrder:
-        """Whether a truncate among the records can be ordered. ``tombstones_path``: of the table of its tombstones."""
+        """Return whether a truncate among the records can be ordered.
+
+        ``tombstones_path`` is that of the table's tombstones, for the message.
+        """
         way_out = f"table.<rule>.truncate=ignore and resume it, or move {spec.path} and {tombstones_path} away, resume it and dump it again"
         if read.unwrapped or self._settings["position"] == "topic":
             met = {partition for topic, partition in list(self._state.high_water_marks) if topic == stats.topic}
@@ -218,7 +247,8 @@ class LogFollower:
             )
         epochs = {logs.epoch for logs in self._state.source_logs.get(stats.topic, {}).values()}
         if any(one.by_lsn for one in read.known.envelopes.values()) and stats.topic not in self._foreign:
-            return TruncateOrder()  # dblog's numbers are of one order, whatever partition they are in
+            # dblog's numbers have one order across partitions.
+            return TruncateOrder()
         if len(epochs) > 1:
             reason = (
                 f"{spec.name} was truncated in the source while its partitions were at different logs of the source: which rows are older is unknown; "
@@ -228,7 +258,10 @@ class LogFollower:
         return TruncateOrder()
 
     def _begins_sequenced(self, stats: TopicStats, read: ReadRecords) -> bool:
-        """Whether every record of a sample has its own position, where there are many records, all of one schema: then all are assumed to have one."""
+        """Return True if every record of a sample has its own position.
+
+        A sample is taken only of many records of one schema; then all are assumed to have one.
+        """
         if stats.records < MANY_ROWS or len(read.known.envelopes) > 1:
             return False
         (schema_id,) = read.known.envelopes
@@ -237,7 +270,7 @@ class LogFollower:
 
 
 def _of_one_log(topic: str, partition: int, offset: int) -> DefiniteError:
-    """The error about another writer's records in a job that publishes snapshots."""
+    """Return the error about another writer's records in a job that publishes snapshots."""
     return DefiniteError(
         f"topic {topic}, partition {partition}: records of Debezium's connector follow those of dblog's (up to offset {offset}), and a manifest is of "
         "one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
@@ -252,7 +285,10 @@ def _by_partition(found: Iterable[tuple[int, LoggedRecord]]) -> dict[int, list[L
 
 
 def _epoch_of(session: SparkSession, opened: OpenTable, *, above: int = -1) -> int:
-    """The epoch of the newest row in a table, or of the newest delete or truncate; 0 where none is above this one, which statistics show."""
+    """Return the epoch of the newest row, delete or truncate of a table.
+
+    Return 0 if none is above the given epoch, which file statistics show.
+    """
     frame: DataFrame = session.read.format("delta").load(opened.target.path)
     rows = frame.where(F.col(SEQ1) >= F.lit((above + 1) << source_epochs.EPOCH_SHIFT)) if above >= 0 else frame
     newest = rows.agg(F.max(SEQ1)).collect()[0][0] or 0

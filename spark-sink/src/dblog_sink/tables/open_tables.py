@@ -1,6 +1,6 @@
-"""The tables that the sink has open: found, made, altered for new columns, checked for commits of others, compacted.
+"""Finds, creates, alters, checks and compacts the tables that the sink has open.
 
-One table has one writer at a time: the caller sees to that.
+The caller must see to it that a table has one writer at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class OpenTable:
-    """A table that the sink has open: its rows, its tombstones, and of a history the keys that dumps have confirmed."""
+    """An open table with its tombstones and, for a history, the keys that dumps have confirmed."""
 
     target: Target
     tombstones: Tombstones | None
@@ -48,7 +48,7 @@ class OpenTable:
 
 
 class OpenTables:
-    """By topic. ``reading``: nothing is made, altered or written."""
+    """The open tables by topic. With ``reading`` nothing is created, altered or written."""
 
     def __init__(
         self,
@@ -72,23 +72,25 @@ class OpenTables:
         self._topic_of_path: dict[str, str] = {}
         self._claims = threading.Lock()
         self._path_of_tombstones: dict[str, str] = {}
-        """Whose tombstones are at a path: that of the table. Empty before the first claim."""
+        """Path of tombstones to the path of their table. Empty before the first claim."""
         self._checked: dict[str, tuple[str, int]] = {}
-        """By topic, the Delta table's id, and the version up to which its commits were checked."""
+        """Topic to the id of its Delta table and the version up to which commits were checked."""
 
     def forget(self, topic: str | None = None) -> None:
-        """What is known of a table, or of all, may be wrong: read it again."""
+        """Discard the cached facts of a table, or of all, because they may be wrong."""
         if topic is None:
             self._open.clear()
         else:
             self._open.pop(topic, None)
 
     def claim_path(self, spec: TableSpec, opened: OpenTable | None) -> None:
-        """Refuse a second topic with the same path, before anything is made: both may be in one batch, each in its thread. Refuse two tables whose tombstones
-        would be in the same place, too: a path that is not below ``target.path`` may look like one that is, and a delete of one would hide rows of the other.
+        """Refuse a second topic with the same path before anything is created.
 
-        ParkError: whoever names a table in a source names a path. A path belongs to the topic that its Delta table names; without one to the topic that had
-        it first, also before this start.
+        Both may be in one batch, in two threads. Also refuse two tables whose tombstones would have
+        the same path: a path outside ``target.path`` may look like one inside, and a delete of one
+        table would hide rows of the other. A path belongs to the topic that its Delta table names;
+        without a table to the topic that had it first, even before this start. Raise ParkError,
+        because names of tables in a source decide paths.
         """
         with self._claims:
             if not self._topic_of_path:
@@ -110,11 +112,14 @@ class OpenTables:
             raise ParkError(msg)
 
     def _known(self) -> list[TableSpec]:
-        """Return the tables that the control table knows, as they are configured now."""
+        """Return the tables that the control table knows, with their current configuration."""
         return [one for topic in list(self._state.table_ids) if (one := self._settings.table(topic)) is not None]
 
     def _claim_tombstones(self, specs: Iterable[TableSpec]) -> str:
-        """Claim the place of the tables' tombstones; return the path of the table that had the last one's first."""
+        """Claim the paths of the tables' tombstones.
+
+        Return the path of the table that owns those of the last one.
+        """
         path = ""
         for spec in specs:
             if spec.mode != targets.OPTION_OF[targets.APPEND]:
@@ -122,7 +127,7 @@ class OpenTables:
         return path
 
     def found(self, spec: TableSpec, session: SparkSession) -> OpenTable | None:
-        """The topic's table if it is there."""
+        """Return the topic's table, or None if it does not exist."""
         opened = self._open.get(spec.topic)
         if opened is None:
             target = targets.open_target(session, spec=spec, reading=self._reading)
@@ -132,7 +137,10 @@ class OpenTables:
         return opened
 
     def prepared(self, spec: TableSpec, opened: OpenTable | None, known: Known, session: SparkSession) -> tuple[OpenTable, Plan, list[str]]:
-        """The topic's table, made or altered so that it can take what the records hold; the plan of columns, and the changes for the progress line."""
+        """Create or alter the topic's table so that it can hold the records.
+
+        Return the table, the plan of columns, and the changes for the progress line.
+        """
         whole = [envelope.schema_id for envelope in known.envelopes.values() if not envelope.partial]
         newest = max(whole, default=-1 if opened is None else opened.target.newest)
         if opened is None:
@@ -171,10 +179,13 @@ class OpenTables:
             return self._keep(spec, target, session), plan, ["made again"] if lost else []
         target = opened.target
         of_whole_rows = {number: fields for number, fields in _versions(known).items() if number not in _partial(known)}
-        is_new = newest > target.newest or newest < 0  # schemas in JSON have no order
+        # Schemas in JSON have no order.
+        is_new = newest > target.newest or newest < 0
         try:
             plan = self.planned(spec, target, known)
-        except DefiniteError:  # what does not fit a column may be another one, of which a statement that was not read made the name free
+        # A value that does not fit may belong to another column: a rename that was not read yet may
+        # have freed the name.
+        except DefiniteError:
             if not is_new or not self._schema_changes.caught_up(spec, session):
                 raise
             plan = self.planned(spec, target, known)
@@ -182,7 +193,8 @@ class OpenTables:
             plan = self.planned(spec, target, known)
         targets.leave_out(session, target, _left_out(known, plan))
         order = _order(known, plan)
-        moved = order != target.order and (newest > target.newest >= 0 or (newest < 0 and bool(order)))  # of JSON, each may be the newest
+        # Each JSON schema may be the newest.
+        moved = order != target.order and (newest > target.newest >= 0 or (newest < 0 and bool(order)))
         if plan.changes or moved or plan.renamed not in (None, target.renamed):
             with _refusals_park(spec):
                 targets.alter(session, target, plan, newest=newest, order=order)
@@ -195,7 +207,10 @@ class OpenTables:
         return opened, plan, [str(change) for change in plan.changes]
 
     def planned(self, spec: TableSpec, target: Target, known: Known) -> Plan:
-        """How the columns of the table follow those of the records; DefiniteError if they cannot."""
+        """Return the plan by which the table's columns follow those of the records.
+
+        Raise DefiniteError if they cannot.
+        """
         keys, key_fields = _keys(spec, known)
         if target.key_names and keys and {key.lower() for key in keys} != {key.lower() for key in target.key_names}:
             msg = (
@@ -240,7 +255,10 @@ class OpenTables:
         return replace(plan, changes=(*renames, *plan.changes), renamed=at, shown=shown)
 
     def _made_late(self, spec: TableSpec, plan: Plan, known: Known, keys: Sequence[str]) -> Plan:
-        """The plan of a table that is made after the source has renamed columns: fields of older schemas go to the columns that they are now."""
+        """Return the plan of a table that is created after the source has renamed columns.
+
+        Fields of older schemas go to the columns under their current names.
+        """
         statements = self._schema_changes.of(spec) if spec.evolution in ("evolve", "lenient") else {}
         versions = _versions(known)
         whole = [number for number in versions if number not in _partial(known)]
@@ -263,15 +281,16 @@ class OpenTables:
         return replace(table, renamed=keys_of[found.done - 1] if found.done else None, shown=shown)
 
     def tombstones_path(self, path: str) -> str:
-        """Where the tombstones of the table at ``path`` are."""
+        """Return the path of the tombstones of the table at ``path``."""
         return self._settings.tombstones_path(path)
 
     # -- commits of others --------------------------------------------------------------------------------------------------------------
 
     def restored(self, topic: str, target: Target, known: LogEnds, session: SparkSession, *, replayed: bool = False) -> bool:
-        """Check the commits since the last check; whether a RESTORE is among them, after which the table must be opened again.
+        """Check the commits since the last check. Return True if the table must be opened again.
 
-        DefiniteError if it took rows of the sink away. A replay has no version to check from, unless the table was checked before.
+        It must after a RESTORE. Raise DefiniteError if that removed rows of the sink. A replay has
+        no version to check from, unless the table was checked before.
         """
         table_id, version = self._checked.get(topic, (known.table_id, known.version))
         if version is None and replayed:
@@ -283,18 +302,22 @@ class OpenTables:
         return restored
 
     def checked_version(self, topic: str) -> int | None:
-        """Up to which version the table's commits were checked."""
+        """Return the version up to which the table's commits were checked."""
         return self._checked.get(topic, ("", None))[1]
 
     def check(self, topic: str, target: Target, known: LogEnds, session: SparkSession) -> tuple[str, int]:
-        """Check the commits now; the table's id and the version. Raises what ``restored`` raises."""
+        """Check the commits now and return the table's id and the version.
+
+        Raise as ``restored`` does.
+        """
         self.restored(topic, target, known, session)
         return self._checked[topic]
 
     def check_unopened(self, spec: TableSpec, known: LogEnds, session: SparkSession) -> tuple[str, int] | None:
-        """Check the commits of a table that need not be open: its log alone is read, no rows and no statistics. None where the table is not the sink's.
+        """Check the commits of a table without opening it: only its log is read.
 
-        Of a table of which nothing was checked before there is nothing to compare with: it is checked when it is opened.
+        Return None if the table is not the sink's. A table that was never checked has nothing to
+        compare with; it is checked when it is opened.
         """
         found = targets.identity(session, spec.path)
         if found is None or found != known.table_id:
@@ -306,16 +329,17 @@ class OpenTables:
     # -- upkeep ---------------------------------------------------------------------------------------------------------------------------
 
     def keep_readable(self, target: Target, session: SparkSession) -> None:
-        """Before a commit: the version that the newest snapshot names is about to be an old one, and stays readable."""
+        """Keep the version that the newest snapshot names readable. Call it before a commit."""
         if self._settings.snapshots:
             targets.retain(session, target.path, keep_h=self._settings["manifest.keep.h"], now_s=time.time())
 
     def compact_if_due(self, spec: TableSpec, opened: OpenTable, session: SparkSession) -> None:
-        """Rewrite small files now and then. It never fails a batch, whose rows are committed: it is only postponed."""
+        """Rewrite small files if enough commits were made. A failure only postpones it."""
         every: int = self._settings["compact.commits"]
         if every == 0 or opened.target.commits < every:
             return
-        opened.target.commits = 0  # if it is postponed, it is tried again after as many commits
+        # If it fails, it is tried again after as many commits.
+        opened.target.commits = 0
         try:
             self.compact(spec, opened, session)
         except Exception as e:  # noqa: BLE001  whatever is wrong with the table, the next write reports
@@ -323,14 +347,17 @@ class OpenTables:
             log.warning("%s: compaction postponed: %s", opened.target.name, reason)
 
     def compact(self, spec: TableSpec, opened: OpenTable, session: SparkSession) -> None:
-        """Rewrite the small files of the table and its tombstones, and drop versions of rows and tombstones that were kept long enough."""
+        """Rewrite small files of the table and its tombstones, and delete expired versions and
+        tombstones.
+        """
         if spec.retention_h is not None and opened.target.mode == targets.HISTORY:
             targets.purge(session, opened.target, keep_h=spec.retention_h)
         targets.compact(session, opened.target)
         if opened.tombstones is not None:
             oldest_ms = self._quarantine.oldest_ms(session, spec.topic)
             opened.tombstones.compact(session, self._settings["tombstones.keep.h"], oldest_ms=oldest_ms)
-        if opened.confirmed is not None:  # longer than a dump may take whose ghosts are removed
+        # Longer than a dump may take whose ghosts are removed.
+        if opened.confirmed is not None:
             opened.confirmed.compact(session, 2 * self._settings["chunks.keep.h"])
         self._record_compacted(spec.topic, opened.target, targets.version_of(session, opened.target.path)[0])
 
@@ -339,7 +366,10 @@ class OpenTables:
         self._record([Compacted(topic, version)], False)
 
     def _follow_log(self, spec: TableSpec, opened: OpenTable, session: SparkSession) -> None:
-        """Bring the retention of the tables' logs to the configuration, where they were made by an earlier version, or it has changed."""
+        """Set the retention of the tables' logs to the configured one.
+
+        They may come from an earlier version or configuration.
+        """
         log_cleanup.follow(session, spec.path, self._settings.log_h, before=lambda: self.keep_readable(opened.target, session))
         for positions in (opened.tombstones, opened.confirmed):
             if positions is not None and positions.exists:
@@ -359,14 +389,18 @@ class OpenTables:
             self._follow_log(spec, opened, session)
             version, _ = targets.version_of(session, target.path)
             target.commits = version - self._state.compacted_at.get(spec.topic, version + 1)
-            if target.commits < 0:  # it is met for the first time, or was made again
+            # The table is opened for the first time, or was created again.
+            if target.commits < 0:
                 self._record_compacted(spec.topic, target, version)
         return opened
 
 
 @contextmanager
 def _refusals_park(spec: TableSpec) -> Iterator[None]:
-    """Have a table wait for a person whose columns Delta or Spark refuses: whoever names columns in the source would else stop the job, at each start again."""
+    """Park a table whose columns Delta or Spark refuses.
+
+    Otherwise a column name in the source would stop the job at each start.
+    """
     try:
         yield
     except AnalysisException as e:
@@ -384,11 +418,14 @@ _OF_NAMES = (
     *("COLUMN_ALREADY_EXISTS", "FIELD_ALREADY_EXISTS", "INVALID_COLUMN_NAME", "PARSE_SYNTAX_ERROR"),
     *("DELTA_DUPLICATE_COLUMN", "DELTA_INVALID_CHARACTERS_IN_COLUMN", "DELTA_INVALID_COLUMN_NAME"),
 )
-"""What the error conditions of Spark and of Delta begin with for names of columns that no table can have."""
+"""Prefixes of Spark's and Delta's error conditions for column names that no table can have."""
 
 
 def numbers(known: Known) -> list[int]:
-    """A number of its own for each schema, in the order of the schema ids: the registry's, which rises with time; a negative one for JSON, which has none."""
+    """Return a distinct number for each schema, in the order of schema ids.
+
+    It is the registry's id, which rises with time, or a negative number for JSON, which has none.
+    """
     return [envelope.schema_id if envelope.schema_id >= 0 else -1 - n for n, envelope in enumerate(known.envelopes.values())]
 
 
@@ -397,24 +434,27 @@ def _versions(known: Known) -> dict[int, tuple[Field, ...]]:
 
 
 def _partial(known: Known) -> frozenset[int]:
-    """The numbers of schemas whose records have some columns only."""
+    """Return the numbers of schemas whose records have some columns only."""
     return frozenset(number for number, one in zip(numbers(known), known.envelopes.values(), strict=True) if one.partial)
 
 
 def _renamed(fields: tuple[Field, ...], names: Mapping[str, str | None]) -> tuple[Field, ...]:
-    """The fields under the names that their columns have now."""
+    """Return the fields with the current names of their columns."""
     under = [(field, names.get(field.name.lower(), field.name)) for field in fields]
     return tuple(replace(field, name=now, source=field.member) if now != field.name else field for field, now in under if now is not None)
 
 
 def _order(known: Known, plan: Plan) -> tuple[str, ...]:
-    """The columns in the order of the newest schema of whole rows."""
+    """Return the columns in the order of the newest schema of whole rows."""
     whole = [number for number in numbers(known) if number not in _partial(known)]
     return tuple(field.name for field in plan.fields[max(whole)]) if whole else ()
 
 
 def _left_out(known: Known, plan: Plan) -> frozenset[str]:
-    """The source's columns, in lower case, that whole rows among the records have and the table does not: by its settings, or by ``evolution=ignore``."""
+    """Return lower-case source columns that whole rows have and the table lacks.
+
+    They are left out by its settings or by ``evolution=ignore``.
+    """
     found: set[str] = set()
     for number, envelope in zip(numbers(known), known.envelopes.values(), strict=True):
         if not envelope.partial:
@@ -435,7 +475,10 @@ def _keys(spec: TableSpec, known: Known) -> tuple[tuple[str, ...], list[Field]]:
 
 
 def _key_fields(table: str, versions: list[tuple[Field, ...]]) -> list[Field]:
-    """The key's fields in all schemas among the records: the first spelling of a name, the type that holds every version's values."""
+    """Return the key's fields over all schemas of the records.
+
+    Each has the first spelling of its name and a type that holds the values of all schemas.
+    """
     found: dict[str, Field] = {}
     for fields in versions:
         for one in fields:

@@ -1,4 +1,6 @@
-"""What a set of raw records holds, by topic: counts, offsets, and the schema ids of keys and values, found by one Spark job."""
+"""Profiles raw records by topic in one Spark job: counts, offsets, schema ids of keys and
+values.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _NONE: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class TopicStats:
-    """What one topic has among some records."""
+    """The profile of one topic among some records."""
 
     topic: str
     records: int = 0
@@ -24,27 +26,31 @@ class TopicStats:
     key_schema_ids: set[bytes | None] = field(default_factory=set)
     value_schema_ids: dict[bytes, int] = field(default_factory=dict)
     texts: dict[bytes, str] = field(default_factory=dict)
-    """The schema text by schema id, of records in JSON."""
+    """Schema id to schema text, for JSON records."""
     nulls: int = 0
-    """Kafka tombstones."""
+    """Number of Kafka tombstones."""
     maybe_dumped: int = 0
-    """Records that contain ``incremental``, as every row of a dump does in ``source.snapshot``."""
+    """Number of records that contain ``incremental``, as every dumped row does in
+    ``source.snapshot``.
+    """
     maybe_derived: int = 0
-    """Records that may have no ``source.sequence``, or of PostgreSQL, that Debezium may have written."""
+    """Number of records that may lack ``source.sequence``; for PostgreSQL, that Debezium may have
+    written.
+    """
     maybe_sequenced: int = 0
-    """Records that may have ``source.sequence``."""
+    """Number of records that may have ``source.sequence``."""
     first: dict[int, int] = field(default_factory=dict)
-    """The least offset by partition."""
+    """Smallest offset by partition."""
     last: dict[int, int] = field(default_factory=dict)
-    """The greatest offset by partition."""
+    """Greatest offset by partition."""
 
 
 def profile(raw: DataFrame, highs: Mapping[str, int] = _NONE) -> list[TopicStats]:
-    """Count the records by topic, in the one job that reads them from their source (and into the cache, where there is one).
+    """Profile the records by topic, in the job that reads them and fills the cache.
 
-    ``highs``: of topics of PostgreSQL, the first of D7's numbers that dblog's records had last.
-
-    Counts and offsets only, for Spark sorts what it aggregates into texts; a second job fetches the schemas of records in JSON, where there are any.
+    ``highs`` maps PostgreSQL topics to the first of D7's numbers in dblog's last records. Only
+    numbers are aggregated, because Spark sorts when it aggregates text; a second job fetches the
+    schemas of JSON records if there are any.
     """
     profiled: dict[str, TopicStats] = {}
     found = raw.groupBy("topic", "partition", "key_schema_id", "value_schema_id").agg(
@@ -75,11 +81,12 @@ def profile(raw: DataFrame, highs: Mapping[str, int] = _NONE) -> list[TopicStats
         stats.last[partition] = max(row["last"], stats.last.get(partition, row["last"]))
     for column in ("key", "value"):
         _fetch_texts(raw, profiled, column)
-    return sorted(profiled.values(), key=lambda stats: -stats.records)  # the longest work starts first
+    # The longest work starts first.
+    return sorted(profiled.values(), key=lambda stats: -stats.records)
 
 
 def _fetch_texts(raw: DataFrame, profiled: Mapping[str, TopicStats], column: str) -> None:
-    """The schemas that stand in the records themselves."""
+    """Fetch the schemas that are contained in the records."""
     schema_ids = {
         topic: [one for one in (stats.key_schema_ids if column == "key" else stats.value_schema_ids) if is_json(one)]
         for topic, stats in profiled.items()

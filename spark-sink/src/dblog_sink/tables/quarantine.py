@@ -1,8 +1,9 @@
-"""Records that cannot be applied, kept whole with the reason (I5): one Delta table for all topics.
+"""Keeps records that cannot be applied, whole and with the reason (I5), in one Delta table.
 
-A bad record never stops the others and is never lost: its bytes, its offset in Kafka and the reason are committed in the same batch, under a
-transaction id like every other write. Many bad records in one batch point to a mistake (a wrong registry, a foreign
-format): past the limit the job stops, after having kept them.
+A bad record never stops the others and is never lost: its bytes, its Kafka offset and the reason
+are committed in the same batch, with a transaction id like every other write. Many bad records in a
+batch suggest a mistake, such as a wrong registry or a foreign format. If they exceed the limit, the
+job stops after quarantining them.
 """
 
 from __future__ import annotations
@@ -28,36 +29,48 @@ from dblog_sink.state.new_table import make_for
 log = logging.getLogger(__name__)
 
 QUARANTINE = f"{OWN}quarantine"
-"""The table's name in ``Settings.paths``, and in the note of its last compaction."""
+"""Name of the table in ``Settings.paths`` and in the note of its last compaction."""
 COLUMNS = (*RECORD, "reason", "batch_id", "at")
 NO_VALUE = (
     ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
     "replay the record, and set REPLICA IDENTITY FULL in the source"
 )
-"""The end of a reason, behind the columns' names. Such records are no alarm, least of all while a first dump runs: the dump brings the row whole, behind them
-(the worker reads a chunk again in which a row has changed that way). So they make no dump doubtful, and need no tombstone, for they make no row where there is
-none.
+"""End of a reason, after the names of columns. Such records are no alarm, least of all during a
+first dump, which sends the whole row after them (the worker reads a chunk again if a row in it has
+changed in that way). So they make no dump doubtful. They need no tombstones, because they create no
+row.
 """
 
 
 class Quarantine:
-    """The quarantine table of one pipeline. Appends of several tables take turns: the first one creates the table."""
+    """The quarantine of one pipeline.
+
+    A lock serializes appends; the first one creates the table.
+    """
 
     def __init__(self, path: str, *, rows_max: int, fraction_max: float, log_h: float = OWN_LOG_H) -> None:
-        """``log_h``: hours of log that the table keeps; a reader makes none."""
+        """Open the quarantine at ``path``.
+
+        ``log_h`` is the retention of its log in hours, used if it is created; a reader creates
+        none.
+        """
         self.path = path
         self._rows_max = rows_max
         self._fraction_max = fraction_max
         self._log_h = log_h
         self._turn = threading.Lock()
         self._commits = 1
-        """Commits since ``compact`` looked; another process may have left some."""
+        """Commits since the last call of ``compact``; 1 at first, because another process may have
+        made some.
+        """
 
     def keep(self, records: DataFrame, *, topic: str, txn: Txn, replayed: bool) -> None:
         """Append raw records that have a ``reason`` column, except those that are here already.
 
-        The transaction id recognises a batch that is repeated, but not a record that comes another way: landed and merged after an attempt to apply it, merged
-        up to another batch, sent again. Its offset and time in Kafka do. A replay keeps its bad records again and then removes the old ones (I8).
+        The transaction id recognizes a repeated batch, but not a record that comes in another way:
+        landed and merged after an attempt to apply it, merged up to another batch, or sent again.
+        Its Kafka offset and time do. A replay quarantines its bad records again and then removes
+        the old ones (I8).
         """
         rows = records.select(
             *RECORD,
@@ -71,7 +84,8 @@ class Quarantine:
         with self._turn:
             exists = DeltaTable.isDeltaTable(session, self.path)
             if not replayed and exists:
-                # Of these offsets only: where a topic has millions here, its other files are left out by their statistics.
+                # Only records in this range of offsets are compared. If the topic has millions
+                # here, statistics skip the other files.
                 low, high = rows.agg(F.min("offset"), F.max("offset")).collect()[0]
                 stored = session.read.format("delta").load(self.path).where((F.col("topic") == topic) & F.col("offset").between(low, high))
                 rows = rows.join(stored.select(*record), record, "left_anti").select(*COLUMNS)
@@ -81,19 +95,23 @@ class Quarantine:
             self._commits += 1
 
     def alone(self) -> AbstractContextManager[Any]:
-        """Return the turn in which nobody else writes the table."""
+        """Return the lock that excludes other writers of the table."""
         return self._turn
 
     def compact(self, session: SparkSession, commits: int, *, since: int | None) -> int | None:
-        """Put small files together after so many commits, 0: never. Return the version to count from, None where that stays. Full files are left alone.
+        """Compact small files after ``commits`` commits, never if that is 0.
 
-        ``since``: the version that was returned last, by this process or an earlier one; None: never.
+        Full files are left alone.
+
+        ``since`` is the version returned last, by this process or an earlier one, None if there was
+        none. Return the version from which to count, or None if that stays as it is.
         """
         met, self._commits = self._commits, 0
         if not commits or not met or not DeltaTable.isDeltaTable(session, self.path):
             return None
         version = log_cleanup.version(session, self.path)
-        if since is not None and since > version:  # the table was made again
+        # The table was created again.
+        if since is not None and since > version:
             since = None
         if version - (since or 0) < commits:
             return None
@@ -102,9 +120,9 @@ class Quarantine:
             return log_cleanup.version(session, self.path)
 
     def oldest_ms(self, session: SparkSession, topic: str) -> int | None:
-        """The time of the topic's oldest record here that may make a row, in milliseconds: Kafka's time, which a replay that keeps it again does not change.
+        """Return Kafka's time of the topic's oldest record that may make a row, in milliseconds.
 
-        None: no record.
+        A replay that quarantines it again does not change that time. Return None without one.
         """
         if not DeltaTable.isDeltaTable(session, self.path):
             return None
@@ -113,14 +131,20 @@ class Quarantine:
         return None if found is None else int(found)
 
     def count_since(self, session: SparkSession, topic: str, since_ms: int) -> int:
-        """How many records of the topic are here that Kafka got at this time or later, in milliseconds, and that a dump does not make good."""
+        """Return the number of the topic's records here with a Kafka time from ``since_ms`` on.
+
+        Records that a dump makes good do not count.
+        """
         if not DeltaTable.isDeltaTable(session, self.path):
             return 0
         kept = session.read.format("delta").load(self.path).where((F.col("topic") == topic) & _in_doubt())
         return kept.where(F.unix_millis("timestamp") >= F.lit(since_ms)).count()
 
     def topics_between(self, session: SparkSession, times: Mapping[str, tuple[int, int]]) -> set[str]:
-        """The topics of which a record is here that Kafka got between two times, and that a dump does not make good. ``times``: both, in ms, by topic."""
+        """Return topics with a record here whose Kafka time is between two times, in ms by topic.
+
+        Records that a dump makes good do not count.
+        """
         if not DeltaTable.isDeltaTable(session, self.path):
             return set()
         text = json.dumps([{"topic": topic, "since": since, "until": until} for topic, (since, until) in times.items()])
@@ -131,7 +155,7 @@ class Quarantine:
         return {row[0] for row in found.select("topic").distinct().collect()}
 
     def topics(self, session: SparkSession, version: int | None) -> set[str]:
-        """The topics that have records here, or had at that version."""
+        """Return the topics with records here, now or at that version."""
         if not DeltaTable.isDeltaTable(session, self.path):
             return set()
         reader = session.read.format("delta")
@@ -139,9 +163,10 @@ class Quarantine:
         return {row[0] for row in kept.select("topic").distinct().collect()}
 
     def check(self, *, topic: str, bad: int, records: int, reasons: list[str], replayed: bool, lacking: int = 0) -> None:
-        """Log what was kept; raise DefiniteError when too much of a batch is bad. A replay meets bad records only, so many of them need no alarm.
+        """Log what was quarantined, and raise DefiniteError if too much of a batch is bad.
 
-        ``lacking``: more records, of which nothing is bad but that values are missing and the table has no row to keep them from.
+        A replay has bad records only, so it gives no alarm. ``lacking`` counts further records that
+        only lack values, with no row in the table to take them from.
         """
         if replayed:
             return

@@ -1,4 +1,4 @@
-"""Raw records of one topic, with their schemas resolved: what is known before anything is decided about them."""
+"""Resolved raw records of one topic, before anything is decided about them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dblog_sink.tables.open_tables import OpenTable
 
 @dataclass(frozen=True, slots=True)
 class ReadRecords:
-    """``records``: the topic's records, without those that are not rows."""
+    """The topic's records that are rows, with their schemas."""
 
     opened: OpenTable | None
-    """The topic's table, None if there is none yet."""
+    """Table of the topic, None if it does not exist yet."""
     known: Known
     records: DataFrame
     unwrapped: bool
     nulls: bool
-    """Null values of an envelope's topic are among the records."""
+    """True if null values are among the records of a topic with envelopes."""

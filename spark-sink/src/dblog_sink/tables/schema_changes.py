@@ -1,7 +1,8 @@
-"""Columns that the source renamed, as its schema-change topic reports them.
+"""Keeps columns that the source renamed, as its schema-change topic reports them.
 
-The topic of a table and the schema-change topic are read side by side, so rows may arrive before the record of the rename that made their columns. Before a
-column is taken for dropped and another one for added, the schema-change topic is read to its end.
+A table's topic and the schema-change topic are read in parallel, so rows may arrive before the
+record of the rename that made their columns. Before one column is taken as dropped and another as
+added, the schema-change topic is read to its end.
 """
 
 from __future__ import annotations
@@ -27,11 +28,16 @@ from dblog_sink.tables.profile import TopicStats, profile
 log = logging.getLogger(__name__)
 
 TopicSoFar = Callable[[SparkSession, str], DataFrame | None]
-"""All records that a topic holds now, as Kafka's source has them; None if the job does not read it, or it is empty."""
+"""Function that reads all current records of a topic in the form of Kafka's source; None if the job
+does not read the topic, or it is empty.
+"""
 
 
 class SchemaChanges:
-    """Renames by table. ``record`` takes notes, and whether they are written at once."""
+    """The renames of each table.
+
+    ``record`` records notes, at once if its second argument is True.
+    """
 
     def __init__(
         self,
@@ -50,7 +56,10 @@ class SchemaChanges:
         self._topic_id = topic_id
 
     def read(self, stats: TopicStats, raw: DataFrame, topic_id: str) -> tuple[list[RenameStatement], bool]:
-        """The renames in a schema-change topic's records that were not known; and whether the records hold nothing else: no row, and none that is bad."""
+        """Return new renames in a schema-change topic's records, and True if there is nothing else.
+
+        Something else is a row or a bad record.
+        """
         found: list[RenameStatement] = []
         for schema_id, writer in self._schemas.history(stats.topic, stats.value_schema_ids).items():
             change = read_avro(F.expr("substring(value, 6)"), writer)
@@ -75,17 +84,23 @@ class SchemaChanges:
         return new, not known.envelopes and not known.unreadable_ids
 
     def _knows(self, statement: RenameStatement) -> bool:
-        """Return whether the statement is known: from its own record, from one that an earlier version noted, or because it is sent again."""
+        """Return True if the statement is known.
+
+        It may be known from its own record, from a note of an earlier version, or because it is
+        sent again.
+        """
         known = self._state.rename_statements.get((statement.topic, statement.table), {})
         own = (known.get((topic_id, statement.offset)) for topic_id in (statement.topic_id, ""))
         again = (one for one in known.values() if statement.source and one.source == statement.source)
         return any(one is not None and one.renames == statement.renames for one in chain(own, again))
 
     def of(self, spec: TableSpec) -> dict[str, Statement]:
-        """Return the statements that renamed columns of the table, by their names in the target, in order.
+        """Return the statements that renamed columns of the table, in order, with the target's
+        names.
 
-        The key of one is its offset in the schema-change topic, after the topic's id where that is known: offsets of a topic that was made again begin anew,
-        and its statements come after those of the former topic. Those of unknown order come before all.
+        A statement's key is its offset in the schema-change topic, preceded by the topic's id if
+        that is known. Offsets of a recreated topic restart, and its statements come after those of
+        the former topic. Statements of unknown order come first.
         """
         table = spec.source_name.lower()
         former = list(self._state.renames.get(table, {}).items())
@@ -98,12 +113,15 @@ class SchemaChanges:
         return {at: [(old, new) for old, new in pairs if old is not None and new is not None] for at, pairs in named.items()}
 
     def _topic(self, spec: TableSpec) -> str | None:
-        """The schema-change topic of the table's source, which is called as its prefix."""
+        """Return the schema-change topic of the table's source; its name is the prefix."""
         match = self._settings["topics.name"].fullmatch(spec.topic)
         return None if match is None else match.groupdict().get("prefix")
 
     def caught_up(self, spec: TableSpec, session: SparkSession) -> bool:
-        """Read the schema-change topic to its end; whether it has renames of the table that were not known."""
+        """Read the schema-change topic to its end.
+
+        Return True if it has new renames of the table.
+        """
         topic = self._topic(spec)
         records = None if not topic else self._so_far(session, topic)
         if topic is None or records is None:
@@ -117,9 +135,10 @@ class SchemaChanges:
 
 
 def place_of(at: str | None, statements: Sequence[str]) -> int:
-    """Return how many of the statements, by their keys in order, lie at or before the one with this key; 0 for a topic of which none is known.
+    """Return how many statements, by their keys in order, are at or before the one with key ``at``.
 
-    A key of an earlier version has no topic id: it is about the first topic.
+    Return 0 if no statement of its topic is known. A key of an earlier version has no topic id and
+    means the first topic.
     """
     if at is None or not statements:
         return 0
@@ -135,7 +154,10 @@ def place_of(at: str | None, statements: Sequence[str]) -> int:
 
 
 def _source(writer: str) -> Column:
-    """Return where the statement of a record stands in the source's log: its GTID, else server, file and offset; NULL where the record has none of these."""
+    """Return the position of a record's statement in the source's log.
+
+    It is the GTID, else server, file and offset; NULL if the record has none of these.
+    """
     fields = {field["name"]: field["type"] for field in json.loads(writer)["fields"]}
     source = fields.get("source")
     there = {field["name"] for field in source["fields"]} if isinstance(source, dict) and "fields" in source else set()

@@ -1,7 +1,9 @@
-"""Finds topics whose name reads as that of another table: names in a source may have dots, and a topic's parts are divided by dots.
+"""Finds topics whose name was read as that of another table, because names contain dots.
 
-Table ``hr.salaries`` of database ``inventory`` has the topic ``p.inventory.hr.salaries``, which ``topics.name`` reads as table ``salaries`` of database ``hr``,
-with a prefix that has a dot. Which one it is shows the record's source block alone, so it is asked before the topic's Delta table is made.
+A topic's parts are separated by dots. Table ``hr.salaries`` of database ``inventory`` has the topic
+``p.inventory.hr.salaries``, which ``topics.name`` reads as table ``salaries`` of database ``hr``
+with a prefix that has a dot. Only the record's source block shows the truth, so it is checked
+before the topic's Delta table is created.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from dblog_sink.schema.avro import read_avro
 from dblog_sink.schema.writer_schemas import ENVELOPE, Envelope
 
 _PARTS_MIN = 4
-"""A topic of three parts is divided in one way."""
+"""Least number of parts of an ambiguous topic name; three can be split in one way only."""
 
 
 def misread(topic: str, read: tuple[str, str], records: DataFrame, envelopes: Mapping[bytes, Envelope]) -> str | None:
-    """Return the reason why the topic is not that of the table that its name was ``read`` as, database and table; None if it is, or if no record shows it.
+    """Return why the topic is not that of the table ``read`` from its name, None if it is.
 
-    ``records``: the topic's, of which one is read, and only where its name can be divided in several ways.
+    ``read`` is database and table. Return None too if no record shows it. ``records`` are the
+    topic's; one of them is read, and only if the name is ambiguous.
     """
     if len(topic.split(".")) < _PARTS_MIN and "." not in read[0] + read[1]:
         return None
@@ -45,7 +48,7 @@ def misread(topic: str, read: tuple[str, str], records: DataFrame, envelopes: Ma
 
 
 def _reader(envelope: Envelope) -> str:
-    """Return the reader schema of the names in the source block alone; one that a connector's block lacks is NULL."""
+    """Return the reader schema of the names in the source block alone; missing ones are NULL."""
     reader = json.loads(envelope.position_text)
     (source,) = (field for field in reader["fields"] if field["name"] == "source")
     names = [{"name": name, "type": ["null", "string"], "default": None} for name in ("db", "schema", "table")]
@@ -54,9 +57,10 @@ def _reader(envelope: Envelope) -> str:
 
 
 def named_otherwise(topic: str, read: tuple[str, str], source: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return database (or schema) and table by a record's source block, where the topic's name ends with them and was read as another table's.
+    """Return database (or schema) and table of a source block if they differ from those ``read``.
 
-    A topic whose name ends otherwise was given its name by a transform, which knows what it does.
+    The topic's name must end with them, else return None: a transform has then chosen it on
+    purpose.
     """
     names = (str(source.get("schema") or source.get("db") or ""), str(source.get("table") or ""))
     return names if all(names) and f".{topic}".endswith(f".{names[0]}.{names[1]}") and names != read else None

@@ -1,16 +1,20 @@
-"""Compares a table with what a whole dump has shown of its source, row by row through fingerprints (``reconcile/verifications.py``).
+"""Compares a table with what a whole dump has shown of its source, through fingerprints of rows.
 
-A fingerprint is of a row that no change touched in its chunk's window: the row's state at the chunk's low watermark. All changes up to there are merged when
-this is called. So of a key that has a fingerprint:
+A fingerprint (``reconcile/verifications.py``) is of a row that no change touched in its chunk's
+window: the row's state at the chunk's low watermark. All changes up to there are merged when this
+is called. So for a key with a fingerprint:
 
-- a row of the table whose position is at or before that watermark must have the same fingerprint; a later one was changed since, and is not judged;
-- if there is no row, a delete or truncate behind the watermark explains it, or it is missing.
+- a row of the table at or before that watermark must have the same fingerprint; a later row was
+  changed since and is not judged;
+- if there is no row, a delete or truncate after the watermark explains it, or the row is missing.
 
-A row that is older than the dump's first watermark and whose key has no fingerprint in a dump of the whole table is invented: a row of the source has one,
-or was changed in a window, which made it newer. Only equality is asked of keys, so no collation matters. One join answers it for a table; the sink's rows are
-written in Avro by ``schema/avro_bytes.py``.
+A row that is older than the dump's first watermark and has no fingerprint in a dump of the whole
+table is invented: a row of the source has one, or was changed in a window, which made it newer.
+Keys are only compared for equality, so no collation matters. One join answers it for a table; the
+table's rows are written in Avro by ``schema/avro_bytes.py``.
 
-A key is known by the first eight bytes of its MD5: of ten million rows, two share them with a chance of three in a million.
+A key is identified by the first eight bytes of its MD5. Among ten million rows two share them with
+a chance of three in a million.
 """
 
 from __future__ import annotations
@@ -36,16 +40,19 @@ from dblog_sink.schema.writer_schemas import UNWRAPPED, members
 from dblog_sink.tables.open_tables import OpenTable
 
 EQUAL, DIFFERING, UNKNOWN = "equal", "differing", "unknown"
-"""Verdicts."""
+"""Results of a comparison."""
 MISSING, INVENTED, CHANGED = "missing", "invented", "changed"
 COUNTS = (EQUAL, DIFFERING, MISSING, INVENTED, CHANGED)
-"""What is counted: rows that are the source's; that are others; that the source has and Delta has not; that Delta has and the source has not; and those that
-were changed or deleted since, or are too new to be judged."""
+"""Names of the counted rows: equal to the source's; differing; missing in Delta; only in Delta;
+changed, deleted or added since, and so not judged.
+"""
 WRONG = (DIFFERING, MISSING, INVENTED)
 KEYS_MAX = 100
-"""Rows that are wrong and named."""
+"""Maximum number of wrong rows that are named."""
 MARKS = ("fingerprints", "key_schema", "row_schema")
-"""Columns of the markers: sixteen bytes for each row, of the key and of the row, and the Avro schemas that they are made by."""
+"""Columns of the markers: sixteen bytes for each row, of its key and its values, and the Avro
+schemas by which they were made.
+"""
 _SCHEMAS_MAX = 8
 _FP = 8
 """Bytes of a fingerprint."""
@@ -55,22 +62,26 @@ _K, _ROW, _AT, _DEAD, _N, _SHOWN = "_dblog_k", "_dblog_row", "_dblog_at", "_dblo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of a comparison. ``keys``: of some rows that are wrong, what is wrong (``sign``), and the key as JSON, or the chunk that it is in."""
+    """The outcome of a comparison.
+
+    ``keys`` describes some wrong rows: the kind of fault (``sign``), and the key as JSON, or the
+    bounds of its chunk.
+    """
 
     result: str
     why: str = ""
     counts: tuple[int, ...] = (0,) * len(COUNTS)
-    """In the order of ``COUNTS``."""
+    """Numbers of rows in the order of ``COUNTS``."""
     keys: tuple[Mapping[str, str | None], ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Without keys, which are values of rows."""
+        """Result, reason and counts, without keys, which are values of rows."""
         return {"result": self.result, "why": self.why, **dict(zip(COUNTS, self.counts, strict=True))}
 
 
 def unknown(why: str) -> Verdict:
-    """A verdict for this reason."""
+    """Return a verdict without a result, for this reason."""
     return Verdict(result=UNKNOWN, why=why)
 
 
@@ -85,9 +96,10 @@ def compare(
     renamed: Mapping[str, str],
     settings: Settings,
 ) -> Verdict:
-    """Compare the table with these markers of one dump, the first of which is at ``low``; ``whole``: they cover all rows of the source's table.
+    """Compare the table with the markers of one dump.
 
-    ``renamed``: columns that the source renamed, old name to new.
+    ``low`` is the position of the first marker. ``whole`` is True if they cover all rows of the
+    source's table. ``renamed`` maps old to new names of columns that the source renamed.
     """
     target = opened.target
     if target.mode == APPEND:
@@ -121,7 +133,7 @@ def compare(
 
 
 def _record(text: str, spec: TableSpec, target: Target, renamed: Mapping[str, str], *, key: bool) -> str:
-    """SQL of the Avro bytes of the table's row in this schema. Raises NoWayBackError."""
+    """Return SQL of the Avro bytes of the table's row in this schema. May raise NoWayBackError."""
     try:
         fields, definitions = members(text)
     except (DefiniteError, ValueError, KeyError, TypeError) as e:
@@ -166,13 +178,18 @@ def _fingerprint(sql: str) -> str:
 
 
 def _key_text(target: Target) -> str:
-    """Of a source without a row there is no schema, and nothing to be compared by: any text that differs where keys do."""
+    """Return SQL of a substitute key fingerprint for a source without rows, which has no schema.
+
+    Nothing is compared with it, so any text will do that differs between keys.
+    """
     return _fingerprint(f"CAST(to_json(struct({', '.join(map(quote, target.key_names))})) AS BINARY)")
 
 
 def _lake(tombstones: Tombstones, target: Target, session: SparkSession, low: Position, key: str, fingerprints: Sequence[str]) -> DataFrame:
-    """One row for each key that the table has, or had: how many rows it has (``_N``), the fingerprints of one of them by schema, its position, and that of the
-    key's last delete.
+    """Return a row for each key that the table has or had.
+
+    It has the number of the key's rows (``_N``), the fingerprints of one of them by schema, its
+    position, and that of the key's last delete.
     """
     table = session.read.format("delta").load(target.path)
     if target.mode == HISTORY:
@@ -182,7 +199,7 @@ def _lake(tombstones: Tombstones, target: Target, session: SparkSession, low: Po
     rows = f"array({', '.join(fingerprints)})" if fingerprints else "CAST(NULL AS ARRAY<BINARY>)"
     have = table.select(F.struct(*names).alias("key"), F.expr(key).alias(_K), F.expr(rows).alias("rows"), _at(), dead.alias(_DEAD))
     if tombstones.exists:
-        # Of a delete of which only a null value is left no position is known (tables/modes/rows.py).
+        # A delete that only a null value shows has no known position (tables/modes/rows.py).
         nulls = F.col(NULL_AT).isNotNull()
         at = F.when(nulls, F.struct(F.lit((1 << 63) - 1).alias("seq1"), F.lit(0).cast("long").alias("seq2"))).otherwise(_at())
         deleted = session.read.format("delta").load(tombstones.path).where(F.col(names[0]).isNotNull())
@@ -201,7 +218,7 @@ def _lake(tombstones: Tombstones, target: Target, session: SparkSession, low: Po
 
 
 def _shown(marks: DataFrame, row_schemas: Sequence[str]) -> DataFrame:
-    """Of each key the newest fingerprint: where it stands, the row's, which of the schemas it is in, and its chunk."""
+    """Return the newest fingerprint of each key: its position, value, schema number and chunk."""
     number = F.lit(None).cast("int")
     for n, text in enumerate(row_schemas):
         number = F.when(F.col("row_schema") == F.lit(text), F.lit(n)).otherwise(number)
@@ -255,7 +272,7 @@ def _literal(position: Position) -> Column:
 
 
 def _named(judged: DataFrame, marks: DataFrame) -> tuple[Mapping[str, str | None], ...]:
-    """Some of the rows that are wrong. Of one that is missing only the chunk is known."""
+    """Return some of the wrong rows. For a missing one only its chunk is known."""
     key = F.to_json(F.col(f"{_ROW}.key"), {"ignoreNullFields": "false"}).alias("key")
     chunk = F.when(F.col("sign") == MISSING, F.col(f"{_SHOWN}.chunk")).alias("chunk")
     rows: list[Row] = judged.where(F.col("sign").isin(*WRONG)).select("sign", key, chunk).limit(KEYS_MAX).collect()

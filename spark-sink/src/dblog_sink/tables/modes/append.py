@@ -1,11 +1,12 @@
-"""Append mode: a table is kept as the list of its changes, appended in order of arrival; the default for a table without a key.
+"""Append mode: keeps a table as the list of its changes, in order of arrival.
 
-Without a key there is nothing to match a row by, so no mirror can be kept. ``_dblog_op`` is what happened: ``r`` dumped, ``c`` inserted, ``u``
-the new and ``b`` the old row of an update, ``d`` the deleted row, ``t`` that all rows were truncated. ``_dblog_seq1`` and ``_dblog_seq2`` are the
-position that orders them.
+It is the default for a table without a key, since nothing then matches rows for a mirror.
+``_dblog_op`` is the kind of change: ``r`` dumped, ``c`` inserted, ``u`` the new and ``b`` the old
+row of an update, ``d`` the deleted row, ``t`` a truncate of all rows. ``_dblog_seq1`` and
+``_dblog_seq2`` are the position that orders them.
 
-A record of the log that the source sends again is recognised by the log position of its topic partition and left out; a dump row that is sent again is
-appended again.
+A log record that the source sends again is recognized by the log position of its topic partition
+and left out. A dump row that is sent again is appended again.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ def apply(work: Work) -> Applied:
 
 
 def _once(rows: DataFrame) -> DataFrame:
-    """Without repetitions of log records among these rows, recognised by their position, where it is no other record's."""
+    """Return the rows without repetitions of log records.
+
+    They are recognized by their position if it belongs to one record alone.
+    """
     kafka_offset = F.when(F.col(OWN) & (F.col(OP) != "r"), F.lit(-1)).otherwise(F.col(OFFSET))
     return rows.withColumn(_SAME_RECORD, kafka_offset).dropDuplicates([PARTITION, SEQ1, SEQ2, OP, _SAME_RECORD]).drop(_SAME_RECORD)

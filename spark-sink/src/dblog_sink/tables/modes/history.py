@@ -1,15 +1,19 @@
-"""History mode (SCD2): every version that a row had, with the positions and times from which and up to which it was valid.
+"""History mode (SCD2): keeps every version of a row, with the positions and times of its validity.
 
-A version is opened by an insert, update or dump row and closed by whatever comes next for its key: a newer version, a delete, a truncate. So a
-key's history is a function of the set of its events, and that is how it is computed: the events of the batch, the versions that can touch
-them and the deletes known of those keys are put in order of position, each version ends where the next event begins, and only what
-differs from the table is written. Late events split versions, repeated ones change nothing, in any order (I2, I8): the set decides.
+A version is opened by an insert, update or dump row, and closed by the next event of its key: a
+newer version, a delete or a truncate. So a key's history is a function of the set of its events,
+and is computed as such. The batch's events, the versions that they can affect and the recorded
+deletes of these keys are sorted by position; each version ends where the next event begins; only
+differences from the table are written. Late events split versions and repeated events change
+nothing, in any order of arrival (I2, I8).
 
-A dump row shows that its row was so at its position, not that it changed there. If it equals the version valid then it is left out; else it opens a
-version, for nothing older is known. Should the log's own event turn up later, the dump row's version is found equal to it and removed.
+A dump row shows the state of its row at its position, not that it changed there. It is left out if
+it equals the version valid then; else it opens a version, because nothing older is known. If the
+log's own event comes later, the dump row's version turns out equal to it and is removed.
 
-A dump row that is left out leaves no trace in the table. So its key and position are recorded beside it, before the rows are committed: once a dump is whole,
-an open version that is older than it and was not confirmed by it is a ghost (``tables/ghosts.py``).
+A dump row that is left out leaves no trace in the table. So its key and position are recorded
+separately before the rows are committed: once a dump is whole, an open version that is older and
+was not confirmed by it is a ghost (``tables/ghosts.py``).
 """
 
 from __future__ import annotations
@@ -36,12 +40,14 @@ from dblog_sink.tables.modes.work import SMALL_ROWS, Applied, Work
 _RANK, _ENDS, _ACTION = "_dblog_rank", "_dblog_ends", "_dblog_action"
 _CONFIRMED = "confirmed"
 _BATCH, _STORED, _DELETED, _DUMPED, _STORED_DUMP, _IMPLIED = 5, 4, 3, 2, 1, 0
-"""Of two events of one key at one position, which one counts: the newest event of the log, then what the table has of the log, then a recorded delete, then
-a dump row (its position is where the log was before it was read), then an end that only follows from the table."""
+"""Ranks of events of one key at one position, highest first: the batch's event of the log, the
+table's event of the log, a recorded delete, a dump row (its position is where the log was before it
+was read), and an end that only follows from the table.
+"""
 
 
 def apply(work: Work) -> Applied:
-    """Bring one table's history up to these records."""
+    """Apply these records to one table's history."""
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
@@ -94,8 +100,10 @@ def _truncate(work: Work, position: Position, ts_ms: int | None) -> None:
 
 
 def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
-    """One transaction from the versions that are read to those that are written: what follows from a version must not meet another one. Where only MERGE may
-    write, its own transaction begins later, and the sink must be the table's only writer.
+    """Write the changes in the transaction in which the affected versions are read.
+
+    What is computed from a version must never be written over another one. If only MERGE can write,
+    its transaction begins later, and the sink must be the table's only writer.
     """
     if work.merge_only:
         _write_within(None, work, rows, groups, applied)
@@ -128,7 +136,8 @@ def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, 
     if deleted is not None:
         deleted = deleted.join(touched, list(target.key_names), "left_semi")
     changed = folded(rows, stored, deleted, work, first).localCheckpoint()
-    # A checkpoint, not a cache: a cached frame that reads the table would be computed again after the commit, against the new version.
+    # A checkpoint instead of a cache: a cached frame that reads the table would be recomputed after
+    # the commit, from the new version.
     counted = (
         changed.groupBy(_ACTION, F.col(TO1).isNull()).agg(F.count("*").alias("n"), F.max(F.struct(SEQ1, SEQ2)).alias("last")).collect()
     )
@@ -160,7 +169,8 @@ def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, 
                 path=target.path,
                 rows=changed,
                 count=total,
-                on=(*target.key_names, SEQ1, SEQ2),  # a version is its key and its position
+                # A version is identified by its key and position.
+                on=(*target.key_names, SEQ1, SEQ2),
                 deletes=F.col(_ACTION) == "delete",
                 wins=F.lit(True),
                 compared=(),
@@ -190,9 +200,10 @@ def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, 
 
 
 def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None, work: Work, first: Position) -> DataFrame:
-    """What must be written so that the table holds the history of all these events: rows of the table with an action, ``new``, ``set`` or ``delete``.
+    """Compute the rows to write so that the table holds the history of all these events.
 
-    Those with the action ``confirmed`` are not written: dump rows that show a version to have been valid.
+    Each row has an action: ``new``, ``set`` or ``delete``. Rows with the action ``confirmed`` are
+    not written; they are dump rows that show a version to be valid.
     """
     target = work.target
     names = [name for name, _ in target.columns]
@@ -212,7 +223,8 @@ def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None,
     values = [F.col(quote(name)) for name in names if name not in target.key_names] or [F.lit(0).alias("_dblog_none")]
     content = F.struct(*values)
     events = events.withColumn("_dblog_content", content if all(orderable(kind) for _, kind in target.columns) else F.to_json(content))
-    # One event for each key and position; what the table has there rides along, for it may have to go.
+    # One event for each key and position. The table's event there is kept with it, since it may
+    # have to be deleted.
     at = Window.partitionBy(*keys, SEQ1, SEQ2)
     events = (
         events.withColumn("_dblog_best", F.row_number().over(at.orderBy(F.desc(_RANK))))
@@ -226,7 +238,8 @@ def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None,
     line = Window.partitionBy(*keys).orderBy(SEQ1, SEQ2)
     same = (F.lag("_dblog_content").over(line).eqNullSafe(F.col("_dblog_content"))) & (~F.lag(_ENDS).over(line))
     for seq1, seq2 in work.tombstones.floors if work.tombstones is not None else ():
-        if (seq1, seq2) >= first:  # a truncate in between ended what was the same
+        # A truncate in between has ended the equal version.
+        if (seq1, seq2) >= first:
             same &= ~(_before(F.lag(SEQ1).over(line), F.lag(SEQ2).over(line), seq1, seq2) & ~_before(F.col(SEQ1), F.col(SEQ2), seq1, seq2))
     events = events.withColumn("_dblog_left_out", F.coalesce((F.col(OP) == "r") & ~F.col(_ENDS) & same, F.lit(False)))
     stale = (
@@ -258,7 +271,7 @@ def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None,
 
 
 def _truncated(events: DataFrame, work: Work, first: Position) -> DataFrame:
-    """A truncate ends the versions that began before it, also those that come late."""
+    """End the versions that began before a truncate, including late ones."""
     assert work.tombstones is not None
     for (seq1, seq2), ts_ms in sorted(work.tombstones.floors.items()):
         if (seq1, seq2) < first:
@@ -267,7 +280,7 @@ def _truncated(events: DataFrame, work: Work, first: Position) -> DataFrame:
         not_ended = F.col(TO1).isNull() | (F.col(TO1) > seq1) | ((F.col(TO1) == seq1) & (F.col(TO2) > seq2))
         hit = begun & not_ended
         new = {TO1: F.lit(seq1).cast("long"), TO2: F.lit(seq2).cast("long"), TO: _time(F.lit(ts_ms))}
-        # All at once: the condition reads what the columns were before.
+        # All columns are set at once, because the condition needs their old values.
         events = events.withColumns({name: F.when(hit, value).otherwise(F.col(name)) for name, value in new.items()})
     return events
 

@@ -1,13 +1,14 @@
-"""Values that a record does not have, because they did not change: taken from the row before (``records/unavailable.py`` recognises such a record).
+"""Completes records that lack values because these did not change (``records/unavailable.py``).
 
-The row before is the one of the next lower position of the same key: a record of the same batch, or what the table has. All of a key's rows
-are put in one line, the table's among them, and a missing value is taken from the last row before that has it, back to the key's last delete. A row for
-which there is none goes to quarantine: its other values are known, but not the whole row. In a mirror only the key's last row counts, so an incomplete
-row is left out if a whole row, the table's row or a delete follows it.
+The batch's rows, the table's row and the tombstones of a key are ordered by position. A missing
+value is copied from the nearest earlier row that has it, but not across a delete. If there is none,
+the record goes to quarantine, since only part of its row is known. In a mirror only the key's last
+row counts, so an incomplete row is left out if a whole row, the table's row or a delete follows it.
 
-A dumped row of some columns only (mode ``columns``) is completed in the same way. Of a mirror it sets those columns and keeps the position of the row before:
-it shows nothing of the other columns, so an older whole row of a dump may still replace it. Where there is no row before, since the table's row is newer or
-the source has deleted it, the record is left out.
+A dumped row of some columns only (mode ``columns``) is completed in the same way. In a mirror it
+sets those columns and keeps the position of the row before: it shows nothing of the other columns,
+so an older whole row of a dump may still replace it. It is left out if there is no row before,
+because the table's row is newer or the source has deleted it.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ def completed(
     *,
     left_out: Callable[[int], None] = lambda _count: None,
 ) -> tuple[DataFrame, list[DataFrame]]:
-    """The decoded rows with every value, or marked as bad where no earlier row has a missing one; and the frames to release in the end.
+    """Return the decoded rows with all values, and the frames to release at the end.
 
-    ``left_out`` gets how many dumped rows of some columns only have no row before them.
+    A row is marked as bad if no earlier row has a missing value. ``left_out`` receives the number
+    of dumped rows of some columns only that have no row before them.
     """
     if UNAVAILABLE not in rows.columns:
         return rows, []
@@ -92,7 +94,8 @@ def completed(
         }
     )
     plain = [quote(name) for name in rows.columns if name not in (UNAVAILABLE, PARTIAL)]
-    # A checkpoint, not a cache: a cached frame that reads the table would be computed again after the commit, against the new version.
+    # A checkpoint instead of a cache: a cached frame that reads the table would be recomputed after
+    # the commit, from the new version.
     done = line.select(*plain, _ALONE).localCheckpoint()
     if partial := done.where(_ALONE).count():
         left_out(partial)
@@ -101,7 +104,10 @@ def completed(
 
 
 def _on_their_rows(line: DataFrame, target: Target, until_deleted: WindowSpec, open_: Column) -> DataFrame:
-    """The line with rows of some columns only put on the rows before them, in a mirror in place of these; ``_ALONE`` marks those that have none."""
+    """Put rows of some columns only on the rows before them, replacing those in a mirror.
+
+    ``_ALONE`` marks rows without a row before.
+    """
     partial = F.coalesce(F.col(PARTIAL), F.lit(False))
     before = F.last(F.when(~partial & (F.col(OP) != "d"), F.struct(SEQ1, SEQ2)), ignorenulls=True).over(until_deleted)
     line = line.withColumn(_BEFORE, before)
@@ -115,7 +121,7 @@ def _on_their_rows(line: DataFrame, target: Target, until_deleted: WindowSpec, o
 
 
 def _stored(target: Target, session: SparkSession, names: list[str], deletes: DataFrame | None) -> list[DataFrame]:
-    """The table's rows in these columns, and the positions at which keys were deleted."""
+    """Return the table's rows in these columns, and the positions at which keys were deleted."""
     fault = F.lit(None).cast("string").alias(BAD_AT)
     ended = (SEQ1, SEQ2, F.lit("d").alias(OP), fault, F.lit(_ENDED).alias(_RANK))
     keys = [quote(name) for name in target.key_names]

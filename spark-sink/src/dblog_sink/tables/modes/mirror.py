@@ -1,12 +1,13 @@
-"""Mirror mode (SCD1): the Delta table holds exactly the source's live rows.
+"""Mirror mode (SCD1): keeps exactly the source's live rows.
 
-Steps of one batch: decode, latest row per key, quarantine, truncates, tombstones, then the write. Four guards make every step safe to repeat
-and safe against rows out of order (I8): Kafka offsets in the checkpoint, a transaction id on every commit, the row position
-in the mirror, the tombstones beside it. Order of commits: tombstones, rows. A crash between the two is mended when the batch is repeated: what was
-committed is skipped or written again with the same values (I8).
+Steps of a batch: decode, keep the latest row of each key, quarantine, truncates, tombstones, write.
+Four guards make every step safe to repeat and safe against rows out of order (I8): Kafka offsets in
+the checkpoint, a transaction id on every commit, the row position in the mirror, the tombstones
+beside it. Tombstones are committed before rows. After a crash in between the batch is repeated:
+what was committed is skipped, or written again with the same values (I8).
 
-Ways to write: a small table is rewritten in one job; into an empty or a larger one the rows are upserted, which is an append where no file's
-statistics admit any of their keys (``delta/upsert.py``).
+A small table is rewritten in one job. Into an empty or larger one rows are upserted, which is an
+append if by statistics no file has any of their keys (``delta/upsert.py``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dblog_sink.tables.modes.work import SMALL_ROWS, Applied, Work
 
 
 def apply(work: Work) -> Applied:
-    """Bring one table up to this batch."""
+    """Apply one batch to the table."""
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
@@ -63,21 +64,25 @@ def apply(work: Work) -> Applied:
 
 
 def _latest(rows: DataFrame, work: Work, applied: Applied) -> tuple[DataFrame, list[DataFrame]]:
-    """One row a key, from a cache; and the frames to release in the end."""
+    """Return one cached row for each key, and the frames to release at the end."""
     rows, held = kept.completed(rows, work.target, work.session, work.tombstones, left_out=applied.leave_out)
     rows, cached = last_of_each_key(rows, work)
     return rows, [*cached, *held]
 
 
 def last_of_each_key(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
-    """The last row of each key, as ``latest`` finds it, of many rows without sorting all of them; and the frames that the caller unpersists."""
+    """Return the last row of each key like ``latest``, and the frames that the caller unpersists.
+
+    Of many rows it does not sort all.
+    """
     keys, soft = work.target.keys, work.target.soft
     if soft is not None:
         rows = rows.withColumn(soft, F.lit(False))
     if work.records < MANY_ROWS or work.replayed:
         rows = rows_of.ambiguous(latest(rows, keys), work).persist(StorageLevel.MEMORY_AND_DISK)
         return rows, [rows]
-    # It pays to find out first which keys come more than once, and where: most of their rows need no sorting then, and all others none at all.
+    # It pays to find first which keys occur more than once, and where: then most of their rows need
+    # no sorting, and all others none.
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     if not work.target.repeats and distinct(rows, keys):
         return rows, [rows]
@@ -101,7 +106,10 @@ def last_of_each_key(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataF
 
 
 def _truncate(work: Work, tombstones: Tombstones, truncate: rows_of.Group) -> None:
-    """A truncate deletes what is older than itself, never the table: rows written after it may have come first (I2)."""
+    """Delete rows older than the truncate.
+
+    Others stay: rows written after it may have come first (I2).
+    """
     position = truncate["last"]
     tombstones.write_floor(work.session, position, work.txn.of("floor"), ts_ms=truncate["ts"])
     work.reached("truncate_recorded")
@@ -119,7 +127,8 @@ def _truncate(work: Work, tombstones: Tombstones, truncate: rows_of.Group) -> No
 def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
     target, session, txn = work.target, work.session, work.txn
     deletes = groups.get("d")
-    # Asked before the batch's own deletes are written: each is the latest row of its key already, and they would only be looked up in vain.
+    # Before the batch's own deletes are written: each is the latest row of its key, so looking them
+    # up would be in vain.
     alive = tombstones.alive(session, rows, min(group["first"] for group in groups.values()))
     if deletes is not None:
         tombstones.write(session, rows.where(F.col(OP) == "d"), deletes["last"], txn.of("tombstones"))
@@ -127,8 +136,9 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
     if target.rows == 0 and not applied.upserts:
         applied.path = "append"
     elif 0 < target.rows <= work.settings["rewrite.rows.max"] - applied.upserts and not target.clusters and not feeds(session, target.path):
-        # An overwrite takes a table's clustering away, whether it names it or not (seen with Delta 4.4.0): a clustered table is merged into. A change data
-        # feed would show every row of the table deleted and inserted.
+        # An overwrite removes a table's clustering, whether or not it names it (seen with Delta
+        # 4.4.0), so a clustered table is merged into. A change data feed would show every row as
+        # deleted and inserted.
         _rewrite(work, alive, groups, applied)
     else:
         _merge(work, alive, groups, applied)
@@ -155,14 +165,15 @@ def _rewrite(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], appl
 
 
 def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
-    """Replace what the table has of the rows' keys, unless that is of a later position; one commit."""
+    """Replace the table's rows of these keys, unless they have a later position; one commit."""
     target = work.target
     count = sum(group["n"] for group in groups.values())
     ranges = [rows_of.span(group, work) for group in groups.values()]
     outcome = None
     if not work.merge_only and (
         target.soft is None or "d" not in groups
-    ):  # a row that is marked as deleted keeps its values, and only MERGE reads them
+        # A soft-deleted row keeps its values, and only MERGE reads them.
+    ):
         outcome = upsert(
             work.session,
             path=target.path,

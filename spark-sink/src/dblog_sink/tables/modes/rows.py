@@ -1,6 +1,4 @@
-"""What every mode with a key asks of a batch's decoded rows: how many there are of each operation, where their keys and positions lie, and
-which cannot be applied.
-"""
+"""Evaluates a batch's decoded rows for modes with a key: counts, ranges, positions, bad rows."""
 
 from __future__ import annotations
 
@@ -20,16 +18,21 @@ from dblog_sink.tables.modes.work import Applied, Work
 from dblog_sink.tables.quarantine import NO_VALUE
 
 BROADCAST_BYTES_MAX = 768 << 20
-"""Bytes of envelopes, which hold the row twice and its source: keys of text are a fraction of that, and the driver holds them too."""
+"""Maximum size of a batch's records for a broadcast of text keys, which are a fraction of it: an
+envelope holds the row twice and its source. The driver holds the keys too.
+"""
 
 Group = dict[str, Any]
-"""Of one operation: ``n`` rows, the ``first`` and ``last`` position, the newest source time ``ts``, and ``low0``, ``high0`` of each bounded key column."""
+"""Facts of the rows of one operation: count ``n``, ``first`` and ``last`` position, newest source
+time ``ts``, and ``low0``, ``high0`` of each bounded key column.
+"""
 
 
 def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
-    """One job that fills the cache and counts, for each operation, how many rows there are, where their keys lie, and their positions.
+    """Return the facts of each operation's rows, in one job that also fills the cache.
 
-    By the position's first number too, so that (but for text keys) only numbers are aggregated: Spark would sort the rows for the greatest pair.
+    It groups by the position's first number too, so that only numbers are aggregated (except text
+    keys); for the greatest pair Spark would sort the rows.
     """
     spans = [
         aggregate
@@ -56,14 +59,19 @@ def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
 
 
 def deletes(rows: DataFrame, work: Work) -> DataFrame:
-    """``rows`` with a delete instead of each null value whose delete record was compacted away: compaction keeps only the last record of a key.
-    Where there are nulls, ``rows`` are read several times: the caller caches them.
+    """Return ``rows`` with a delete for each null value whose delete record was compacted away.
 
-    A null means that everything of its key before it in the topic is deleted, and carries no position. Its delete comes after all of that in the
-    source's log, so it takes the position of the latest of it: the rows before it in the batch, and the row that the table has. In a mirror that is enough,
-    for of one position the later one in the topic wins; and where a topic is read a second time, the record that brought the row back is not older. In a
-    history it is the position after, or the version would be replaced. Where the table's row comes from a record after the null, the null has no effect any
-    more. A null that was met before has the position that it was given then, whatever came since.
+    Compaction keeps only the last record of a key. If there are nulls, ``rows`` are read several
+    times, so the caller should cache them.
+
+    A null means that everything of its key before it in the topic is deleted, and has no position.
+    Its delete comes after all of that in the source's log, so it gets the latest of those
+    positions, among the rows before it in the batch and the table's row. In a mirror that suffices:
+    of one position the record later in the topic wins, and if a topic is read a second time, the
+    record that restored the row is not older. In a history it gets the next position, because the
+    version would be replaced otherwise. If the table's row comes from a record after the null, the
+    null has no effect any more. A null that was seen before keeps its position, whatever came
+    since.
     """
     if not work.nulls or work.tombstones is None:
         return rows
@@ -97,7 +105,7 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
     if target.mode == HISTORY:
         there = there.where(CURRENT)
     there = there.select(*names, at.alias("_dblog_row")).join(sent(lone.select(*names)), list(target.key_names), "left_semi")
-    # Held, for it reads the table that is written (as in ``ambiguous``).
+    # Checkpointed, because it reads the table that is written (as in ``ambiguous``).
     later = 1 if target.mode == HISTORY else 0
     latest = F.greatest("_dblog_before", "_dblog_row")
     with_position = (
@@ -122,10 +130,12 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
 
 
 def ambiguous(rows: DataFrame, work: Work) -> DataFrame:
-    """``rows``, with those of a replay marked as bad that cannot be ordered: the table has a row or a delete of their key at their own position.
+    """Mark rows of a replay as bad if they cannot be ordered.
 
-    Otherwise the later one of two records of one position is known by its Kafka offset (``records/latest.py``), but the table does not keep that. Rows in an
-    envelope of Debezium share a position if they come from one compressed transaction; the worker's own positions are one record's alone.
+    That is so if the table has a row or a delete of the same key and position. Of two records of
+    one position the later one is known by its Kafka offset (``records/latest.py``), which the table
+    does not keep. Debezium's rows in an envelope share a position if they come from one compressed
+    transaction; a position of the worker belongs to one record.
     """
     if not work.replayed or work.tombstones is None:
         return rows
@@ -135,7 +145,8 @@ def ambiguous(rows: DataFrame, work: Work) -> DataFrame:
         there = there.unionByName(work.session.read.format("delta").load(work.tombstones.path).select(*names))
     asked = rows.where(F.col(BAD).isNull() & ~F.col(OWN)).select(*names)
     plain = [*work.target.key_names, SEQ1, SEQ2]
-    # Held, for a cache of it would be computed again, against the new version, by whoever reads these rows after the table was written.
+    # Checkpointed: a cache would be recomputed, from the new version, when these rows are read
+    # after the table was written.
     tied = there.join(F.broadcast(asked), plain, "left_semi").distinct().withColumn(_TIED, F.lit(True)).localCheckpoint()
     is_tied = F.col(_TIED) & F.col(BAD).isNull() & ~F.col(OWN)
     found = rows.join(F.broadcast(tied), plain, "left")
@@ -153,7 +164,7 @@ _AMBIGUOUS = (
 
 
 def quarantine(work: Work, rows: DataFrame, found: dict[str, Group], applied: Applied) -> None:
-    """Keep the rows that cannot be applied, and take their group out of ``found``."""
+    """Quarantine the bad rows and remove their group from ``found``."""
     bad = found.pop("bad", None)
     if bad is None:
         return
@@ -161,7 +172,10 @@ def quarantine(work: Work, rows: DataFrame, found: dict[str, Group], applied: Ap
 
 
 def keep_bad(work: Work, rows: DataFrame, count: int, applied: Applied) -> None:
-    """Keep the records of the bad ones among ``rows``, ``count`` in all; raises where they are too many."""
+    """Quarantine the records of the bad ones among ``rows``, ``count`` in all.
+
+    Raise DefiniteError if they are too many.
+    """
     applied.bad = count
     reasons = rows.where(F.col(BAD).isNotNull()).select(F.col(BAD).alias("reason"), F.col(BAD_AT).alias("bad_at")).distinct()
     is_bad = F.concat_ws(":", "partition", "offset") == F.col("bad_at")
@@ -175,7 +189,10 @@ def keep_bad(work: Work, rows: DataFrame, count: int, applied: Applied) -> None:
 
 
 def truncated(work: Work, found: dict[str, Group]) -> Group | None:
-    """Take the group of truncates out of ``found``; None if there are none to be applied. ParkError where the table is to wait for a person."""
+    """Remove the group of truncates from ``found`` and return it.
+
+    Return None if none is to be applied. Raise ParkError if a person must decide.
+    """
     truncate = found.pop("t", None)
     floors = () if work.tombstones is None else work.tombstones.floors
     if (
@@ -192,14 +209,14 @@ def truncated(work: Work, found: dict[str, Group]) -> Group | None:
 
 
 def park_on_truncate(work: Work) -> ParkError:
-    """The error about a truncate that a person must decide on."""
+    """Return the error about a truncate on which a person must decide."""
     return ParkError(
         f"{work.target.name} was truncated in the source, and table.<rule>.truncate=park; set it to apply or ignore, start the sink again and resume the table"
     )
 
 
 def span(group: Group, work: Work) -> KeyRange:
-    """Where a group's keys lie."""
+    """Return the key range of a group."""
     columns = bounded(work.target.keys)
     low: dict[str, Any] = {name: bound_of(group[f"low{n}"], kind) for n, (name, kind) in enumerate(columns)}
     high: dict[str, Any] = {name: bound_of(group[f"high{n}"], kind) for n, (name, kind) in enumerate(columns)}
@@ -207,6 +224,9 @@ def span(group: Group, work: Work) -> KeyRange:
 
 
 def fits(work: Work, count: int) -> bool:
-    """Whether keys and positions of so many rows may be sent to every task, instead of shuffling the table's rows to them."""
+    """Return True if keys and positions of ``count`` rows may be broadcast to every task.
+
+    The table's rows then need no shuffle.
+    """
     numbers = all(isinstance(kind, t.NumericType | t.DatetimeType) for _, kind in work.target.keys)
     return count <= work.settings["merge.broadcast.rows.max"] and (numbers or work.value_bytes <= BROADCAST_BYTES_MAX)

@@ -1,10 +1,10 @@
-"""A large batch of new rows, written into the mirror as it is decoded.
+"""Appends a large batch of new rows to a mirror while it is decoded.
 
-Most rows of a first dump, and of a table that only grows, are new: nothing has to be looked up, and no copy of the decoded rows is needed to
-know it. Whether every key comes once is asked of the keys alone, before; all else is counted while the rows are written.
-
-If a record cannot be applied, deletes or truncates, if a later delete is known, or if a file of the table may hold one of the keys, the files are thrown
-away, and the batch is written as all others are.
+Most rows of a first dump, and of a table that only grows, are new: nothing has to be looked up, and
+no copy of the decoded rows is needed. Before, the keys alone are checked for duplicates; everything
+else is counted during the write. If a record is bad, a delete or a truncate, if a later delete is
+known, or if a file of the table may have one of the keys, the written files are deleted and the
+batch is written in the normal way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _OTHERS, _NEWEST = "others", "newest"
 
 
 def straight(work: Work, tombstones: Tombstones, applied: Applied) -> bool:
-    """Write the batch if it holds nothing but new rows, and report in ``applied`` what was done. False: nothing was done."""
+    """Write the batch if it has new rows only, and complete ``applied``.
+
+    Return False, having written nothing, if it has others.
+    """
     target = work.target
     plain = target.soft is None and not work.decoding.keys_of_value and not work.decoding.partial and not work.merge_only and not work.nulls
     if work.records < MANY_ROWS or work.replayed or not plain or not target.growing:
@@ -52,7 +55,8 @@ def straight(work: Work, tombstones: Tombstones, applied: Applied) -> bool:
         wanted=lambda first: seen.get[_OTHERS] == 0 and tombstones.none_behind(first),
         txn=work.txn.rows,
     )
-    if written is None:  # keys that lie among those of the table, such as random ones, will do so again
+    # Keys within the range of the table's, such as random ones, will be so again.
+    if written is None:
         target.declined = _PAUSE_BATCHES
         return False
     work.reached("appended")

@@ -1,4 +1,4 @@
-"""What a mode gets for one table and one batch, and what it reports back."""
+"""The input of a mode for one table and batch, and its result."""
 
 from __future__ import annotations
 
@@ -15,45 +15,57 @@ from dblog_sink.state.crash_points import Reached
 from dblog_sink.tables.quarantine import Quarantine
 
 SMALL_ROWS = 20_000
-"""Fewer rows of a batch are written as one file."""
+"""Batches with fewer rows are written as one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One table's part of a batch. ``raw`` are its records, without null values unless ``nulls``; ``session`` is lent to this work alone."""
+    """The part of a batch that belongs to one table.
+
+    ``raw`` has its records, without null values unless ``nulls``. ``session`` belongs to this work
+    alone.
+    """
 
     topic: str
     target: Target
     tombstones: Tombstones | None
     confirmed: Tombstones | None
-    """Of a history: the keys whose rows a dump has shown to be as the table has them, with the dump's positions."""
+    """Keys whose rows a dump has confirmed, with the dump's positions; None unless in history
+    mode.
+    """
     raw: DataFrame
     decoding: Decoding
     records: int
     value_bytes: int
-    """Of the records as they came, envelopes included."""
+    """Size of the records' values, including envelopes."""
     session: SparkSession
     settings: Settings
     quarantine: Quarantine
     txn: Txn
     reached: Reached
     truncate: str = "apply"
-    """What a truncate of the source table does: ``apply``, ``ignore`` or ``park``."""
+    """Effect of a truncate of the source table: ``apply``, ``ignore`` or ``park``."""
     unordered: str | None = None
-    """Why a truncate cannot be ordered among the rows of the table's other partitions; None: it can."""
+    """Reason why a truncate cannot be ordered among the rows of other partitions, None if it
+    can.
+    """
     unordered_from: int = 0
-    """Of truncates that were applied before, only those at or above this first number of a position cannot be ordered."""
+    """First number of a position. Truncates applied before cannot be ordered if they are at or
+    above it.
+    """
     replayed: bool = False
-    """The records come out of quarantine: others of their keys may have been applied since."""
+    """True for records from quarantine; other records of their keys may have been applied since."""
     merge_only: bool = False
-    """This Delta does not have what ``delta/upsert.py`` calls: MERGE writes instead."""
+    """True if this Delta lacks methods that ``delta/upsert.py`` calls, so that MERGE must write."""
     nulls: bool = False
-    """Null values are among the records, for the topic is compacted: a delete before one may be missing."""
+    """True if there are null values and the topic is compacted, so that a delete before one may be
+    missing.
+    """
 
 
 @dataclass(slots=True, kw_only=True)
 class Applied:
-    """What became of one table's part of a batch."""
+    """The result for one table's part of a batch."""
 
     table: str
     topic: str
@@ -62,7 +74,7 @@ class Applied:
     deletes: int = 0
     bad: int = 0
     left_out: int = 0
-    """Dumped rows of some columns only, of which the table has no row that is not newer."""
+    """Number of dumped rows of some columns only without an older row in the table."""
     appended: int = 0
     merged: int = 0
     path: str = ""
@@ -71,14 +83,14 @@ class Applied:
     source_ts_ms: int | None = None
     changes: list[str] = field(default_factory=list)
     table_id: str | None = None
-    """The Delta table's own id."""
+    """Delta's id of the table."""
     version: int | None = None
-    """The version up to which its history was looked at, before anything was written."""
+    """Version up to which its commits were checked before anything was written."""
     appending: bool = False
-    """The table is in append mode."""
+    """True if the table is in append mode."""
     positions: dict[int, LogEnd] = field(default_factory=dict)
-    """The highest log position by topic partition, of a table in append mode."""
+    """Topic partition to the highest log position, for a table in append mode."""
 
     def leave_out(self, count: int) -> None:
-        """So many rows were left out."""
+        """Count rows that were left out."""
         self.left_out += count
