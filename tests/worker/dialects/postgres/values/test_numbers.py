@@ -2,6 +2,7 @@
 
 import math
 import struct
+import time
 from decimal import Decimal
 
 import pytest
@@ -62,6 +63,29 @@ def test_a_numeric_of_the_longest_kind_is_read():
 
     assert value["scale"] == 16_383
     assert int.from_bytes(value["value"], "big", signed=True) % 10**20 == 10**20 - int("3" * 20)
+
+
+def test_a_numeric_of_the_longest_kind_holds_up_no_others():
+    def taken_s():
+        began_s = time.process_time()
+        read("numeric", "7" * 131_072)
+        return time.process_time() - began_s
+
+    # The square of its digits would be 0.8 s, for a row that whoever may write the table can give by the thousand.
+    assert min(taken_s() for _ in range(3)) < 0.25
+
+
+@pytest.mark.parametrize("damage", ["x", "-", " ", "_"])
+def test_a_long_text_that_is_no_number_is_taken_for_none(damage):
+    with pytest.raises(ValueError, match="^$"):
+        numbers.unscaled(f"{'1' * 3000}{damage}{'1' * 3000}".encode(), 0)
+
+
+@given(st.integers(1900, 9000), st.integers(0, 9), st.sampled_from(["", "-"]))
+def test_a_long_numeric_is_the_number_that_its_digits_spell(count, digit, sign):
+    text = f"{sign}1{str(digit) * count}"
+
+    assert numbers.unscaled(text.encode(), 0) == int(Decimal(text))
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
