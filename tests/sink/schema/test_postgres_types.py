@@ -196,3 +196,23 @@ def test_types_that_only_postgresql_has_are_what_a_reader_expects(sink: Sink, re
     # Files are skipped by statistics, which have to hold such values too.
     assert [row["id"] for row in found.where("instant > TIMESTAMP'9999-01-01 00:00:00'").select("id").collect()] == [2]
     assert [row["id"] for row in found.where("day < DATE'0001-01-01'").select("id").collect()] == [3]
+
+
+def test_numbers_are_texts_as_far_as_a_number_is_declared_and_longer_ones_hold_up_nobody(sink: Sink, registry: RegistryServer) -> None:
+    table = PostgresTopic(registry, [ID, column("n", "numeric"), column("ns", "_numeric"), column("wide", "numeric", length=1000, scale=2)])
+    widest, longest = f"-{'7' * 998}.12", f"{'9' * 131072}.{'1' * 16383}"
+
+    sink.batch(
+        table.inserted({"id": 1, "n": widest, "ns": f"{{{widest},1.5}}", "wide": widest}, commit=0x100),
+        table.inserted({"id": 2, "n": longest}, commit=0x108),
+        table.inserted({"id": 3, "ns": f"{{1,{longest}}}"}, commit=0x110),
+        table.inserted({"id": 4, "n": "1000"}, commit=0x118),
+    )
+
+    found = sink.spark.read.format("delta").load(f"{sink.base}/{'/'.join(table.topic.split('.')[1:])}").orderBy("id")
+    assert [tuple(row) for row in found.select("id", "n", "ns", "wide").collect()] == [
+        (1, widest, [widest, "1.5"], widest),
+        (4, "1000", None, None),
+    ]
+    assert sorted(kept["reason"].partition(":")[0] for kept in sink.quarantined()) == ["column n", "column ns"]
+    assert all("more than some 1200 digits" in kept["reason"] for kept in sink.quarantined())

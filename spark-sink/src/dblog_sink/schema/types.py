@@ -298,7 +298,7 @@ def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
     scale, digits = int(schema.get("scale", 0)), decimal_digits(schema)
     if digits <= DECIMAL_DIGITS_MAX:
         return Conversion(t.DecimalType(digits, scale), {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": scale})
-    text = Conversion(t.StringType(), "bytes", lambda path: _decimal_text(path, scale))
+    text = Conversion(t.StringType(), "bytes", lambda path: _decimal_text(path, scale), is_too_long)
     if scale > DECIMAL_DIGITS_MAX:
         return text
     bounded = _checked(t.DecimalType(DECIMAL_DIGITS_MAX, scale), "bytes", lambda path: decimal_sql(path, DECIMAL_DIGITS_MAX, scale))
@@ -331,44 +331,63 @@ def decimal_sql(path: str, precision: int, scale: int) -> str:
     return f"IF({fits}, from_avro(concat({length}, {path}), '{schema}'), CAST(NULL AS DECIMAL({precision},{scale})))"
 
 
+NUMBER_BYTES_MAX = 512
+"""The longest number that is written out, in bytes: some 1230 digits. Longer ones go to quarantine.
+
+The work grows with the square of the digits, and whoever may write a row of PostgreSQL can give a
+NUMERIC without precision 147 455 of them. One with a declared precision has at most 1000.
+"""
+
+
+def is_too_long(path: str) -> str:
+    """Return SQL that is true if a number has more bytes than are written out."""
+    return f"(length({path}) > {NUMBER_BYTES_MAX})"
+
+
 def _decimal_text(path: str, scale: int) -> str:
-    """Return SQL of the decimal text of big-endian two's complement bytes of at most 70 digits."""
-    return f"IF({path} IS NULL, NULL, {_pointed(_whole_text(path, 'array(0L, 0L, 0L, 0L, 0L)'), str(scale))})"
+    """Return SQL of the decimal text of big-endian two's complement bytes, NULL for too many bytes."""
+    return f"IF({path} IS NULL OR {is_too_long(path)}, NULL, {_pointed(_whole_text(path), str(scale))})"
 
 
 def variable_decimal_text(path: str) -> str:
-    """Return SQL of the text of a number of any length.
-
-    ``path`` is a struct of ``scale`` and ``value``. Trailing zeros after the point are not written,
-    so equal numbers have equal texts.
+    """Return SQL of the text of a number, NULL if it has too many bytes. ``path``: a struct of
+    ``scale`` and ``value``. Trailing zeros after the point are not written, so equal numbers are
+    equal texts.
     """
-    value, digits = f"{path}.value", 2.41  # of a byte: log10(256) is 2.408
+    value = f"{path}.value"
     short = f"CAST({decimal_sql(value, DECIMAL_DIGITS_MAX, 0)} AS STRING)"
-    limbs = f"array_repeat(0L, CAST(ceil(length({value}) * {digits}D / 14) AS INT) + 1)"
-    return f"IF({path} IS NULL, NULL, {_pointed(f'coalesce({short}, {_whole_text(value, limbs)})', f'{path}.scale')})"
+    whole = _pointed(f"coalesce({short}, {_whole_text(value)})", f"{path}.scale")
+    return f"IF({path} IS NULL OR {is_too_long(value)}, NULL, {whole})"
 
 
-def _whole_text(path: str, zeros: str) -> str:
-    """Return SQL of the whole number of big-endian two's complement bytes.
+_LIMB_DIGITS = 14
+_DIGITS_OF_BYTE = 2.41
+"""log10(256) is 2.408."""
 
-    It adds one byte at a time to limbs of fourteen digits; ``zeros`` is SQL of an array with enough
-    zero limbs. A negative number is computed as the inverse of its bytes plus one.
+
+def _whole_text(path: str) -> str:
+    """Return SQL of the whole number of big-endian two's complement bytes, in limbs of fourteen
+    digits, two bytes at a time.
+
+    Each step multiplies all limbs by 65536 and adds the carry of the limb before, so until the end
+    a limb may exceed its fourteen digits by 65536; 64 bits hold the next product of that. A
+    negative number is read as the inverse of its bytes, plus one.
     """
+    limb, times = f"1{'0' * _LIMB_DIGITS}L", "65536L"
     negative = f"conv(hex(substring({path}, 1, 1)), 16, 10) >= 128"
-    count = f"length({path})"
-    byte = f"CAST(conv(hex(substring({path}, i, 1)), 16, 10) AS BIGINT)"
-    digit = f"IF({negative}, 255L - {byte}, {byte})"
-    limb = "100000000000000L"
-    step = (
-        "aggregate(a, named_struct('done', CAST(array() AS ARRAY<BIGINT>), 'carry', {add}),"
-        f" (s, x) -> named_struct('done', concat(s.done, array((x * {{times}} + s.carry) % {limb})), 'carry', (x * {{times}} + s.carry) DIV {limb}),"
-        " s -> s.done)"
+    even = f"IF(length({path}) % 2 = 1, concat(IF({negative}, X'FF', X'00'), {path}), {path})"
+    word = "CAST(conv(hex(substring(w, 2 * i - 1, 2)), 16, 10) AS BIGINT)"
+    added = f"IF({negative}, 65535L - {word}, {word})"
+    step = f"transform(a, (x, j) -> x * {times} % {limb} + IF(j = 0, {added}, get(a, j - 1) * {times} DIV {limb}))"
+    zeros = f"array_repeat(0L, CAST(ceil(length(w) * {_DIGITS_OF_BYTE}D / {_LIMB_DIGITS}) AS INT) + 1)"
+    limbs = f"transform(array({even}), w -> aggregate(sequence(1, length(w) DIV 2), {zeros}, (a, i) -> {step}))[0]"
+    carried = (
+        f"aggregate(a, named_struct('done', CAST(array() AS ARRAY<BIGINT>), 'carry', IF({negative}, 1L, 0L)),"
+        f" (s, x) -> named_struct('done', concat(s.done, array((x + s.carry) % {limb})), 'carry', (x + s.carry) DIV {limb}), s -> s.done)"
     )
-    times = step.format(add=digit, times="256L")
-    limbs = f"aggregate(sequence(1, {count}), {zeros}, (a, i) -> {times})"
-    one_more = f"aggregate(array({limbs}), {zeros}, (z, a) -> {step.format(add=f'IF({negative}, 1L, 0L)', times='1L')})"
-    digits = f"ltrim('0', array_join(transform(reverse({one_more}), x -> lpad(CAST(x AS STRING), 14, '0')), ''))"
-    return f"concat(IF({negative}, '-', ''), IF({digits} = '', '0', {digits}))"
+    whole = f"transform(array({limbs}), a -> {carried})[0]"
+    digits = f"ltrim('0', array_join(transform(reverse({whole}), x -> lpad(CAST(x AS STRING), {_LIMB_DIGITS}, '0')), ''))"
+    return f"transform(array({digits}), t -> concat(IF({negative} AND t <> '', '-', ''), IF(t = '', '0', t)))[0]"
 
 
 def _pointed(whole: str, scale: str) -> str:
@@ -415,7 +434,7 @@ def _shifted(unscaled: int, scale: int) -> str:
 def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int, choices: TypeChoices) -> Conversion:
     made = _struct(schema, definitions, where=where, depth=depth, choices=choices)
     if schema.get("connect.name") == VARIABLE_SCALE and [field["name"] for field in schema["fields"]] == ["scale", "value"]:
-        return Conversion(t.StringType(), made.avro, variable_decimal_text, bounded=made)
+        return Conversion(t.StringType(), made.avro, variable_decimal_text, lambda path: is_too_long(f"{path}.value"), bounded=made)
     return made
 
 
