@@ -3,8 +3,9 @@
 Requests go to the address that the user named, whichever worker it leads to; a standby forwards
 what only the leader can answer. So the leader's own address need not be reachable from here, and
 through a port-forward or a proxy it is not. Requests that a standby cannot forward
-(``rest/forward.py``) get 409 with the leader's address, and later requests go there. A password is
-never sent from an address with TLS to one without.
+(``rest/forward.py``) get 409 with the leader's address, and later requests go there, unless there
+is a login. A standby forwards a login itself, and refuses only what it must not send there: the
+leader's address comes from the brokers, and anyone who answers as one of them can name any.
 """
 
 from __future__ import annotations
@@ -203,8 +204,13 @@ class Interface:
         leader = _leader_in(message)
         if not leader or leader == self._base:
             return False
+        if self._has_login:
+            raise TransientError(
+                f"the worker at {self._base} is a standby that does not hand this request on to {leader}, the leader that its group names, and a login goes to "
+                "no address that an answer names; the standby's log has the reason. Try again, or name the leader with --url where that is a worker of this group"
+            )
         if urlsplit(self._url).scheme == "https" and urlsplit(leader).scheme != "https":
-            raise DefiniteError(f"the leader advertises {leader}, without TLS, and a login must not go there from {self._url}")
+            raise DefiniteError(f"the leader advertises {leader}, without TLS, and what is sent to {self._url} must not go there")
         self._base = leader
         return True
 
