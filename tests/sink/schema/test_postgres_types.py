@@ -198,6 +198,7 @@ def test_types_that_only_postgresql_has_are_what_a_reader_expects(sink: Sink, re
     assert [row["id"] for row in found.where("day < DATE'0001-01-01'").select("id").collect()] == [3]
 
 
+# number 37 of the sink's safety
 def test_numbers_are_texts_as_far_as_a_number_is_declared_and_longer_ones_hold_up_nobody(sink: Sink, registry: RegistryServer) -> None:
     table = PostgresTopic(registry, [ID, column("n", "numeric"), column("ns", "_numeric"), column("wide", "numeric", length=1000, scale=2)])
     widest, longest = f"-{'7' * 998}.12", f"{'9' * 131072}.{'1' * 16383}"

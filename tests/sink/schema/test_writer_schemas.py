@@ -4,7 +4,8 @@ import json
 import fastavro
 import pytest
 from dblog_sink.errors import DefiniteError
-from dblog_sink.schema.writer_schemas import Envelope, KeySchema, NotRows, Unreadable, key_schema, value_schema
+from dblog_sink.schema.schema_size import TYPES_MAX
+from dblog_sink.schema.writer_schemas import REFERENCES, Envelope, KeySchema, NotRows, Unreadable, key_schema, value_schema
 from pyspark.sql import types as t
 from support.envelopes import TableSchema, decimal, int16, logical
 from support.registry_server import RegistryServer
@@ -171,3 +172,95 @@ def test_rows_of_some_columns_only_are_known_by_a_parameter_of_their_schema(regi
     found = [value_schema(7, text) for text in (json.dumps(schema), in_json(marked), in_json(row))]
 
     assert [one.partial for one in found if isinstance(one, Envelope)] == [True, True, False]
+
+
+def envelope_text(column, *, references=()) -> str:
+    """An envelope whose row has one column of this type, beside an id."""
+
+    def record(name, **fields):
+        return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields.items()]}
+
+    row = record("Value", id="int", c=column)
+    schema = record("Envelope", op="string", source=record("Source", ts_ms="long"), after=["null", row])
+    return json.dumps({REFERENCES: list(references), "schema": schema} if references else schema)
+
+
+def twice(name, held, again):
+    """A record that has a type twice; ``again`` is its name."""
+    return {"type": "record", "name": name, "fields": [{"name": "a", "type": held}, {"name": "b", "type": again}]}
+
+
+def doubled(times):
+    """Records that each have the one before twice."""
+    made = {"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}]}
+    for number in range(1, times + 1):
+        made = twice(f"R{number}", made, f"R{number - 1}")
+    return made
+
+
+def test_a_schema_that_grows_without_bound_is_unreadable_at_once() -> None:  # number 37 of the sink's safety
+    others = [{"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}]}]
+    others += [twice(f"R{number}", f"R{number - 1}", f"R{number - 1}") for number in range(1, 60)]
+
+    for text in (envelope_text(doubled(60)), envelope_text("R59", references=others), json.dumps(doubled(60))):
+        for reading in (value_schema, key_schema):
+            found = reading(1, text)
+            assert isinstance(found, Unreadable)
+            assert f"more than {TYPES_MAX} types" in found.reason
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]},
+        {"type": "record", "name": "T", "fields": [{"name": "all", "type": {"type": "array", "items": {"type": "map", "values": "T"}}}]},
+        twice("T", {"type": "record", "name": "U", "fields": [{"name": "t", "type": ["null", "T"]}]}, "U"),
+    ],
+)
+def test_a_type_that_holds_itself_makes_its_records_unreadable(held) -> None:
+    for found in (value_schema(1, envelope_text(held)), key_schema(1, json.dumps(held))):
+        assert isinstance(found, Unreadable)
+        assert "its type T holds itself" in found.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{nope",
+        "[1, 2]",
+        "5",
+        '{"type": "record"}',
+        '{"type": "record", "name": "X"}',
+        '{"type": "record", "name": 5, "fields": []}',
+        '{"type": "record", "name": "E", "fields": [{"name": 5, "type": "int"}]}',
+        '{"type": "record", "name": "E", "fields": [{"name": "a"}]}',
+        envelope_text({"foo": 1}),
+        envelope_text(5),
+        envelope_text({"type": "bytes", "logicalType": "decimal"}),
+        envelope_text({"type": "bytes", "logicalType": "decimal", "precision": "x"}),
+        envelope_text({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": -5}),
+        envelope_text({"type": "bytes", "logicalType": "decimal", "precision": 10**9, "scale": 10**9}),
+        envelope_text({"type": "bytes", "connect.default": "\u0416"}),
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_schema_makes_its_records_unreadable_and_is_no_error(text) -> None:
+    assert isinstance(value_schema(1, text), Unreadable)
+    assert isinstance(key_schema(1, text), Unreadable) or "Envelope" in text
+
+
+def test_a_schema_that_is_nested_too_deeply_is_unreadable() -> None:
+    assert isinstance(
+        value_schema(1, envelope_text("X").replace('"X"', '{"type":"array","items":' * 3000 + '"int"' + "}" * 3000)), Unreadable
+    )
+
+
+def test_a_schema_that_others_define_over_several_steps_is_whole() -> None:
+    others = [twice("R0", "int", "string"), twice("R1", "R0", "R0"), twice("R2", "R1", "R0")]
+
+    found = value_schema(1, envelope_text("R2", references=others))
+
+    assert isinstance(found, Envelope)
+    for text in (found.writer_text, found.reader_text, found.reader_text_with_before):
+        fastavro.parse_schema(json.loads(text))
+    assert [found.writer_text.count(f'"name":"R{number}"') for number in range(3)] == [1, 1, 1]

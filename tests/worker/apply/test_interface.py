@@ -64,9 +64,9 @@ def standby(named: Heard) -> Heard:
 
 
 def test_a_login_goes_to_no_address_that_an_answer_names(named: Heard, standby: Heard) -> None:  # number 22 of the worker's safety
-    with listening(named, standby), Interface(standby.url, login=LOGIN) as interface:
-        with pytest.raises(TransientError, match=f"hand this request on to {named.url}.*name the leader with --url"):
-            interface.put_config({"name": "c", "database.password": "inline"})
+    refused = pytest.raises(TransientError, match=f"hand this request on to {named.url}.*name the leader with --url")
+    with listening(named, standby), Interface(standby.url, login=LOGIN) as interface, refused:
+        interface.put_config({"name": "c", "database.password": "inline"})
 
     assert (len(standby), named) == (1, [])
 

@@ -207,7 +207,7 @@ class Interface:
         if self._has_login:
             raise TransientError(
                 f"the worker at {self._base} is a standby that does not hand this request on to {leader}, the leader that its group names, and a login goes to "
-                "no address that an answer names; the standby's log has the reason. Try again, or name the leader with --url where that is a worker of this group"
+                "no address that an answer names; the standby's log has the reason. Try again, or name the leader with --url if it is a worker of this group"
             )
         if urlsplit(self._url).scheme == "https" and urlsplit(leader).scheme != "https":
             raise DefiniteError(f"the leader advertises {leader}, without TLS, and what is sent to {self._url} must not go there")

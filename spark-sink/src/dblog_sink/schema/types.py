@@ -296,6 +296,9 @@ def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
     assumed to be enough.
     """
     scale, digits = int(schema.get("scale", 0)), decimal_digits(schema)
+    if not 0 <= scale <= SCALE_MAX:
+        msg = "a decimal has no such scale"
+        raise ValueError(msg)
     if digits <= DECIMAL_DIGITS_MAX:
         return Conversion(t.DecimalType(digits, scale), {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": scale})
     text = Conversion(t.StringType(), "bytes", lambda path: _decimal_text(path, scale), is_too_long)
@@ -344,20 +347,32 @@ def is_too_long(path: str) -> str:
     return f"(length({path}) > {NUMBER_BYTES_MAX})"
 
 
+SCALE_MAX = 16_383
+"""Most digits after the point of a number of PostgreSQL. A record may claim more, and the zeros of
+two thousand million would fill the memory.
+"""
+
+
+def _is_out_of_bounds(path: str) -> str:
+    """Return SQL that is true if a struct of ``scale`` and ``value`` is not written out."""
+    return f"({is_too_long(f'{path}.value')} OR {path}.scale NOT BETWEEN 0 AND {SCALE_MAX})"
+
+
 def _decimal_text(path: str, scale: int) -> str:
     """Return SQL of the decimal text of big-endian two's complement bytes, NULL for too many bytes."""
     return f"IF({path} IS NULL OR {is_too_long(path)}, NULL, {_pointed(_whole_text(path), str(scale))})"
 
 
 def variable_decimal_text(path: str) -> str:
-    """Return SQL of the text of a number, NULL if it has too many bytes. ``path``: a struct of
-    ``scale`` and ``value``. Trailing zeros after the point are not written, so equal numbers are
-    equal texts.
+    """Return SQL of the text of a number, NULL if it has too many bytes or digits after the point.
+
+    ``path`` is a struct of ``scale`` and ``value``. Trailing zeros after the point are not written,
+    so equal numbers have equal texts.
     """
     value = f"{path}.value"
     short = f"CAST({decimal_sql(value, DECIMAL_DIGITS_MAX, 0)} AS STRING)"
     whole = _pointed(f"coalesce({short}, {_whole_text(value)})", f"{path}.scale")
-    return f"IF({path} IS NULL OR {is_too_long(value)}, NULL, {whole})"
+    return f"IF({path} IS NULL OR {_is_out_of_bounds(path)}, NULL, {whole})"
 
 
 _LIMB_DIGITS = 14
@@ -434,7 +449,7 @@ def _shifted(unscaled: int, scale: int) -> str:
 def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int, choices: TypeChoices) -> Conversion:
     made = _struct(schema, definitions, where=where, depth=depth, choices=choices)
     if schema.get("connect.name") == VARIABLE_SCALE and [field["name"] for field in schema["fields"]] == ["scale", "value"]:
-        return Conversion(t.StringType(), made.avro, variable_decimal_text, lambda path: is_too_long(f"{path}.value"), bounded=made)
+        return Conversion(t.StringType(), made.avro, variable_decimal_text, _is_out_of_bounds, bounded=made)
     return made
 
 

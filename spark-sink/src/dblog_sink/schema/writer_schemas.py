@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 
 from dblog_sink.errors import DefiniteError, ParkError
 from dblog_sink.schema import connect_json
+from dblog_sink.schema.schema_size import fault_of
 from dblog_sink.schema.types import PLAIN_TYPES, STRICT_TYPES, Conversion, TypeChoices, conversion, sql_literal, without_null
 
 SOURCE_FIELDS = ("sequence", "file", "pos", "row", "lsn", "ts_ms")
@@ -200,8 +201,20 @@ _PLAIN = Reading()
 def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelope | NotRows | Unreadable:
     """Return the meaning of records with this value schema.
 
-    ``text`` is the registry's, or the beginning of a JSON record (``connect_json.py``).
+    ``text`` is the registry's, or the beginning of a JSON record (``connect_json.py``). Both are
+    other people's: whatever is wrong with a schema makes its records unreadable, and no error.
     """
+    try:
+        return _value_schema(schema_id, text, reading)
+    except _NO_SCHEMA as e:
+        return Unreadable(f"schema {schema_id} is no Avro schema that can be read ({type(e).__name__})")
+
+
+_NO_SCHEMA = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of reading a JSON value as an Avro schema that it is not."""
+
+
+def _value_schema(schema_id: int, text: str, reading: Reading) -> Envelope | NotRows | Unreadable:
     try:
         parsed = _parsed(text)
     except connect_json.Malformed:
@@ -211,6 +224,8 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
     top, definitions, writer, is_json = parsed
     if not isinstance(top, dict) or top.get("type") != "record":
         return Unreadable(f"schema {schema_id} is no record: not a Debezium envelope")
+    if (fault := fault_of(top, definitions)) is not None:
+        return Unreadable(f"schema {schema_id} has no columns: {fault}")
     name = _full_name(top)
     if top.get("connect.name", name) in NOT_ROWS or name in NOT_ROWS:
         statements = not is_json and {"ddl", "databaseName"} <= {field["name"] for field in top["fields"]}
@@ -296,6 +311,13 @@ def _unwrapped(
 def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchema | Unreadable:
     """Return the meaning of keys with this schema."""
     try:
+        return _key_schema(schema_id, text, reading)
+    except _NO_SCHEMA as e:
+        return Unreadable(f"key schema {schema_id} is no Avro schema that can be read ({type(e).__name__})")
+
+
+def _key_schema(schema_id: int, text: str, reading: Reading) -> KeySchema | Unreadable:
+    try:
         parsed = _parsed(text)
     except connect_json.Malformed:
         return Unreadable("the key is JSON whose schema is none that Kafka Connect writes")
@@ -304,6 +326,8 @@ def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchem
     top, definitions, writer, is_json = parsed
     if not isinstance(top, dict) or top.get("type") != "record":
         return Unreadable(f"key schema {schema_id} is no record: not a Debezium key")
+    if (fault := fault_of(top, definitions)) is not None:
+        return Unreadable(f"key schema {schema_id} has no columns: {fault}")
     everything = Reading(column=lambda name: reading.column(name) or name, types=reading.types)
     fields = _fields(top["fields"], definitions, everything, where=_full_name(top), is_json=is_json)
     reader = {"type": "record", "name": top["name"], "namespace": top.get("namespace", ""), "fields": _reader_fields(fields)}
@@ -479,7 +503,7 @@ def _parsed(text: str) -> tuple[Any, dict[str, Any], Any, bool] | None:
     external: dict[str, Any] = {}
     if isinstance(schema, dict) and REFERENCES in schema:
         for other in schema[REFERENCES]:
-            found: dict[str, Any] = dict(external)
+            found: dict[str, Any] = {}
             _named(other, "", found, external)
             external |= found
         schema = schema["schema"]
@@ -546,24 +570,31 @@ _KEPT = {
 }
 
 
-def _stripped(schema: Any) -> Any:
-    """Keep only the properties that decide the layout of the bytes."""
+def _stripped(schema: Any, made: dict[int, Any] | None = None) -> Any:
+    """Keep only the properties that decide the layout of the bytes.
+
+    ``made`` has what became of each named type, by its identity: one that other schemas define is
+    the same object wherever it is used.
+    """
+    made = {} if made is None else made
     if isinstance(schema, list):
-        return [_stripped(branch) for branch in schema]
+        return [_stripped(branch, made) for branch in schema]
     if isinstance(schema, str):
         return schema
     kind = schema["type"]
     if not isinstance(kind, str):
-        return _stripped(kind)
+        return _stripped(kind, made)
     if kind in _KEPT:
-        result = {name: schema[name] for name in _KEPT[kind]}
-        if kind == "record":
-            result["fields"] = [{"name": field["name"], "type": _stripped(field["type"])} for field in schema["fields"]]
-        return result
+        if id(schema) not in made:
+            result = {name: schema[name] for name in _KEPT[kind]}
+            if kind == "record":
+                result["fields"] = [{"name": field["name"], "type": _stripped(field["type"], made)} for field in schema["fields"]]
+            made[id(schema)] = result
+        return made[id(schema)]
     if kind == "array":
-        return {"type": "array", "items": _stripped(schema["items"])}
+        return {"type": "array", "items": _stripped(schema["items"], made)}
     if kind == "map":
-        return {"type": "map", "values": _stripped(schema["values"])}
+        return {"type": "map", "values": _stripped(schema["values"], made)}
     return kind
 
 
