@@ -1,5 +1,6 @@
 """Patterns in Java's dialect: what they match, what is refused by name, and that no pattern takes long."""
 
+import json
 import random
 import re
 import time
@@ -7,8 +8,11 @@ import time
 import pytest
 from dblog.config.connector import MYSQL_OPTIONS, check_connector
 from dblog.config.regex import LIST_CHARS_MAX, PATTERN_CHARS_MAX, Pattern, PatternError, any_of, as_written
-from dblog.core.selection import Selection
-from dblog.errors import ConfigError
+from dblog.config.topic_creation import check_topic_creation
+from dblog.core.dumprequests import parse_request
+from dblog.core.selection import Selection, column_rewrite, key_rules
+from dblog.core.signals import Signal, SignalError, action_of
+from dblog.errors import ConfigError, DefiniteError
 from dblog.model import TableId
 from support.worker import connector_config
 
@@ -227,6 +231,45 @@ def test_no_pattern_takes_longer_than_its_text(bomb):  # number 9
     assert columns.includes_column(f"rs2.{name}")
 
     assert time.monotonic() - began_s < 2
+
+
+LARGE = [rf"(?!\pL{{50}}{number})\pL{{50}}{number}" for number in range(2000)]
+"""Each takes a megabyte and a tenth of a second, in 27 characters."""
+
+TOGETHER = {
+    "a list": (lambda: Selection.from_settings({"column.exclude.list": ",".join(LARGE)}), ConfigError),
+    "many options": (lambda: column_rewrite({f"column.truncate.to.{n}.chars": text for n, text in enumerate(LARGE, 1)}), ConfigError),
+    "key columns": (lambda: key_rules(";".join(f"{text}:c" for text in LARGE)), ConfigError),
+    "a request": (
+        lambda: parse_request({"tables": LARGE[:1000]}, id="1", connector="c", created_ms=1, requested_by="rest"),
+        DefiniteError,
+    ),
+    "a signal": (lambda: action_of(Signal("1", "stop-snapshot", json.dumps({"data-collections": LARGE[:250]}), "here")), SignalError),
+}
+
+
+@pytest.mark.parametrize("given", TOGETHER)
+def test_patterns_take_no_more_memory_and_time_together_than_names_do(given):  # number 9
+    make, refused = TOGETHER[given]
+    began_s = time.process_time()
+
+    with pytest.raises(refused, match="instructions together|not a regular expression that can be used"):
+        make()
+
+    assert time.process_time() - began_s < 15, "two minutes without the bound"
+
+
+def test_the_check_of_a_configuration_bounds_patterns_of_many_options_together():
+    cuts = {f"column.truncate.to.{n}.chars": text for n, text in enumerate(LARGE[:300], 1)}
+    groups = {f"topic.creation.g{n}.include": text for n, text in enumerate(LARGE[:300])}
+    began_s = time.process_time()
+
+    wrong = check_topic_creation({"topic.creation.groups": ",".join(f"g{n}" for n in range(300)), **groups})
+    checked = check_connector(MYSQL_OPTIONS, {**connector_config(), **cuts})
+
+    for errors in (wrong, checked.errors):
+        assert sum("instructions together" in text for texts in errors.values() for text in texts) > 200
+    assert time.process_time() - began_s < 20
 
 
 def test_a_list_of_15_000_names_is_made_and_asked_at_once():

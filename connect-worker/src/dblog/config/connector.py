@@ -35,6 +35,7 @@ from dblog.config.options import (
     regexes,
     split_list,
 )
+from dblog.config.regex import Room
 from dblog.config.select_overrides import select_overrides
 from dblog.config.topic_creation import check_topic_creation
 from dblog.config.unused_stores import mode_of, refused_stores
@@ -103,8 +104,9 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
     rules, unlike = column_rules(properties)
     for name, texts in unlike.items():
         errors.setdefault(name, []).extend(f"The '{name}' value is invalid: {text}" for text in texts)
+    room = Room()
     for rule in rules:
-        wrong = regexes(split_list(rule.columns), {})
+        wrong = regexes(split_list(rule.columns), {}, room=room)
         if wrong is not None:
             errors.setdefault(rule.option, []).append(f"The '{rule.option}' value is invalid: {wrong}")
     for name, texts in select_overrides(properties, namespace=namespace_of(declared))[1].items():

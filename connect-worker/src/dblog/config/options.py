@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dblog.config.regex import PatternError, any_of
+from dblog.config.regex import PatternError, Room, any_of
 from dblog.errors import ConfigError
 
 Value = str | int | float | bool | tuple[str, ...] | None
@@ -388,12 +388,12 @@ def not_negative_long(value: Value, _all: Mapping[str, Value]) -> str | None:
     return "A non-negative long value is expected" if isinstance(value, int) and value < 0 else None
 
 
-def regexes(value: Value, _all: Mapping[str, Value]) -> str | None:
-    """Check that every item of a list compiles."""
+def regexes(value: Value, _all: Mapping[str, Value], *, room: Room | None = None) -> str | None:
+    """Check that every item of a list compiles. ``room`` is what several lists may take together."""
     if not isinstance(value, tuple):
         return None
     try:
-        any_of(value, ignore_case=True)
+        any_of(value, ignore_case=True, room=room)
     except PatternError as e:
         return f"A comma-separated list of valid regular expressions is expected, but {e}"
     return None

@@ -26,6 +26,12 @@ LIST_CHARS_MAX = 1_000_000
 """Characters of all patterns of one list. A connector's record in Kafka cannot be larger either."""
 _MEMORY_BYTES_MAX = 1024 * 1024
 """Memory of one compiled expression, by RE2's measure."""
+INSTRUCTIONS_MAX = 4_000_000
+"""Most instructions of the patterns of one list together: some 100 MiB and ten seconds. A list of a
+million characters has a million or two, but one of ``\\pL{50}`` has 60 000 in seven characters.
+"""
+REQUEST_INSTRUCTIONS_MAX = 400_000
+"""Most instructions of the patterns of a request or a signal, of which many may come at once."""
 _REPETITIONS_MAX = 1000
 _DEPTH_MAX = 100
 _JOINED_CHARS = 16_000
@@ -54,19 +60,37 @@ class PatternError(ValueError):
     """The pattern cannot be used. The text gives users the reason."""
 
 
+class Room:
+    """The instructions that patterns may still have together. Memory and time grow with them."""
+
+    def __init__(self, instructions_max: int = INSTRUCTIONS_MAX) -> None:
+        self._instructions_max = self._left = instructions_max
+
+    def take(self, instructions: int) -> None:
+        """Count the instructions of one more expression. Raise PatternError if there is no room."""
+        self._left -= instructions
+        if self._left < 0:
+            raise PatternError(
+                f"the patterns have more than {self._instructions_max} instructions together; write fewer repetitions such as {{50}}, and fewer classes such "
+                "as \\pL, which has thousands of letters"
+            )
+
+
 class Pattern:
     """One pattern. Safe for several threads."""
 
     __slots__ = ("_ways", "text")
 
-    def __init__(self, text: str, *, ignore_case: bool = False) -> None:
+    def __init__(self, text: str, *, ignore_case: bool = False, room: Room | None = None) -> None:
         """Compile the pattern.
 
-        Raise PatternError for an invalid pattern, or one that cannot be matched in bounded time.
+        Raise PatternError for an invalid pattern, one that cannot be matched in bounded time, or
+        one for which there is no ``room``.
         """
         self.text = text
         self._ways = tuple(
-            tuple((_compiled(each.text, ignore_case=ignore_case), each.wanted) for each in way.all_of()) for way in _ways_of(text)
+            tuple((_compiled(each.text, ignore_case=ignore_case, room=room), each.wanted) for each in way.all_of())
+            for way in _ways_of(text)
         )
 
     def fullmatch(self, text: str) -> bool:
@@ -83,12 +107,14 @@ def as_written(text: str) -> str:
     return f"'{shown}{'...' if len(text) > _SHOWN_CHARS else ''}'"
 
 
-def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
+def any_of(texts: Iterable[str], *, ignore_case: bool, room: Room | None = None) -> Callable[[str], bool]:
     """Return a function that tells whether a whole text matches one of the patterns.
 
     Lists have thousands of members, so plain members are matched together. Raise PatternError
-    naming the member at fault.
+    naming the member at fault. ``room`` is what they may take, which several lists can share;
+    without it the list has a room of its own.
     """
+    room = room or Room()
     joined: list[str] = []
     held: list[str] = []
     others: list[Pattern] = []
@@ -105,11 +131,11 @@ def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
             else:
                 ways = _ways_of(text)
             if any(way.conditions for way in ways):
-                others.append(Pattern(text, ignore_case=ignore_case))
+                others.append(Pattern(text, ignore_case=ignore_case, room=room))
                 continue
             for way in ways:
                 # compiled alone: a limit that many exceed together is no member's error
-                _compiled(way.text, ignore_case=ignore_case)
+                _compiled(way.text, ignore_case=ignore_case, room=room)
         except PatternError as e:
             raise PatternError(f"{as_written(text)} is not a regular expression that can be used: {e}") from None
         held += (f"(?:{way.text})" for way in ways)
@@ -155,19 +181,24 @@ class _Way:
         return (_Condition(self.text, wanted=True), *self.conditions)
 
 
-def _compiled(text: str, *, ignore_case: bool) -> Any:
+def _compiled(text: str, *, ignore_case: bool, room: Room | None = None) -> Any:
+    if room is not None:
+        room.take(0)  # making one to find that there is no room takes a tenth of a second
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
     options.case_sensitive = not ignore_case
     options.max_mem = _MEMORY_BYTES_MAX
     try:
-        return re2.compile(text, options)
+        made = re2.compile(text, options)
     except re2.error as e:
         reason = e.args[0].decode("utf-8", "replace") if isinstance(e.args[0], bytes) else str(e)
         raise PatternError(reason) from None
     except UnicodeError:
         raise PatternError("a pattern has half of a surrogate pair") from None
+    if room is not None:
+        room.take(made.programsize)
+    return made
 
 
 def _ways_of(text: str) -> list[_Way]:

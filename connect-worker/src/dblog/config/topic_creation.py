@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dblog.config.options import split_list
-from dblog.config.regex import PatternError, any_of
+from dblog.config.regex import PatternError, Room, any_of
 from dblog.errors import ConfigError
 
 _PREFIX = "topic.creation."
@@ -66,6 +66,7 @@ def _read(properties: Mapping[str, str]) -> tuple[tuple[TopicRule, ...], dict[st
             errors[name] = [f'Missing required configuration "{name}" which has no default value.']
         fallback[key] = _count(properties, name, errors, default=-1)
     rules: list[TopicRule] = []
+    room = Room()
     groups = [group for group in split_list(properties.get(_GROUPS, "")) if group != _DEFAULT]
     for group in [*groups, _DEFAULT]:
         prefix = f"{_PREFIX}{group}."
@@ -74,8 +75,8 @@ def _read(properties: Mapping[str, str]) -> tuple[tuple[TopicRule, ...], dict[st
         if group != _DEFAULT:
             if not properties.get(prefix + "include", "").strip():
                 errors[prefix + "include"] = [f'Missing required configuration "{prefix}include" which has no default value.']
-            include = _matcher(properties, prefix + "include", errors)
-            exclude = _matcher(properties, prefix + "exclude", errors)
+            include = _matcher(properties, prefix + "include", errors, room)
+            exclude = _matcher(properties, prefix + "exclude", errors, room)
         rules.append(
             TopicRule(
                 group=group,
@@ -109,9 +110,9 @@ def _count(properties: Mapping[str, str], name: str, errors: dict[str, list[str]
     return default
 
 
-def _matcher(properties: Mapping[str, str], name: str, errors: dict[str, list[str]]) -> Callable[[str], bool]:
+def _matcher(properties: Mapping[str, str], name: str, errors: dict[str, list[str]], room: Room) -> Callable[[str], bool]:
     try:
-        return any_of(split_list(properties.get(name, "")), ignore_case=False)
+        return any_of(split_list(properties.get(name, "")), ignore_case=False, room=room)
     except PatternError as e:
         errors[name] = [f"Invalid value for configuration {name}: Syntax error in regular expression: {e}"]
         return _none

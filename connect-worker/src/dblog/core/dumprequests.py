@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any
 
-from dblog.config.regex import Pattern, PatternError, any_of, as_written
+from dblog.config.regex import REQUEST_INSTRUCTIONS_MAX, Pattern, PatternError, Room, any_of, as_written
 from dblog.core.dumps import Key, key_from_json, key_to_json
 from dblog.errors import DefiniteError
 
@@ -440,7 +440,7 @@ class _Reader:
 
     def _usable(self, name: str, patterns: Iterable[str]) -> bool:
         try:
-            any_of(patterns, ignore_case=True)
+            any_of(patterns, ignore_case=True, room=Room(REQUEST_INSTRUCTIONS_MAX))
         except PatternError as e:
             self.wrong(name, str(e))
             return False
@@ -495,7 +495,7 @@ class _Reader:
             self.wrong("tables_stopped", "it must be a list of patterns")
             return ()
         try:
-            any_of(value, ignore_case=True)
+            any_of(value, ignore_case=True, room=Room(REQUEST_INSTRUCTIONS_MAX))
         except PatternError as e:
             self.wrong("tables_stopped", str(e))
             return ()

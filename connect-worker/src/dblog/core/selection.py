@@ -19,7 +19,7 @@ from typing import Any
 from dblog.codecs.rewrites import Hash, Mask, Rewrite, Truncate
 from dblog.config.column_rules import ColumnRule, column_rules
 from dblog.config.namespaces import Namespace
-from dblog.config.regex import Pattern, PatternError, any_of, as_written
+from dblog.config.regex import Pattern, PatternError, Room, any_of, as_written
 from dblog.errors import ConfigError
 from dblog.model import Table, TableId
 
@@ -35,15 +35,16 @@ def split_list(text: str | None) -> list[str]:
     return [part.replace("\\,", ",").strip() for part in _UNESCAPED_COMMA.split(text) if part.strip()]
 
 
-def name_matcher(text: str | None, *, option: str) -> Callable[[str], bool] | None:
+def name_matcher(text: str | None, *, option: str, room: Room | None = None) -> Callable[[str], bool] | None:
     """Return a predicate for names from a list of regular expressions, or None if the list is
-    empty. Raise ConfigError if an expression does not compile.
+    empty. Raise ConfigError if an expression does not compile. ``room`` is what several lists may
+    take together.
     """
     members = split_list(text)
     if not members:
         return None
     try:
-        return any_of(members, ignore_case=True)
+        return any_of(members, ignore_case=True, room=room)
     except PatternError as e:
         raise ConfigError({option: [str(e)]}) from e
 
@@ -180,7 +181,8 @@ def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | N
     rules, errors = column_rules(properties)
     if errors:
         raise ConfigError(errors)
-    known = [(matches, rule) for rule in rules if (matches := name_matcher(rule.columns, option=rule.option)) is not None]
+    room = Room()
+    known = [(matches, rule) for rule in rules if (matches := name_matcher(rule.columns, option=rule.option, room=room)) is not None]
     if not known:
         return None
     return lambda name: next((_rewrite(rule) for matches, rule in known if matches(name)), None)
@@ -213,6 +215,7 @@ def key_rules(text: str | None) -> tuple[KeyRule, ...]:
     part has another form.
     """
     rules = []
+    room = Room()
     for part in (text or "").split(";"):
         if not part.strip():
             continue
@@ -221,7 +224,8 @@ def key_rules(text: str | None) -> tuple[KeyRule, ...]:
         if not colon or not table or not names:
             raise ConfigError({"message.key.columns": [f"{as_written(part.strip())} has not the form <table regex>:<column>,<column>"]})
         try:
-            rules.append(KeyRule(Pattern(table.strip(), ignore_case=True), tuple(Pattern(n, ignore_case=True) for n in names)))
+            picked = tuple(Pattern(n, ignore_case=True, room=room) for n in names)
+            rules.append(KeyRule(Pattern(table.strip(), ignore_case=True, room=room), picked))
         except PatternError as e:
             raise ConfigError(
                 {"message.key.columns": [f"{as_written(part.strip())} is not a regular expression that can be used: {e}"]}

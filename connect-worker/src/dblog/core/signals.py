@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from dblog.config.regex import PatternError, any_of
+from dblog.config.regex import REQUEST_INSTRUCTIONS_MAX, PatternError, Room, any_of
 from dblog.core.dumprequests import (
     ID_DIGITS,
     NAME_CHARS_MAX,
@@ -248,7 +248,7 @@ def _filters(data: dict[str, Any], *, blocking: bool) -> dict[str, str]:
 
 def _usable(name: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        any_of(patterns, ignore_case=True)
+        any_of(patterns, ignore_case=True, room=Room(REQUEST_INSTRUCTIONS_MAX))
     except PatternError:
         raise SignalError(f"a pattern of {name} is not a regular expression that can be used") from None
     return patterns
