@@ -18,7 +18,7 @@ class AnswerBudget:
         self._bytes_free = bytes_max
 
     def take(self, count: int) -> bool:
-        """Reserve `count` bytes if that many are free; return whether they were."""
+        """Reserve ``count`` bytes if that many are free; return whether they were."""
         with self._lock:
             if count > self._bytes_free:
                 return False
@@ -26,7 +26,7 @@ class AnswerBudget:
             return True
 
     def give_back(self, count: int) -> None:
-        """Return `count` reserved bytes to the budget."""
+        """Return ``count`` reserved bytes to the budget."""
         with self._lock:
             self._bytes_free += count
 

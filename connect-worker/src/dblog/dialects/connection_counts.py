@@ -19,8 +19,8 @@ PER_READER = 2
 
 
 def most(options: Mapping[str, Any]) -> int:
-    """Return the most connections of a connector: while its readers dump, its session is in use,
-    and limits of dumps are measured.
+    """Return the number of connections that a connector uses at most: while its readers dump, its
+    session is in use, and limits of dumps are measured.
     """
     originals: Mapping[str, Any] = getattr(options, "originals", options)
     name = "dblog.dump.threads" if "dblog.dump.threads" in originals else "snapshot.max.threads"

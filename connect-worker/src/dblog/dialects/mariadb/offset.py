@@ -18,7 +18,7 @@ class MariaDbProgress(LogProgress):
 
     @staticmethod
     def gtids_include(text: str, others: str) -> bool:
-        """Return whether `text` is at least as far as `others` in each domain of `others`."""
+        """Return whether ``text`` is at least as far as ``others`` in each domain of ``others``."""
         return GtidPosition.parse(text).contains(GtidPosition.parse(others))
 
     def pass_over(self, gtids: str, wanted: Callable[[str], bool]) -> None:

@@ -36,7 +36,5 @@ def column_type(column: Column, modes: TypeModes) -> Typed | None:
 
 
 def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: bool = True) -> ColumnPlan:
-    """Return the plan of one column of ``table``; see the function of this name of the MySQL
-    dialect.
-    """
+    """Return the plan of one column of ``table``; see the same function of the MySQL dialect."""
     return mysql.assemble(column, column_type(column, modes), modes, table, included=included)

@@ -103,9 +103,9 @@ of their own after this event.
 _LAST_TAGGED_FIELD = 11
 _SILENCE_BYTES_MAX, _RANGES_MAX = 1 << 24, 4096
 _TIME_BITS = 53
-"""Bits of a time in microseconds whose nanoseconds fit 63 bits: until the year 2255."""
+"""The most bits of a time in microseconds, so that nanoseconds fit 63 bits: until the year 2255."""
 _POSITION_BITS = 40
-"""Bits of a position. Shifted by 23 for D7's number it must fit 63 bits."""
+"""The most bits of a position. Shifted by 23 for ``source.sequence`` (D7) it must fit 63 bits."""
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class _Event:
     next: int
     body: bytes
     low: int = -1
-    """D7's second number of row 0."""
+    """The second number of ``source.sequence`` of row 0 (D7)."""
 
     def __post_init__(self) -> None:
         if self.low < 0:

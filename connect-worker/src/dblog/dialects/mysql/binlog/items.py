@@ -39,8 +39,8 @@ max_allowed_packet and its room for headers (MAX_LOG_EVENT_HEADER in sql/log_eve
 
 
 LOOK_AHEAD_BYTES_MAX = 1 << 24
-"""Bytes of a transaction that wait in memory until its end is known. The end of a longer one is
-searched on a separate connection. # I6
+"""The most bytes of a transaction that wait in memory until its end is known. A second connection
+searches for the end of a longer one. # I6
 """
 
 MysqlGtids = list[tuple[str, str, int, int]]
@@ -106,7 +106,8 @@ class LogEvent:
     flags: int = 0
     thread: int | None = None
     transaction: TransactionOrder | None = None
-    """The counts of a rows event whose images lack columns, if transactions are counted; else None.
+    """The order in its transaction of a rows event whose images lack columns; None if transactions
+    are not counted.
     """
     encoder: RowEncoder | None = field(default=None, compare=False)
     """The encoder of a rows event whose images lack columns; None for any other event. ``thread``

@@ -38,11 +38,11 @@ prepared (task/prepared.py).
 """
 
 POSITION_BITS = 23
-"""Low bits of the second sequence number that hold the row's number (D7)."""
+"""Low bits of the second number of ``source.sequence``, which hold the number of the row (D7)."""
 
 
 def sequence_of(*, epoch: int, file: str, pos: int) -> tuple[int, int]:
-    """Return D7's two numbers of a position in the log."""
+    """Return the two numbers of ``source.sequence`` at a position in the log (D7)."""
     return epoch << 32 | file_index(file), pos << POSITION_BITS
 
 
@@ -78,10 +78,10 @@ class Gtids(Protocol):
         """Return the text for the offset."""
 
     def contains(self, other: Any) -> bool:
-        """Return whether all transactions of `other` are among these."""
+        """Return whether all transactions of ``other`` are among these."""
 
     def subtract(self, other: Any) -> Self:
-        """Return the transactions that `other` lacks."""
+        """Return the transactions that ``other`` lacks."""
 
     def __bool__(self) -> bool: ...
 
@@ -127,7 +127,7 @@ class LogProgress:
 
     @staticmethod
     def gtids_include(text: str, others: str) -> bool:
-        """Return whether all of `others` are in `text`."""
+        """Return whether all of ``others`` are in ``text``."""
         return GtidSet.parse(text).contains(GtidSet.parse(others))
 
     @classmethod
@@ -222,7 +222,7 @@ class LogProgress:
         return self.ts_sec * 1_000_000
 
     def sequence_of(self, position: LogOffset) -> tuple[int, int]:
-        """Return D7's numbers of an item's position."""
+        """Return the two numbers of ``source.sequence`` at an item's position (D7)."""
         return sequence_of(epoch=self.epoch, file=position.file, pos=position.pos)
 
     def taken_over(self) -> None:
@@ -259,7 +259,7 @@ class LogProgress:
 
     @property
     def sequence(self) -> tuple[int, int]:
-        """D7's numbers of this position."""
+        """The two numbers of ``source.sequence`` at this position (D7)."""
         return sequence_of(epoch=self.epoch, file=self.file, pos=self.pos)
 
     def to_map(self) -> dict[str, str | int | float | bool | None]:

@@ -17,7 +17,9 @@ from dblog.codecs.schema import Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinlogContext(RowContext):
-    """The event that rows belong to. Its D7 numbers are (epoch << 32 | file index; pos << 23)."""
+    """The event that rows belong to. The two numbers of its ``source.sequence`` are (epoch << 32 |
+    file index; pos << 23) (D7).
+    """
 
     file: str
     pos: int

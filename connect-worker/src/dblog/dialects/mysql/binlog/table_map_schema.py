@@ -232,7 +232,8 @@ def _quoted(text: str) -> str:
 
 
 def merger(charsets: Charsets, *, signs_known: bool, nulls_known: bool = True) -> Callable[[Column, Column], Column]:
-    """Return ``merge`` for ``cross_check``.
+    """Return the function that merges a known column with one seen in the log (``merge`` of
+    ``cross_check``).
 
     ``signs_known``: the table map shows which numbers are unsigned (without metadata it does not).
     ``nulls_known``: it shows which columns may be NULL. MariaDB logs all columns as nullable for a

@@ -1,8 +1,9 @@
 """The rows of a transaction that its own log undoes, found before the first of them is returned.
 
-A server may log rows that do not stay. MariaDB logs a transaction that ends in ROLLBACK or returns
-to a savepoint unchanged if it cannot cut its cache: a temporary table was created or dropped in it,
-or a non-transactional table was written. Nothing at the beginning of the transaction shows it, so
+A server may log rows that do not stay. MariaDB normally cuts rolled back rows out of its cache
+before it logs a transaction. It cannot after a temporary table was created or dropped, or a
+non-transactional table was written, and then logs a transaction that ends in ROLLBACK, or that
+returns to a savepoint, with all its rows. Nothing at the beginning of the transaction shows it, so
 the decoders look for the end before they handle the first row. Rules:
 
 - ROLLBACK undoes every row of the transaction, ROLLBACK TO those since the savepoint was set.
@@ -36,7 +37,7 @@ class Undone:
         self._begin = begin
         self._savepoints: dict[str, int] = {}
         self.parts = list(parts)
-        """(from, to) of positions at which events begin, disjoint and ascending."""
+        """Undone parts as (from, to), positions at which events begin; disjoint and ascending."""
         self._at = 0
 
     def statement(self, text: bytes, start: int) -> bool:

@@ -20,7 +20,7 @@ from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import Column, Table, TableId
 
 BUILTIN_DATABASES = frozenset({"mysql", "performance_schema", "sys", "information_schema"})
-"""Databases that belong to the server."""
+"""System databases of the server."""
 
 Statement = tuple[str, tuple[Any, ...]]
 """A statement with ``?`` placeholders, and their values."""
@@ -94,8 +94,8 @@ def chunk_select(
 def json_kinds(
     table: Table, column_paths: Sequence[tuple[int, str]], after: Sequence[Any] | None, rows_max: int, *, where: str | None = None
 ) -> Statement:
-    """Select the kinds of JSON values in the same rows, each by a column's index and a path.
-    Without a key the rows come as in ``full_scan``.
+    """Select the kinds of JSON values in the rows of ``chunk_select``, each by a column's index and
+    a path. Without a key the rows come as in ``full_scan``.
     """
     kinds = _kinds(table, column_paths)
     paths = tuple(path for _, path in column_paths)
@@ -198,8 +198,9 @@ def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
 def last_key(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int, *, where: str | None = None
 ) -> Statement:
-    """Select the key of the last of these rows of a chunk, as a bound, for a row that does not show
-    it. The server reads all the rows again.
+    """Select the key of a chunk's last row as a bound, if the row itself does not show it.
+
+    ``row_count`` is the number of the chunk's rows, all of which the server reads again.
     """
     text, parameters = _chunk(table, _bound_list(table), after, upto, 1, where)
     return f"{text} OFFSET ?", (*parameters, row_count - 1)

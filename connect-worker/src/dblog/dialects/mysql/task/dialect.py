@@ -179,8 +179,8 @@ def writes_watermarks(settings: Settings) -> bool:
 
 
 def gtid_filter(settings: Settings) -> Callable[[str], bool] | None:
-    """Return a predicate that selects sources (UUID; MariaDB: domain-server) by their transactions;
-    None for all.
+    """Return a predicate for sources (UUID; MariaDB: domain-server) whose transactions are wanted;
+    None if all are.
     """
     includes, excludes = "gtid.source.includes", "gtid.source.excludes"
     wanted = name_matcher(settings.originals.get(includes), option=includes)

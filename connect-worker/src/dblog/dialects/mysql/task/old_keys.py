@@ -65,7 +65,7 @@ class OldKeys:
         return known
 
     def of(self, file: str, begin: int) -> MovedKeys:
-        """Return the keys of the transaction that begins there."""
+        """Return the keys of the transaction that begins at this position."""
         if self._transaction != (file, begin):
             self._transaction, self._moved = (file, begin), MovedKeys()
         return self._moved
@@ -88,8 +88,8 @@ class OldKeys:
 
 
 class HoldingBack:
-    """The encoder of one loose table in the log. Implements ``codecs.rowplan.RowEncoder``, and
-    notes rows that were sent before (``note``).
+    """The encoder in the log for a table whose message key no unique index enforces. Implements
+    ``codecs.rowplan.RowEncoder``, and notes rows that were sent before (``note``).
     """
 
     def __init__(self, inner: RowEncoder, old_keys: OldKeys, *, rereads: bool) -> None:

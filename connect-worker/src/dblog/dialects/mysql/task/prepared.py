@@ -97,8 +97,10 @@ class Ended:
 
 
 class Prepared:
-    """The XA transactions of one log, as it is read. ``text`` is the state in an offset;
-    ``complete``: an offset without state means that there are none.
+    """The XA transactions of one log, as it is read.
+
+    ``text`` is the state stored in an offset. ``complete`` tells whether an offset without state
+    means that no transaction is prepared.
     """
 
     def __init__(self, text: str | None = None, *, complete: bool = True) -> None:

@@ -177,12 +177,13 @@ class BinlogServer:
         self.connections.absent_gtids = absent or None
 
     def _follow(self, progress: LogProgress) -> str | None:
-        """Return the reason why this is another server's log than the one that the offset's file
-        names belong to; None if nothing shows that. Then only GTIDs carry over, and the epoch must
-        rise (D7).
+        """Return the reason why this is another server's log than the one of the offset's file
+        names; None if nothing shows that. Raise PositionLostError if there are no GTIDs to continue
+        by.
 
-        The position becomes the beginning of the new log, before every row that can come, including
-        rows that the GTIDs skip.
+        On another server only GTIDs carry over, and the epoch must rise (D7). The position becomes
+        the beginning of the new log, before every row that can come, including rows that the GTIDs
+        skip.
         """
         session = self.session
         by_gtids = bool(progress.gtids) and session.facts.uses_gtids

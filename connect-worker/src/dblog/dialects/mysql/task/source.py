@@ -43,7 +43,7 @@ class BinlogSource:
 
     @property
     def builtin_databases(self) -> frozenset[str]:
-        """Databases that belong to the server."""
+        """System databases of the server."""
         return sql.BUILTIN_DATABASES
 
     @property

@@ -48,7 +48,9 @@ class TypeModes:
     ``db.table.column``; None for no columns.
     """
     datatype_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
-    """A predicate for such columns by type, called with ``db.table.TYPE``; None for no columns."""
+    """A predicate for types whose columns have these parameters too, called with ``db.table.TYPE``;
+    None for no types.
+    """
     column_rewrite: Callable[[str], Rewrite | None] | None = field(default=None, compare=False)
     """The rewrite of a column's values, called with ``db.table.column``; None for no rewrites."""
 

@@ -58,7 +58,7 @@ lose its connection.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectSettings:
-    """The server's address, and the login."""
+    """Settings of a connection: the address of the server, the login, TLS and time limits."""
 
     host: str
     user: str
@@ -272,7 +272,7 @@ def _shut_down(sock: socket.socket) -> None:
 
 
 def identity(uuid: str | None, server_id: int | str) -> str:
-    """Return the server's name in offsets: for MySQL its UUID; MariaDB has only its id."""
+    """Return the server's name in offsets: for MySQL its UUID, for MariaDB its server_id."""
     return uuid or f"server_id {server_id}"
 
 
@@ -404,8 +404,8 @@ def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:
-    """Return the statement that MariaDB 10.6 and later need to take ``utf8_bin`` for
-    ``utf8mb3_bin``. It sets their default (sql.py uses the old names).
+    """Return the statement that makes MariaDB since 10.6 take ``utf8_bin`` for ``utf8mb3_bin``. The
+    mode is its default, but sql.py relies on it for old names.
     """
     found = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", server_version)
     if found and (int(found[1]), int(found[2])) >= (10, 6):
@@ -479,11 +479,11 @@ def _load_identity(context: ssl.SSLContext, path: str, password: str | None) -> 
 
 
 class PrivilegeError(DefiniteError):
-    """An action that the account may not do; a GRANT helps."""
+    """An error for an action that the account may not do; a GRANT helps."""
 
 
 class ReadOnlyError(DefiniteError):
-    """A refused write. The server is read-only, so it takes no watermarks either."""
+    """An error for a write to a read-only server, which takes no watermarks either."""
 
 
 LOST = frozenset({1053, 1077, 1079, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 2006, 2013, 2055, 3169, 4031})

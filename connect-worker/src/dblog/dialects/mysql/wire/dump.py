@@ -55,9 +55,9 @@ have a longer one.
 """
 
 SILENCE_S = 60
-"""The longest silence of a worker within a snapshot. After it, or if the worker stops reading a
-chunk's rows, the server ends the snapshot. Its reads block an ALTER of the table, and all writers
-after that.
+"""The longest silence of a worker within a snapshot, in seconds. After it, or if the worker stops
+reading a chunk's rows, the server ends the snapshot: while it lasts, an ALTER of the table waits
+for it, and all writers wait for the ALTER.
 """
 
 _KILL_LIMIT_S = 10.0
@@ -285,7 +285,9 @@ class DumpConnection:
 
     def _end_statement(self) -> None:
         """Kill the statement that we stopped waiting for. The server would not notice before its
-        first row, and would hold the table until then. On another server the connection's number
+        first row, and would hold the table until then.
+
+        Do nothing if the second session has reached another server, where the connection's number
         has no meaning.
         """
         if self._marks is not None and not self._marks.same_server:

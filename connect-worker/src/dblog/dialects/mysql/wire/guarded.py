@@ -195,7 +195,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no typ
             self._budget_taken += step
 
     def release(self) -> None:
-        """Return the budget, since the answers are no longer kept."""
+        """Give the budget back, since the answers are no longer kept."""
         if self._budget is not None:
             taken, self._budget_taken, self._budget_used = self._budget_taken, 0, 0
             self._budget.give_back(taken)

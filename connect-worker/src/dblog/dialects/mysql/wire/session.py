@@ -129,7 +129,7 @@ class Lacking:
     """The transactions that were read and that a server lacks."""
 
     text: str
-    """Their names for a message, "" for none."""
+    """GTIDs of these transactions for a message, "" for none."""
     own: bool
     """True if the server made any of them itself."""
     got: str = ""
@@ -226,9 +226,9 @@ class Session:
         and perhaps later ones.
 
         It is for comparisons by offset. The status row may lack a transaction that is written but
-        not yet visible; its GTID is owned until it is executed. If some stay owned (a replica
-        applies them, a commit waits for a replica) the offset is the beginning of the file, which
-        never begins with an open one.
+        not yet visible; its GTID is owned until it is executed. If some GTIDs stay owned (a replica
+        applies them, a commit waits for a replica), the offset is the beginning of the file,
+        because no file begins inside a transaction.
         """
         for _ in range(HONEST_TRIES_MAX):
             file, pos, _ = self.current_position()
