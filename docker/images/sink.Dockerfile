@@ -53,6 +53,7 @@ FROM ${BASE_IMAGE}
 RUN --mount=type=bind,source=docker/images/inside,target=/run/inside --mount=type=secret,id=ca --mount=type=secret,id=apt \
     /run/inside/packages.sh tini libnss-wrapper openjdk-17-jre-headless && /run/inside/account.sh
 COPY --from=builder /opt/dblog /opt/dblog
+# HOME: any number may run this image, and of a read-only root file system /tmp alone can be written. Spark keeps jars of spark.jars.packages there.
 ENV PATH=/opt/dblog/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONSAFEPATH=1 SPARK_CONF_DIR=/opt/dblog/share/spark-conf \
     PYSPARK_PYTHON=/opt/dblog/bin/python
 ARG BASE_IMAGE

@@ -28,6 +28,7 @@ FROM ${BASE_IMAGE}
 RUN --mount=type=bind,source=docker/images/inside,target=/run/inside --mount=type=secret,id=ca --mount=type=secret,id=apt \
     /run/inside/packages.sh tini && /run/inside/account.sh
 COPY --from=builder /opt/dblog /opt/dblog
+# HOME: any number may run this image, and of a read-only root file system /tmp alone can be written. The worker looks for nothing in it.
 ENV PATH=/opt/dblog/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONSAFEPATH=1
 ARG BASE_IMAGE
 ARG BASE_DIGEST=

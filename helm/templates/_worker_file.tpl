@@ -17,6 +17,8 @@
 {{- $_ := set $lines "listeners" (printf "%s://:%v" (include "dblog.rest.scheme" .) $worker.ports.rest) -}}
 {{- $_ := set $lines "rest.advertised.host.name" "${env:DBLOG_ADVERTISED_HOST}" -}}
 {{- $_ := set $lines "rest.advertised.port" $worker.ports.rest -}}
+{{- /* Whom a standby hands requests and their logins on to: the pods of this StatefulSet, whatever address the group names. */ -}}
+{{- $_ := set $lines "dblog.rest.workers.allowed.hosts" (printf "*.%s.%s.svc.%s:%v" (include "dblog.headless" .) .Release.Namespace .Values.clusterDomain $worker.ports.rest) -}}
 {{- $_ := set $lines "dblog.rest.readonly.listener" (printf "http://:%v" $worker.ports.readonly) -}}
 {{- if $worker.tls.enabled -}}
 {{- $_ := set $lines "listeners.https.ssl.certificate.location" "/etc/dblog/own/rest/tls.crt" -}}

@@ -107,6 +107,7 @@ def of_spark(role: str, spec: Json) -> Json:
     return with_local_dirs({
         "securityContext": given["podSecurityContext"], "containers": [container, *given.get("sidecars", [])],
         "initContainers": given.get("initContainers", []), "volumes": [one for one in volumes if one["name"] in mounted],
+        **{key: value for key, value in given.get("template", {}).get("spec", {}).items() if key != "containers"},
     })  # fmt: skip
 
 

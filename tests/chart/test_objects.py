@@ -32,6 +32,7 @@ from dblog.cli import app
 from dblog.config.properties import parse_properties
 from dblog.config.unknown_keys import misspelt_worker_keys
 from dblog.config.worker import read_worker_config
+from dblog.rest.leaders import WORKERS, fault_of
 from dblog_sink.config import job_options, lake_paths
 from dblog_sink.job.memory import PERCENT
 
@@ -485,6 +486,26 @@ def test_hosts_that_are_allowed_leave_the_release_its_own_names(everything, mini
     assert "dblog.rest.allowed.hosts" not in properties_of(minimal)  # empty: any
 
 
+def test_a_standby_hands_logins_on_to_the_pods_of_its_own_release_alone(minimal, everything):
+    for found in (minimal, everything, rendered(clusterDomain="example.org", worker={"ports": {"rest": 9999}})):
+        file = properties_of(found)
+        variables = {item["name"]: item.get("value", "") for item in worker(found)["containers"][0]["env"]}
+        pod = variables["DBLOG_ADVERTISED_HOST"].replace("$(DBLOG_POD_NAME)", "rel-dblog-worker-1")
+        scheme, _, port = file["listeners"].partition("://:")
+
+        own, listed = f"{scheme}://{pod}:{port}", file[WORKERS].split(",")
+
+        assert fault_of(own, own_url=own, listed=listed) is None
+        for other in (
+            f"{scheme}://{pod}:1",
+            f"{scheme}://evil.example:{port}",
+            f"{scheme}://rel-dblog-worker.space.svc.cluster.local:{port}",
+        ):
+            assert fault_of(other, own_url=own, listed=listed) is not None, other
+    given = rendered(worker={"config": {WORKERS: "*.workers.example"}})
+    assert properties_of(given)[WORKERS] == "*.workers.example"
+
+
 def test_the_rest_interface_asks_for_a_login_and_speaks_tls_by_value(minimal, everything):
     assert "BasicAuthSecurityRestExtension" in properties_of(minimal)["rest.extension.classes"]
     secret = one(minimal, "Secret", "-rest-login")
@@ -655,9 +676,9 @@ OF_THE_OPERATOR = {
         "ports",
     ),
     *("affinity", "tolerations", "nodeSelector", "priorityClassName", "hostAliases", "dnsConfig", "podSecurityContext", "securityContext"),
-    *("lifecycle", "initContainers", "sidecars", "terminationGracePeriodSeconds", "instances"),
+    *("lifecycle", "initContainers", "sidecars", "terminationGracePeriodSeconds", "instances", "template"),
 }
-"""Fields that a driver or an executor has in a SparkApplication (v1beta2): the operator drops others without a word."""
+"""Fields that a driver or an executor has in a SparkApplication (v1beta2 of the operator 2.1): it drops others without a word."""
 OF_A_POD = {
     "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
     "nodeSelector": {"pool": "data"},
@@ -697,6 +718,10 @@ def test_a_spark_applications_pods_have_what_a_deployments_have():
     assert driver["envFrom"] == of_deployment["envFrom"]
     assert set(driver["annotations"]) == set(kinds["metadata"]["annotations"]) - {"kubectl.kubernetes.io/default-container"}
     assert set(driver) | set(executor) <= OF_THE_OPERATOR
+    assert executor["template"]["spec"]["automountServiceAccountToken"] is False
+    assert [one["name"] for one in executor["template"]["spec"]["containers"]] == [
+        "spark-kubernetes-executor"
+    ]  # else Spark takes the first one, with a warning
 
 
 def test_executors_of_a_driver_ask_for_tokens_where_it_does():

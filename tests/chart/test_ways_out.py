@@ -161,7 +161,6 @@ EXCEPTIONS = {
         "has_no_token_of_kubernetes",
         "driver of a SparkApplication",
     ): "it makes its executors' pods with it, and Spark gives the pod no field of its own",
-    ("has_no_token_of_kubernetes", "executor of a SparkApplication"): "Spark gives executors their driver's account",
 }
 """What is open, and why."""
 
