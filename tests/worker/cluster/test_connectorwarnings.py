@@ -56,6 +56,18 @@ def test_a_misspelt_key_stands_without_a_request_and_without_a_task(warnings, co
     assert beyond(warnings, configs, config) == [UNKNOWN]
 
 
+def test_a_placeholder_that_is_refused_today_stands_while_a_stored_configuration_has_it(warnings, configs):
+    """Without its value, which the warning is there to keep from readers."""
+    shown = {"topic.heartbeat.prefix": "hb-${file:/f:canary}", "topic.creation.${file:/f:canary}.include": "a"}
+    kept = {"database.user": "${file:/f:user}", "database.password": "${file:/f:password}"}
+
+    found = beyond(warnings, configs, plain(**shown, **kept))
+
+    (text,) = [text for text in found if "it holds a placeholder" in text]
+    assert text.startswith("topic.heartbeat.prefix: it holds a placeholder, and what that becomes is shown to everybody who may read. ")
+    assert beyond(warnings, configs, plain(**{"topic.heartbeat.prefix": "hb"}, **kept)) == []
+
+
 def test_an_insecure_choice_stands_and_asks_for_nobody_where_it_is_a_default(warnings, configs):  # number 36 of the worker's safety
     configs.configs = {"a": plain(**{"database.hostname": "db.example"}), "local": plain(**{"database.hostname": "localhost"})}
     warnings.config_changed()

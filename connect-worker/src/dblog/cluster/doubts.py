@@ -13,11 +13,17 @@ from dblog.config import inline_secrets
 from dblog.config.insecure_choices import described, insecure_choices
 from dblog.config.large_values import large_values
 from dblog.config.other_defaults import other_defaults
+from dblog.config.placeholders import refused_placeholders
 from dblog.config.plugins import Plugin
 from dblog.config.secret_values import shown_name
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
 
 _NEVER_READ = "no effect here: this connector keeps no such history, and neither does Debezium's; the key can be removed"
+
+_SHOWN_PLACEHOLDER = (
+    "it holds a placeholder, and what that becomes is shown to everybody who may read. A configuration stored by an older version goes on with it; "
+    "its next change is refused until the value itself is written there"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +44,14 @@ class Remarks:
 
 def doubts(plugin: Plugin, properties: Mapping[str, str | None]) -> list[str]:
     """Return a sentence for each unknown key, key without effect, default that is not Debezium's,
-    value that takes much from other connectors, and insecure choice. Secrets are not hidden yet.
+    value that takes much from other connectors, placeholder that is refused today, and insecure choice. Secrets are not hidden yet.
     """
     read = plugin.read_keys(properties)
     found = (
         describe_unknown(unknown_keys(plugin.options, read)) | without_effect(plugin.options, read) | other_defaults(plugin.options, read)
     )
     found |= large_values(plugin.options, read)
+    found |= dict.fromkeys(refused_placeholders(plugin.options, read), _SHOWN_PLACEHOLDER)
     found |= {name: _NEVER_READ for name in properties if name not in read}
     return [f"{shown_name(name)}: {text}" for name, text in found.items()] + _insecure(plugin, properties)
 
