@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -68,6 +69,33 @@ def test_a_check_looks_at_the_chosen_schemas(postgres: Postgres, database: str) 
 
     assert warnings() == ["column.exclude.list: member 1 matches no column of a captured table; one that comes later is matched"]
     assert warnings(**{"schema.include.list": "shop,other"}) == []
+
+
+def test_a_schema_of_an_extension_in_which_others_may_create_is_named_with_the_statement_that_closes_it(
+    postgres: Postgres, database: str
+) -> None:
+    follower = PostgresFollower(postgres, database)
+    role = f'r"{database}'
+    quoted = '"' + role.replace('"', '""') + '"'
+    follower.sql('CREATE SCHEMA "ext 1"', 'CREATE EXTENSION citext SCHEMA "ext 1"', "CREATE SCHEMA other", f"CREATE ROLE {quoted}")
+
+    def named() -> list[str]:
+        settings = parse_connector(follower.options, follower.config)
+        return [text for text in PostgresKind().check(settings, limit_s=60.0, abort=Abort()) if "operators of" in text]
+
+    assert named() == []
+    follower.sql(f"GRANT CREATE ON SCHEMA other TO PUBLIC, {quoted}", 'GRANT USAGE ON SCHEMA "ext 1" TO PUBLIC')
+    assert named() == []
+
+    follower.sql(f'GRANT CREATE ON SCHEMA "ext 1" TO PUBLIC, {quoted}')
+
+    (text,) = named()
+    assert text.startswith('schema "ext 1" has operators of "citext", which')
+    (statement,) = re.findall(r"REVOKE [^;]*;", text)
+    assert quoted in statement
+    follower.sql(statement)
+    assert named() == []
+    follower.sql("REVOKE ALL ON SCHEMA other FROM PUBLIC", f"DROP OWNED BY {quoted}", f"DROP ROLE {quoted}")
 
 
 def test_tables_get_the_replica_identity_that_the_configuration_wants(postgres: Postgres, database: str) -> None:

@@ -12,6 +12,7 @@ from dblog.dialects.postgres.catalog import sql
 from dblog.dialects.postgres.catalog.tables import is_deferrable
 from dblog.dialects.postgres.wire.connect import LockedError, PrivilegeError
 from dblog.dialects.postgres.wire.lock_waits import LockWaits
+from dblog.dialects.postgres.wire.search_path import describe_open_schemas
 from dblog.dialects.postgres.wire.session import Session
 from dblog.dialects.postgres.wire.slot import Publication, find_publication, find_slot, lacks_to_create, require_ours
 from dblog.errors import DefiniteError, PositionLostError, TableChangedError
@@ -70,6 +71,7 @@ def check(
         *without_values(by_id, identities, cannot_show),
         *without_message_key(by_id, identities, key_rules),
         *_absent_signal_tables(session, signal_tables),
+        *describe_open_schemas(session.wire),
         *_of_publication(session, publication, by_id, by_root=by_root, signal_tables=signal_tables, filled=autocreate == "filtered"),
     ]
 
