@@ -16,6 +16,7 @@ from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import connections
 from dblog.dialects.postgres.task.kind import PostgresKind
 from dblog.dialects.postgres.wire.connect import settings_of
+from dblog.dialects.postgres.wire.estimates import row_estimates
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.errors import DefiniteError
 from dblog.model import TableId
@@ -297,7 +298,7 @@ def test_a_table_that_the_account_may_not_read_is_left_out_of_the_estimates_and_
         follower.sql("GRANT SELECT ON open TO looks_only")
         settings = settings_of(parse_connector(follower.options, follower.config))
         with closing(connect(replace(settings, user="looks_only", password="p"), by_root=False)) as session:
-            found = session.row_estimates([TableId("public", "open"), TableId("public", "closed"), TableId("public", "missing")])
+            found = row_estimates(session, [TableId("public", "open"), TableId("public", "closed"), TableId("public", "missing")])
     finally:
         follower.sql("DROP OWNED BY looks_only", "DROP ROLE looks_only")
 

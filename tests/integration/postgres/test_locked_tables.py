@@ -13,9 +13,9 @@ import pytest
 from dblog.config.connector import parse_connector
 from dblog.dialects.postgres.task import server, unsent_values
 from dblog.dialects.postgres.task.log import PostgresReader
-from dblog.dialects.postgres.wire import lock_waits, replica_identity, slot
+from dblog.dialects.postgres.wire import lock_limits, replica_identity, slot
 from dblog.dialects.postgres.wire.connect import LockedError, settings_of
-from dblog.dialects.postgres.wire.lock_waits import LOCKED_MS
+from dblog.dialects.postgres.wire.lock_limits import LOCKED_MS
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.errors import TransientError
 from stack import Postgres
@@ -171,7 +171,7 @@ def test_many_locked_tables_are_waited_for_as_one(
     postgres: Postgres, database: str, begun: Begun, limits: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unsent_values, "LOCK_LIMIT_S", 1.0)
-    monkeypatch.setattr(lock_waits, "WAITED_FOR_MAX", 3)
+    monkeypatch.setattr(lock_limits, "WAITED_FOR_MAX", 3)
     follower: PostgresFollower = begun(
         "CREATE TABLE t (id INT PRIMARY KEY, v TEXT) PARTITION BY LIST (id)",
         "ALTER TABLE t ALTER v SET STORAGE EXTERNAL",
@@ -266,7 +266,7 @@ def test_a_locked_partition_holds_up_no_start(postgres: Postgres, database: str,
 def test_a_start_and_a_request_wait_for_few_of_many_locked_tables(
     postgres: Postgres, database: str, begun: Begun, limits: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_waits, "WAITED_FOR_MAX", 2)
+    monkeypatch.setattr(lock_limits, "WAITED_FOR_MAX", 2)
     follower = begun(
         "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY LIST (id)",
         *(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES IN ({n})" for n in range(4)),

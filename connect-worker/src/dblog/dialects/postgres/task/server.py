@@ -31,6 +31,7 @@ from dblog.dialects.postgres.task.watch import PostgresWatch, ServerLoad
 from dblog.dialects.postgres.wire.check import lacks_tables, require_readable
 from dblog.dialects.postgres.wire.connect import TABLE_CHANGED, settings_of
 from dblog.dialects.postgres.wire.dump import DumpConnection
+from dblog.dialects.postgres.wire.estimates import row_estimates
 from dblog.dialects.postgres.wire.replica_identity import set_identities
 from dblog.dialects.postgres.wire.session import Session, connect
 from dblog.dialects.postgres.wire.slot import (
@@ -282,7 +283,7 @@ class PostgresServer:
             if session.identity != self.connections.identity:
                 raise self.connections.changed(session.identity)
             require_readable(session, map(self.chunk_sql.of, tables))
-            return {} if len(tables) > ESTIMATED_MAX else session.row_estimates([table.id for table in tables])
+            return {} if len(tables) > ESTIMATED_MAX else row_estimates(session, [table.id for table in tables])
         finally:
             session.close()
 

@@ -21,7 +21,7 @@ from dblog.dialects.postgres.pgoutput.row_image import UNCHANGED, Raw, fields_of
 from dblog.dialects.postgres.pgoutput.visibility import Snapshot
 from dblog.dialects.postgres.task.connections import Connections
 from dblog.dialects.postgres.wire.connect import LockedError
-from dblog.dialects.postgres.wire.lock_waits import locked_ms
+from dblog.dialects.postgres.wire.lock_limits import locked_ms
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError, discreet
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import TaskContext

@@ -12,6 +12,7 @@ from dblog.dialects.postgres.pgoutput.position import SEGMENT_BYTES, lsn_of
 from dblog.dialects.postgres.task.connections import Connections, by_root, chunk_settings_of
 from dblog.dialects.postgres.task.unpublished import Unpublished
 from dblog.dialects.postgres.wire.connect import ConnectSettings, settings_of
+from dblog.dialects.postgres.wire.estimates import row_estimates
 from dblog.dialects.postgres.wire.identity import identity_of
 from dblog.dialects.postgres.wire.session import LOG_END_SQL, Session, connect
 from dblog.errors import DefiniteError, TransientError
@@ -111,7 +112,7 @@ class PostgresWatch:
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """By the statistics of ANALYZE."""
-        return self._session.row_estimates(tables)
+        return row_estimates(self._session, tables)
 
     def close(self) -> None:
         """Close the session."""

@@ -36,7 +36,7 @@ from dblog.dialects.postgres.wire.connect import (
     translate_server,
 )
 from dblog.dialects.postgres.wire.identity import moved_to, system_of
-from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL
+from dblog.dialects.postgres.wire.lock_limits import LIMIT_LOCKS_SQL
 from dblog.dialects.postgres.wire.search_path import look_in_no_schema, look_in_safe_schemas
 from dblog.dialects.postgres.wire.session import Session, settled_log_end
 from dblog.errors import DblogError, ServerChangedError, TableChangedError, TableDeniedError, chunk_would_write

@@ -11,13 +11,13 @@ from typing import Any
 
 from dblog.dialects.postgres.catalog import index_orders, publishing
 from dblog.dialects.postgres.catalog import tables as catalog
-from dblog.dialects.postgres.catalog.sql import copy_out, quote_table, written_by
+from dblog.dialects.postgres.catalog.sql import copy_out, written_by
 from dblog.dialects.postgres.catalog.types import MEMBERS_SQL, TYPES_SQL, Types
 from dblog.dialects.postgres.pgoutput.position import lsn_of
 from dblog.dialects.postgres.wire.answers import ANSWER_BYTES_MAX, CATALOG_BYTES_MAX
 from dblog.dialects.postgres.wire.connect import CUTS_TEXT_ALIKE_SQL, ConnectSettings, LockedError, Wire, open_wire
 from dblog.dialects.postgres.wire.identity import identity_of
-from dblog.dialects.postgres.wire.lock_waits import LIMIT_LOCKS_SQL, LOCKED_MS, LockWaits
+from dblog.dialects.postgres.wire.lock_limits import LIMIT_LOCKS_SQL, LOCKED_MS
 from dblog.dialects.postgres.wire.search_path import look_in_no_schema
 from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
@@ -187,30 +187,6 @@ class Session:
         """
         xmin, xmax, _ = self.snapshot().split(":")
         return int(xmin), int(xmax)
-
-    def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
-        """Rows by the statistics; of a table that was never analysed what the planner takes for granted, by its size."""
-        rows = self.query(
-            "SELECT n.nspname, c.relname, c.reltuples::bigint FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::name[], %s::name[]))",
-            ([table.database for table in tables], [table.name for table in tables]),
-            doing="estimating tables",
-        )
-        found = {TableId(schema, name): count for schema, name, count in rows}
-        with LockWaits(self, doing="estimating tables") as waits:
-            for table in [table for table, count in found.items() if count < 0]:
-                del found[table]  # it stays out where the account may not read it, somebody locks it, or it is gone
-                try:
-                    found[table] = self._planned_rows(table)
-                except LockedError:
-                    waits.found_locked()
-                except (DefiniteError, TableChangedError):
-                    continue
-        return found
-
-    def _planned_rows(self, table: TableId) -> int:
-        plan = self.wire.one(f"EXPLAIN (FORMAT JSON) SELECT FROM {quote_table(table)}", doing=f"estimating {table}")
-        return int(plan[0]["Plan"]["Plan Rows"])
 
     # ---- tables
 
