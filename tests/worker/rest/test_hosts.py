@@ -24,16 +24,18 @@ def settings(**changes):
 
 OURS = (
     "127.0.0.1:8083", "10.0.0.7:8083", "[::1]:8083", "[fd00::7]", "localhost:8083", "localhost.", "worker.localhost:8083", "connect:8083",
-    "laptop.local:8083", "connect.internal", "connect.kafka.svc:8083", "connect.kafka.svc.cluster.local:8083", "connect.kafka:8083", "", "me.example:8083",
+    "laptop.local:8083", "connect.internal", "connect.kafka.svc:8083", "connect.kafka-1.svc.cluster.local:8083", "connect.kafka-1:8083", "", "me.example:8083",
 )  # fmt: skip
 FOREIGN = (
-    "evil.example:8083", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8083", "evil.svc.example", "evil.kafka.example", "a.b.kafka",
+    "evil.example:8083", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8083", "evil.svc.example", "evil.kafka-1.example", "a.b.kafka-1",
     "me.example.evil.example", "8083", "1.2.3.4.5",
 )  # fmt: skip
 
 
 def takes(host, *, client="127.0.0.1", identity=None, listed=(), peer=None):
-    hosts = Hosts(listed, own=("Me.example",), identity=identity or Identity(settings()), namespaces=(".kafka", ".kafka.svc.cluster.local"))
+    hosts = Hosts(
+        listed, own=("Me.example",), identity=identity or Identity(settings()), namespaces=(".kafka-1", ".kafka-1.svc.cluster.local")
+    )
     scope = {"type": "http", "client": (client, 5), "server": ("10.0.0.1", 8083), "headers": [], "state": {PEER: peer} if peer else {}}
     return hosts.takes(scope, host)
 
@@ -64,8 +66,21 @@ def test_a_list_counts_for_everybody():
 
 def test_a_service_of_the_cluster_is_called_by_its_namespace(tmp_path):
     resolver = tmp_path / "resolv.conf"
-    resolver.write_text("nameserver 10.96.0.10\nsearch kafka.svc.cluster.local svc.cluster.local cluster.local corp.example\n")
+    resolver.write_text("nameserver 10.96.0.10\nsearch kafka-1.svc.cluster.local svc.cluster.local cluster.local corp.example\n")
 
-    assert cluster_suffixes({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, resolver) == (".kafka.svc.cluster.local", ".kafka")
+    assert cluster_suffixes({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, resolver) == (".kafka-1.svc.cluster.local", ".kafka-1")
     assert cluster_suffixes({}, resolver) == ()
     assert cluster_suffixes({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, tmp_path / "none") == ()
+
+
+@pytest.mark.parametrize("namespace", ["dev", "app", "cloud", "kafka", "xn--p1ai"])
+def test_a_namespace_that_is_called_as_a_public_domain_may_be_makes_no_stranger_s_name_a_service(namespace, tmp_path):  # number 6
+    resolver = tmp_path / "resolv.conf"
+    resolver.write_text(f"search {namespace}.svc.cluster.local svc.cluster.local cluster.local\n")
+    suffixes = cluster_suffixes({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, resolver)
+    hosts = Hosts((), own=(), identity=Identity(settings()), namespaces=suffixes)
+    scope = {"type": "http", "client": ("127.0.0.1", 5), "server": ("127.0.0.1", 8083), "headers": [], "state": {}}
+
+    assert not hosts.takes(scope, f"evil.{namespace}:8083"), "whoever owns it may point it at a port-forward to the worker"
+    assert hosts.takes(scope, f"connect.{namespace}.svc:8083")
+    assert hosts.takes(scope, f"connect.{namespace}.svc.cluster.local:8083")

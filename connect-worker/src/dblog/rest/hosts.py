@@ -71,7 +71,10 @@ def host_name(host: str) -> str:
 def cluster_suffixes(environment: os._Environ[str] | dict[str, str] = os.environ, resolver: Path = _RESOLVER) -> tuple[str, ...]:
     """Return the suffixes of service names if Kubernetes runs this worker, else an empty tuple.
 
-    They are ``.namespace``, and the same with the cluster's domain.
+    They are ``.namespace.svc`` with the cluster's domain, and ``.namespace`` alone if no domain
+    outside can have that name: in a namespace that is called dev or app the name of a Service looks
+    like one that anyone may buy. Domains at the top are letters alone, or begin with ``xn--``
+    (RFC 3696, section 2; ICANN's Applicant Guidebook, 2.2.1.3.2).
     """
     if "KUBERNETES_SERVICE_HOST" not in environment:
         return ()
@@ -80,4 +83,13 @@ def cluster_suffixes(environment: os._Environ[str] | dict[str, str] = os.environ
     except OSError:
         return ()
     domains = [domain.lower() for line in lines if line.startswith("search") for domain in line.split()[1:]]
-    return tuple(suffix for domain in domains if ".svc." in domain for suffix in (f".{domain}", f".{domain.partition('.svc.')[0]}"))
+    suffixes = []
+    for domain in (domain for domain in domains if ".svc." in domain):
+        namespace = domain.partition(".svc.")[0]
+        suffixes += [f".{domain}", *([] if _may_be_public(namespace) else [f".{namespace}"])]
+    return tuple(suffixes)
+
+
+def _may_be_public(name: str) -> bool:
+    """Return True if a domain at the top of the public name service may have the name."""
+    return name.isalpha() or name.startswith("xn--")
