@@ -2,9 +2,11 @@
 
 import json
 import threading
+import time
 
 import pytest
 import structlog
+from dblog.cluster.requests import RequestError
 from dblog.cluster.validation import Validator
 from dblog.config.options import Settings
 from dblog.config.providers import FileProvider
@@ -41,6 +43,38 @@ def test_a_check_that_is_cut_has_ended_when_the_answer_comes():  # number 11
 
     assert "did not answer within 50 ms" in errors["database.hostname"][0]
     assert set(threading.enumerate()) <= before
+
+
+PASSWORDS = {f"producer.override.password{number}": f"word{number}" for number in range(50_000)}
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (PASSWORDS, "more than 5000 are taken"),
+        ({"database.initial.statements": "".join(f"token=t{number};" for number in range(50_000))}, "secrets, and no more than 2000"),
+        ({"table.include.list": "a," * 1_500_000}, "characters, and no more than 2097152"),
+    ],
+)
+def test_a_configuration_whose_check_would_hold_up_all_others_is_refused_at_once(config, reason):  # number 11
+    validator = Validator(providers={}, check_database=None)
+    began_s = time.process_time()
+
+    with pytest.raises(RequestError, match=reason) as refused:
+        validator.validate(connector_config(name="a") | config)
+
+    assert refused.value.status == 400
+    assert time.process_time() - began_s < 10, "hours without the bounds"
+
+
+def test_a_configuration_within_the_bounds_is_checked_in_seconds():
+    config = connector_config(name="a") | dict(list(PASSWORDS.items())[:300]) | {f"producer.override.x{n}": "y" * 300 for n in range(700)}
+    began_s = time.process_time()
+
+    errors = Validator(providers={}, check_database=None).validate(config).errors
+
+    assert len(errors) == 1000
+    assert time.process_time() - began_s < 20
 
 
 def test_a_required_key_that_is_missing_is_named_with_the_key_that_is_misspelt():

@@ -130,6 +130,7 @@ def test_the_secrets_of_a_configuration_are_found_wherever_they_stand():
         "LoginModule a=" * 50_000,
         "password '" * 100_000,
         "-----BEGIN PRIVATE KEY-----" * 30_000,
+        "token=x;" * 200_000,
     ],
 )
 def test_a_value_of_any_length_is_looked_at_in_no_time(text):

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import structlog
 
 from dblog.abort import Abort
+from dblog.cluster.config_size import require_bounded, require_few
 from dblog.cluster.doubts import Remarks, doubts, ordinary, written_out
 from dblog.cluster.requests import RequestError, bad_request
 from dblog.config.clients import check_connector_clients
@@ -123,10 +124,12 @@ class Validator:
             return self._validated(properties)
 
     def _validated(self, properties: Properties) -> Validation:
+        require_bounded(properties)
         plugin = connector_of(properties)
         read = plugin.read_keys(properties)
         shown = refused_placeholders(plugin.options, read)
         resolution = resolve({name: text for name, text in read.items() if name not in shown}, self._providers)
+        require_few(secrets_of(resolution, properties, plugin.options))
         with self._computing:
             checked, errors, unknown = self._checked_here(plugin, read, resolution, shown)
             hide_own = hide = hider(resolution, properties, plugin)

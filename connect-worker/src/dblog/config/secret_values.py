@@ -117,7 +117,7 @@ def secret_spans(name: str, text: str) -> Iterator[tuple[int, int]]:
             if is_secret(match[1]):
                 yield match.span(match.lastindex or 0)
         return
-    assigned = [match for match in _ASSIGNED_IN_SQL.finditer(text) if is_secret(match[1]) and not text[: match.end()].endswith("(")]
+    assigned = [match for match in _ASSIGNED_IN_SQL.finditer(text) if is_secret(match[1]) and text[match.end() - 1] != "("]
     yield from (match.span(match.lastindex or 0) for match in assigned)
     # A value assigned without quotes is inside quotes, as in dblink_connect('password=...'), so
     # quotes must not be counted from there.
