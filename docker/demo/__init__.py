@@ -1,5 +1,6 @@
-"""A small shop under writes, copied into Delta by the real worker and the real sink through real servers, and proof that both ends agree.
+"""The demo: copies a small shop under writes to Delta through real servers, and compares both ends.
 
-Run by ``make demo``. Nothing here imports the worker's or the sink's code: they are started as a user starts them, and the comparison
-at the end reads both ends for itself, so that a mistake shared by worker and sink cannot hide.
+``make demo`` runs it. It imports no code of the worker or the sink, but starts them as a user does.
+The comparison at the end reads both ends independently, so that a fault shared by worker and sink
+cannot hide.
 """

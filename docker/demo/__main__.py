@@ -1,4 +1,7 @@
-"""``python -m demo [mariadb|mysql|postgres]``: the whole pipeline on this machine, exit status 0 when both ends are identical."""
+"""Runs the whole pipeline: ``python -m demo [mariadb|mysql|postgres]``.
+
+The exit status is 0 if both ends match.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ SCENARIO = Scenario(
     kills=(
         Kill(target="task", dump_share=0.2),
         Kill(target="worker", log_s=6.0),
-        # Two tables made, then rows in some of them: both within a batch, most likely.
+        # Two tables are created, then some get rows. Both commits most likely belong to one batch.
         Kill(target="sink", commits=2),
         Kill(target="sink", commits=9),
     ),
@@ -48,7 +51,7 @@ SCENARIO = Scenario(
 
 
 def main() -> int:
-    """Run, report, and leave nothing running."""
+    """Run the demo, report the result, and leave nothing running."""
     parser = argparse.ArgumentParser(prog="demo", description="A shop under writes, copied into Delta, compared row by row at the end.")
     parser.add_argument("source", nargs="?", choices=sorted(SOURCES), default="mariadb", help="the database server (default: %(default)s)")
     flavor: str = parser.parse_args().source
@@ -87,7 +90,7 @@ def main() -> int:
 
 
 def show(console: Console, outcome: Outcome, *, elapsed_s: float) -> None:
-    """The verdict: a row a table, the first differences, and the last line that scripts look for."""
+    """Print the result: a row for each table, first differences, and a last line for scripts."""
     table = Table(
         title=f"{outcome.changes:,} changes during the run, {outcome.key_changes} primary keys changed; killed: {', '.join(outcome.kills)}"
     )
@@ -107,19 +110,23 @@ def show(console: Console, outcome: Outcome, *, elapsed_s: float) -> None:
 
 
 def list_logs(console: Console, folder: Path) -> None:
-    """Where to look when something failed."""
+    """Print the log files to look into after a failure."""
     for log in sorted(folder.rglob("*.log")):
         if log.stat().st_size and "data" not in log.parts:
             console.print(f"  log: {log}", markup=False, soft_wrap=True)
 
 
 class BusyError(Exception):
-    """Another demo runs on this clone."""
+    """Raised when another demo runs on this clone."""
 
 
 @contextlib.contextmanager
 def only_one(lock: Path) -> Iterator[None]:
-    """Two runs at once would delete each other's files and share two cores; the kernel frees the lock of a killed run."""
+    """Hold the lock of this clone inside the block. Raise BusyError if another run has it.
+
+    Two runs at once would delete each other's files and share two cores. The kernel frees the lock
+    of a killed run.
+    """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
         try:

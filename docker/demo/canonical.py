@@ -1,8 +1,9 @@
-"""One comparable Python value for a cell, whichever end it was read from: a source column's type decides how.
+"""Converts cells of both ends to comparable Python values, by the type of the source column.
 
-The rules are Debezium's type mapping (section "Data types" of the documentation of its connectors) read backwards: a MicroTime number, a
-``TIMESTAMP`` text or a Spark timestamp all become microseconds, a little-endian BIT array becomes a number. A lake value of a kind that
-the type cannot have becomes ``Unreadable``, which equals nothing, so it is counted as a difference and not excused.
+The rules reverse Debezium's type mapping (section "Data types" of its connectors' documentation): a
+MicroTime number, a ``TIMESTAMP`` text and a Spark timestamp all become microseconds, and a
+little-endian BIT array becomes a number. A lake value that the type cannot have becomes
+``Unreadable``, which equals nothing, so it counts as a difference.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 MICROSECOND = dt.timedelta(microseconds=1)
 FLOAT32 = struct.Struct("<f")
 MILLISECONDS_DIGITS_MAX = 3
-"""DATETIME(p) travels as milliseconds up to this p, as microseconds above it."""
+"""Greatest p for which DATETIME(p) is transferred as milliseconds; above it come microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column of the source as information_schema.COLUMNS describes it. ``type`` of PostgreSQL is the name that pg_type has."""
+    """A column of the source, as in information_schema.COLUMNS.
+
+    For PostgreSQL ``type`` is pg_type's name.
+    """
 
     name: str
     type: str
@@ -37,13 +41,13 @@ class SourceColumn:
 
 @dataclass(eq=False, frozen=True, slots=True)
 class Unreadable:
-    """A value that the column's type cannot have; equal to nothing, not even to itself."""
+    """A value that the column's type cannot have. It equals nothing, not even itself."""
 
     kind: str
 
 
 def of_source(column: SourceColumn) -> Reader | None:
-    """How a value that the driver selected becomes canonical; None when it already is."""
+    """Return a function that converts the driver's value, or None if it needs no conversion."""
     if column.type == "date":
         return _nullable(_days)
     if column.type in {"time", "interval"}:
@@ -62,7 +66,7 @@ def of_source(column: SourceColumn) -> Reader | None:
 
 
 def of_lake(column: SourceColumn) -> Reader | None:
-    """How a value that was read from the Delta table becomes canonical; None when it already is."""
+    """Return the function that converts the Delta table's value, or None if none is necessary."""
     match column.type:
         case "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year" | "int2" | "int4" | "int8":
             return _nullable(_integer)
@@ -120,7 +124,10 @@ def _decimal(value: object) -> object:
 
 
 def _float32(value: object) -> object:
-    """The nearest 32-bit float: the source is asked for the exact value (``source.py``), so both ends agree to the bit."""
+    """Return the nearest 32-bit float.
+
+    The source is asked for the exact value (``source.py``), so both ends agree to the bit.
+    """
     return FLOAT32.unpack(FLOAT32.pack(value))[0] if isinstance(value, float) else _unreadable(value)
 
 
@@ -133,14 +140,20 @@ def _boolean(value: object) -> object:
 
 
 def _big_endian(value: object) -> object:
-    """A number for the bits: MySQL's bytes, or PostgreSQL's digits, which are none for an empty one of BIT VARYING."""
+    """Return the bits as a number, from MySQL's bytes or PostgreSQL's digits.
+
+    An empty BIT VARYING has no digits and gives 0.
+    """
     if isinstance(value, str):
         return int(value or "0", 2)
     return int.from_bytes(value, "big") if isinstance(value, bytes) else _unreadable(value)
 
 
 def _little_endian(value: object) -> object:
-    """BIT(1) is a boolean, others a little-endian array (io.debezium.data.Bits)."""
+    """Return the bits as a number, from a boolean for BIT(1) or else a little-endian array.
+
+    The record's type is io.debezium.data.Bits.
+    """
     if isinstance(value, bool):
         return int(value)
     return int.from_bytes(value, "little") if isinstance(value, bytes) else _unreadable(value)
@@ -161,7 +174,7 @@ def _days(value: object) -> object:
 
 
 def _duration_us(value: object) -> object:
-    """Microseconds of a TIME, which runs from -838:59:59 to 838:59:59 and is no time of day."""
+    """Return the microseconds of a TIME, which is a duration from -838:59:59 to 838:59:59."""
     if isinstance(value, dt.timedelta):
         return value // MICROSECOND
     if isinstance(value, dt.time):
@@ -170,7 +183,10 @@ def _duration_us(value: object) -> object:
 
 
 def _instant_us(value: object) -> object:
-    """Microseconds since 1970; a DATETIME has no zone and is read as if it were UTC (Debezium's rule)."""
+    """Return the microseconds since 1970.
+
+    A DATETIME has no zone and is read as UTC (Debezium's rule).
+    """
     if isinstance(value, str):
         try:
             value = dt.datetime.fromisoformat(value)
@@ -183,7 +199,10 @@ def _instant_us(value: object) -> object:
 
 
 def _point(value: object) -> object:
-    """``(x,y)`` as the server prints it, or the struct that the record has (io.debezium.data.geometry.Point)."""
+    """Return a point as ``(x,y)``, from the server's text or the record's struct.
+
+    The struct is io.debezium.data.geometry.Point.
+    """
     if isinstance(value, Mapping):
         return f"({value.get('x')!r},{value.get('y')!r})"
     if not isinstance(value, str):
@@ -192,12 +211,15 @@ def _point(value: object) -> object:
 
 
 def _list(value: object) -> object:
-    """The list's text: a key of the comparison's rows must have a hash."""
+    """Return the list as text, because keys of compared rows must be hashable."""
     return json.dumps(value) if isinstance(value, list) else _unreadable(value)
 
 
 def _json_text(value: object) -> object:
-    """JSON documents are equal when their values are: the log and a SELECT of MySQL differ in spaces and key order."""
+    """Return a JSON document in one spelling.
+
+    The log and a SELECT of MySQL differ in spaces and key order.
+    """
     if not isinstance(value, str):
         return _unreadable(value)
     try:

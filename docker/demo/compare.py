@@ -1,7 +1,8 @@
-"""Whether a source table and its Delta table hold the same rows: every key, every column, every difference counted.
+"""Compares a source table with its Delta table: every key, every column, every difference counted.
 
-Independent of the worker and the sink on purpose: it uses neither digests nor counters of theirs, only the rows of both ends. The
-lake's rows are kept in memory by key (a demo's table fits), the source's rows stream past them.
+It is independent of worker and sink on purpose, and uses only the rows of both ends, not their
+digests or counters. The lake's rows are kept in memory by key (a demo's table fits), and the
+source's rows are streamed past them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ EXAMPLES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference, for a person to read: the demo's rows are made up, so their values may be shown."""
+    """A difference between both ends.
+
+    The demo's rows are invented, so their values may be shown.
+    """
 
     table: str
     key: tuple[object, ...]
@@ -29,7 +33,10 @@ class Difference:
 
 @dataclass(slots=True)
 class TableResult:
-    """What the comparison of one table found. ``rows_differing`` counts rows: changed, missing, extra or doubled in the lake."""
+    """The result of comparing one table.
+
+    ``rows_differing`` counts rows that are changed, missing, extra or doubled in the lake.
+    """
 
     table: str
     rows_source: int = 0
@@ -43,16 +50,16 @@ class TableResult:
 
     @property
     def rows_differing(self) -> int:
-        """Rows that are not the same at both ends."""
+        """Number of rows that differ between both ends."""
         return self.rows_changed + self.rows_missing + self.rows_extra + self.rows_doubled
 
     @property
     def identical(self) -> bool:
-        """True only when every row and every column of the source is in the lake, and nothing else."""
+        """True if the lake has every row and column of the source, and nothing else."""
         return self.rows_differing == 0 and not self.columns_differing and self.rows_source == self.rows_lake
 
     def note(self, key: tuple[object, ...], what: str) -> None:
-        """Keep the first few differences."""
+        """Keep the first few differences as examples."""
         if len(self.examples) < EXAMPLES_MAX:
             self.examples.append(Difference(self.table, key, what))
 
@@ -69,7 +76,8 @@ def compare_table(
 ) -> TableResult:
     """Compare all rows.
 
-    ``source_rows`` are in the order of ``columns``, ``lake_rows`` in that of ``lake_names``; ``ignored`` are the sink's own columns.
+    ``source_rows`` are in the order of ``columns``, ``lake_rows`` in that of ``lake_names``.
+    ``ignored`` has the sink's own columns.
     """
     result = TableResult(table)
     names = [column.name for column in columns]

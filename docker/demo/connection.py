@@ -1,6 +1,7 @@
-"""How the demo reaches its source: whoever needs a session is given what opens one.
+"""Opens the demo's connections to its source.
 
-``with connect() as connection`` gives a connection of PyMySQL or psycopg2, which the end of the block closes; what is not committed is dropped.
+``with connect() as connection`` gives a connection of PyMySQL or psycopg2, which is closed at the
+end of the block; uncommitted changes are dropped.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import pymysql
 from stack.database import Database
 
 Connect = Callable[[], Any]
-"""Opens a connection, which its drivers have no common type for."""
+"""Function that opens a connection. The drivers have no common type for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresConnect:
-    """Opens connections to one database of PostgreSQL."""
+    """A function that opens connections to one PostgreSQL database."""
 
     login: dict[str, Any]
 
@@ -29,7 +30,7 @@ class PostgresConnect:
 
 
 def connect_to(source: Database) -> Connect:
-    """Sessions of the administrator."""
+    """Return a function that opens the administrator's connections."""
     if source.flavor == "postgres":
         return PostgresConnect(source.login)
     return lambda: pymysql.connect(**source.login, charset="utf8mb4")

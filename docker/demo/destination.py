@@ -1,6 +1,6 @@
-"""Where the changes end up: the run only asks whether everything has arrived and whether a table is the same there.
+"""The far end of a run: waits until everything has arrived, and compares tables.
 
-The lake, behind the Spark job, is the demo's; tests of the worker alone use the topics themselves instead.
+The demo uses the lake, written by the Spark job. Tests of the worker alone use the topics instead.
 """
 
 from __future__ import annotations
@@ -25,42 +25,45 @@ from demo.shop import DATABASE, TABLES
 
 SAMPLE_INTERVAL_S = 4.0
 OPEN_MAX = dt.timedelta(hours=2)
-"""The shop is never open as long as this."""
+"""Upper bound on the time that the shop is open."""
 SINK_COLUMNS_PREFIX = "_dblog_"
-"""Columns that the sink adds to every table begin so."""
+"""Prefix of columns that the sink adds to every table."""
 
 
 class RunFailedError(Exception):
-    """The run could not come to its comparison; the text names the step and the log to look into."""
+    """Raised when a run cannot reach its comparison.
+
+    The text names the step and the log to look into.
+    """
 
 
 class Destination(Protocol):
     """The far end of a run."""
 
     def start(self, ending: contextlib.ExitStack, worker: Worker) -> None:
-        """Begin to receive; what is started is ended by ``ending``."""
+        """Start receiving. ``ending`` stops what is started."""
 
     def check(self) -> None:
-        """Raise RunFailedError when nothing will arrive any more."""
+        """Raise RunFailedError if nothing will arrive any more."""
 
     def arrived(self) -> bool:
-        """The last row of every table is here."""
+        """Return True if the last row of every table has arrived."""
 
     def moved(self) -> int:
-        """A number that changes whenever something arrives: as long as it does, there is no reason to give up."""
+        """Return a number that changes whenever something arrives, as a reason to keep waiting."""
 
     def kill(self) -> int | None:
-        """SIGKILL what receives, and start it again; its former process."""
+        """Kill the receiver with SIGKILL and start it again. Return its former process id."""
 
     def compare(self, connect: Connect, table: str) -> TableResult:
-        """Compare one table of the source with what is here."""
+        """Compare one table of the source with this end."""
 
     def sample(self, numbers: Numbers) -> None:
-        """Fill in what can be shown."""
+        """Fill in the numbers that can be shown."""
 
 
 class DeltaLake:
-    """Delta tables, written by the Spark job that this starts."""
+    """The Delta tables, written by a Spark job that this class starts."""
 
     def __init__(self, kafka: Kafka, folder: Path, *, prefix: str) -> None:
         self._kafka, self._folder, self._prefix = kafka, folder, prefix
@@ -75,16 +78,16 @@ class DeltaLake:
         self._sink, self._lake = sink, Lake(sink.lake, sink.jars)
 
     def check(self) -> None:
-        """The job must not have ended."""
+        """Raise RunFailedError if the Spark job has ended."""
         if self._sink is None or not self._sink.running:
             raise RunFailedError(f"the Spark job has ended by itself\n{self._sink.log_end() if self._sink else ''}")
 
     def arrived(self) -> bool:
-        """Look for the sentinels."""
+        """Return True if the lake has all sentinel rows."""
         return all(self._lake.count_rows(DATABASE, table, where) > 0 for table, (_, where) in SENTINELS.items())
 
     def moved(self) -> int:
-        """Commits of all tables."""
+        """Return the number of commits of all tables."""
         return sum(self._lake.version(DATABASE, table) for table in TABLES)
 
     def kill(self) -> int | None:
@@ -96,11 +99,11 @@ class DeltaLake:
         return pid
 
     def damage(self, table: str, column: str) -> str:
-        """Change a text in one row, as a stranger to the sink may; which row."""
+        """Change a text in one row, as a stranger might. Return the condition of that row."""
         return self._lake.damage(DATABASE, table, column)
 
     def outcome(self, kind: str, dump: str) -> dict[str, Any] | None:
-        """What the job has reported of a dump's end, by its progress file; None as long as it has not."""
+        """Return what the job's progress file reports of a dump's end, or None before that."""
         assert self._sink is not None, "asked after its start"
         lines = self._sink.progress_file.read_text().splitlines() if self._sink.progress_file.exists() else []
         found = (json.loads(line) for line in reversed(lines) if dump in line and line.endswith("}"))
@@ -109,29 +112,36 @@ class DeltaLake:
         )
 
     def show_verified(self, table: str) -> list[str]:
-        """What ``dblog-sink verified`` prints of a table."""
+        """Return the lines that ``dblog-sink verified`` prints for a table."""
         assert self._sink is not None, "asked after its start"
         return self._sink.ask("verified", table)
 
     def compare(self, connect: Connect, table: str) -> TableResult:
-        """Read the Delta table with delta-rs."""
+        """Compare one table of the source with its Delta table, read by delta-rs."""
         return compare_with_lake(connect, self._lake, DATABASE, table)
 
     def sample(self, numbers: Numbers) -> None:
-        """Rows in all tables, and how much newer the source's newest order is than the lake's: orders are placed all the time."""
+        """Fill in the rows of all tables and the lag.
+
+        The lag is how much newer the source's newest order is than the lake's; orders are placed
+        all the time.
+        """
         if time.monotonic() - self._sampled_at_s < SAMPLE_INTERVAL_S:
             return
         numbers.rows_lake = sum(self._lake.count_rows(DATABASE, table) for table in TABLES)
         newest = self._lake.newest(DATABASE, "orders", "placed")
         if newest is not None and numbers.newest_order_at is not None:
             lag = numbers.newest_order_at - newest.replace(tzinfo=dt.UTC)
-            # Before the first live order has arrived there are only those of years ago.
+            # Before the first live order has arrived, the newest ones are years old.
             numbers.lag_s = max(0.0, lag.total_seconds()) if lag < OPEN_MAX else None
         self._sampled_at_s = time.monotonic()
 
 
 def compare_with_lake(connect: Connect, lake: Lake, database: str, table: str) -> TableResult:
-    """Compare one table of the source with its Delta table; one that is not there yet has no rows."""
+    """Compare one table of the source with its Delta table.
+
+    A table that does not exist has no rows.
+    """
     described = source.describe(connect, database, table)
     names = lake.column_names(database, table)
     return compare_table(

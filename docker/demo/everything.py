@@ -1,8 +1,9 @@
-"""A table with a column of every common type of its server, and rows that reach the ends of each type. Those of MySQL and MariaDB are here.
+"""Defines a table with a column of every common type, and rows that reach the limits of each type.
 
-Nullable and NOT NULL, signed and unsigned, with and without a default, text in three character sets, fractions of 0, 3 and 6 digits.
-The first rows are the extremes, the others come from a seeded generator, so a difference can be looked at again. Decimals stay within
-the 38 digits that Spark and Delta have.
+The types of MySQL and MariaDB are here: nullable and NOT NULL, signed and unsigned, with and
+without default, text in three character sets, fractions of 0, 3 and 6 digits. The first rows have
+the extremes, the others come from a seeded generator, so that a difference can be reproduced.
+Decimals stay within the 38 digits of Spark and Delta.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ TIME_MAX_US = ((838 * 60 + 59) * 60 + 59) * 1_000_000
 
 
 def _time_text(microseconds: int) -> str:
-    """A TIME as SQL text; PyMySQL's own conversion of a negative timedelta is wrong (it borrows from the days)."""
+    """Return a TIME as SQL text.
+
+    PyMySQL's own conversion of a negative timedelta is wrong: it borrows from the days.
+    """
     seconds, rest = divmod(abs(microseconds), 1_000_000)
     return f"{'-' if microseconds < 0 else ''}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:06}"
 
@@ -156,7 +160,7 @@ KINDS: tuple[Kind, ...] = (
         default="'2001-02-03 04:05:06.789'",
     ),
 )
-"""The columns that both servers have; ``id`` comes before them."""
+"""Columns that both servers have; ``id`` precedes them."""
 
 MARIADB_KINDS: tuple[Kind, ...] = (
     Kind(
@@ -169,14 +173,14 @@ MARIADB_KINDS: tuple[Kind, ...] = (
 
 
 def kinds(flavor: str) -> tuple[Kind, ...]:
-    """The columns of the table on that server."""
+    """Return the columns of the table on this server."""
     if flavor == "postgres":
         return postgres.KINDS
     return KINDS + MARIADB_KINDS if flavor == "mariadb" else KINDS
 
 
 def create_everything(database: str, *, flavor: str) -> str:
-    """CREATE TABLE, with a generated column at the end: its values are in the log like any other."""
+    """Return CREATE TABLE with a generated column at the end, whose values the log contains."""
     if flavor == "postgres":
         return postgres.create(database)
     columns = ", ".join(kind.definition for kind in kinds(flavor))
@@ -185,12 +189,15 @@ def create_everything(database: str, *, flavor: str) -> str:
 
 
 def random_row(dice: random.Random, *, flavor: str) -> dict[str, object]:
-    """Values by column; a column with a default is sometimes left out, so that the server fills it."""
+    """Return random values by column.
+
+    A column with a default is sometimes omitted for the server to fill.
+    """
     return {kind.name: kind.value(dice) for kind in kinds(flavor) if kind.default is None or dice.random() > NULL_CHANCE}
 
 
 def extreme_rows(*, flavor: str) -> list[dict[str, object]]:
-    """Rows that show every end of every type, one with NULL in every column that can have it, and one with nothing but defaults."""
+    """Return rows with every limit of every type, one with NULLs, and one with defaults only."""
     all_kinds = kinds(flavor)
     depth = max(len(kind.ends) for kind in all_kinds)
     rows: list[dict[str, object]] = [{kind.name: kind.ends[at % len(kind.ends)] for kind in all_kinds} for at in range(depth)]
@@ -200,13 +207,13 @@ def extreme_rows(*, flavor: str) -> list[dict[str, object]]:
 
 
 def insert_text(database: str, names: list[str], rows: int) -> str:
-    """A multi-row INSERT with one placeholder a value."""
+    """Return a multi-row INSERT with a placeholder for each value."""
     row = f"({', '.join(['%s'] * len(names))})"
     return f"INSERT INTO {database}.{TABLE} ({', '.join(names)}) VALUES {', '.join([row] * rows)}"
 
 
 def fill_everything(connect: Connect, *, rows: int, database: str, flavor: str, seed: int = 1) -> None:
-    """Insert the extremes and then random rows, many to a statement."""
+    """Insert the extreme rows and then random rows, many in each statement."""
     dice = random.Random(seed)
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute(statements_of(flavor).in_utc)

@@ -1,7 +1,8 @@
-"""One whole run: a shop under writes is copied into Delta while parts of the pipeline are killed, and then both ends are compared.
+"""A whole run: copies a shop to Delta under writes, kills parts of the pipeline, compares.
 
-The steps stand in ``run`` in their order. Every wait is for a condition with a limit. The comparison may be made more than once, because
-"caught up" can only be seen from outside by what has arrived; the source no longer changes then, so a real difference stays one.
+``run`` has the steps in order. Every wait is for a condition, with a limit. The comparison may be
+repeated, because only arrived rows show from outside that everything has caught up. The source no
+longer changes then, so a real difference remains.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ COMMITS_LOOK_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """SIGKILL: of task or worker either when this share of the rows has been dumped, or so many seconds after the end of the dump; of the sink when
-    its tables together have so many commits, so between two commits.
+    """A SIGKILL during a run.
+
+    Task and worker are killed at a share of the dumped rows, or some seconds after the end of the
+    dump. The sink is killed when its tables together have a certain number of commits, so between
+    two commits.
     """
 
     target: Literal["task", "worker", "sink"]
@@ -53,7 +57,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What a run does. ``log_s`` is how long the writes go on after the dump and the last kill."""
+    """The plan of a run. ``log_s`` is how long writes go on after the dump and the last kill."""
 
     name: str
     sizes: Sizes
@@ -62,21 +66,23 @@ class Scenario:
     changes_max: int
     log_s: float
     dumped_again: str | None = None
-    """A pattern of tables that are asked for once more while the shop is open."""
+    """Pattern of tables for which a second dump is requested while the shop is open."""
     healed: tuple[str, str] | None = None
-    """A table and a text column: a row of it is damaged in the lake, found and healed."""
+    """Table and text column of which a row is damaged in the lake, found and healed."""
     seed: int = 1
     alter_at_dump_share: float | None = 0.08
     chunk_rows: int = 2000
     dump_timeout_s: float = 180.0
     catch_up_timeout_s: float = 1800.0
     standstill_timeout_s: float = 300.0
-    """A slow machine is given time as long as something still arrives; 300 s is the first batch of half a million rows on a very busy one."""
+    """Seconds without any arrival after which a run fails. A slow machine has time as long as
+    something arrives; on a very busy one the first batch of half a million rows takes 300 s.
+    """
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run found."""
+    """The result of a run."""
 
     results: list[TableResult] = field(default_factory=list)
     kills: list[str] = field(default_factory=list)
@@ -86,13 +92,13 @@ class Outcome:
 
     @property
     def identical(self) -> bool:
-        """Every table of the source equals its Delta table; never true when nothing was compared."""
+        """True if every table equals its Delta table; never true if nothing was compared."""
         return len(self.results) == len(TABLES) and all(result.identical for result in self.results)
 
 
 @dataclass(slots=True)
 class Run:
-    """One run over servers that are up already; ``worker`` and ``sink`` belong to the run and are ended by it."""
+    """A run over running servers. ``worker`` and ``sink`` belong to the run, which stops them."""
 
     scenario: Scenario
     source: Database
@@ -107,11 +113,11 @@ class Run:
 
     @property
     def connect(self) -> Connect:
-        """Sessions at the source."""
+        """Function that opens connections to the source."""
         return connect_to(self.source)
 
     def run(self) -> Outcome:
-        """All steps; raises RunFailedError, or what a program of the run failed with."""
+        """Carry out all steps. Raise RunFailedError, or the error of a program of the run."""
         scenario = self.scenario
         self.progress.numbers.rows_to_dump = scenario.sizes.total
         self.progress.phase(f"filling the shop: {scenario.sizes.total:,} rows")
@@ -144,7 +150,7 @@ class Run:
                 options={"dblog.chunk.rows": str(scenario.chunk_rows)},
             )
             worker.rest.create(scenario.name, connector.config)
-            # Submitted now and busy with its own start, Spark leaves the dump the time to be interrupted.
+            # Submitted now and busy starting, Spark leaves time for the dump to be interrupted.
             self.destination.start(ending, worker)
             self._dump(load, topics, worker)
             self._follow(load, worker)
@@ -166,7 +172,7 @@ class Run:
     # -- steps ----------------------------------------------------------------------------------------------------------------------
 
     def _dump(self, load: Load, topics: Topics, worker: Worker) -> None:
-        """Wait for the shares of the dump at which something happens, and then for its end."""
+        """Wait for the moments of the dump at which something happens, and then for its end."""
         total = self.scenario.sizes.total
         moments: list[tuple[float, Kill | None]] = [(kill.dump_share, kill) for kill in self.scenario.kills if kill.dump_share is not None]
         if self.scenario.alter_at_dump_share is not None:
@@ -182,7 +188,7 @@ class Run:
         self.progress.phase("the dump is done; following the log")
 
     def _follow(self, load: Load, worker: Worker) -> None:
-        """Go on in the log: kill at the given moments, then let the writes go on for a while."""
+        """Follow the log: kill at the given moments, then let the writes go on for a while."""
         began_s = time.monotonic()
         kills = sorted((kill for kill in self.scenario.kills if kill.log_s is not None), key=lambda kill: kill.log_s or 0)
         for kill in kills:
@@ -197,7 +203,10 @@ class Run:
         self._wait(lambda: load.ended or time.monotonic() >= until_s, worker, load, what="the end of the writes")
 
     def _kill(self, kill: Kill, worker: Worker) -> None:
-        """SIGKILL now. We start a killed worker again, as its supervisor would; the worker starts its task again."""
+        """Kill with SIGKILL now.
+
+        A killed worker is started again, as its supervisor would; it starts its task.
+        """
         dump = worker.rest.dump(self.scenario.name)
         if kill.target == "worker":
             worker.kill()
@@ -216,7 +225,10 @@ class Run:
         self.progress.event(f"kill -9 of the {kill.target}'s process {pid}, {when}")
 
     def _kill_sink(self) -> None:
-        """SIGKILL the sink as soon as its tables have come to the next number of commits that the scenario names; it goes on from its checkpoint."""
+        """Kill the sink with SIGKILL once its tables have the scenario's next number of commits.
+
+        It continues from its checkpoint.
+        """
         left = sorted((kill for kill in self.scenario.kills if kill.commits is not None), key=lambda kill: kill.commits or 0)[
             self.sink_kills :
         ]
@@ -265,7 +277,7 @@ class Run:
         heal(Operator(worker, self.scenario.name, self.progress), self.destination, table, column, wait)
 
     def _compare(self, worker: Worker) -> None:
-        """Compare all tables; those that differ once more, until they agree or time is up."""
+        """Compare all tables, and those that differ again, until they agree or time is up."""
         self.progress.phase("comparing every row and column")
         deadline_s = time.monotonic() + 45.0
         found = {table: self.destination.compare(self.connect, table) for table in TABLES}
@@ -313,7 +325,10 @@ class Run:
 
 
 def _reached(topics: Topics, load: Load, records: float) -> bool:
-    """The dump has written that many records; those of the load are in the same topics, at least one for each change."""
+    """Return True if the dump has written this many records.
+
+    The load's records are in the same topics, at least one for each change, and do not count.
+    """
     return topics.records() - load.changes >= records
 
 
@@ -324,5 +339,6 @@ def _is_past(moment_s: float) -> bool:
 def _state(rest: Rest, name: str) -> str:
     try:
         return rest.state(name)
-    except ConnectorFailedError:  # shown here, raised by the step at hand
+    # It is shown here; the current step raises it.
+    except ConnectorFailedError:
         return "FAILED"

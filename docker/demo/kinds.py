@@ -1,4 +1,4 @@
-"""What a column of the table ``everything`` is made of, on whatever server: its type, values at the ends of it, and a generator for those between."""
+"""Defines a column of the table ``everything`` on any server: type, extreme values, generator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATIN1 = "aZ09 äöüßéèñ£¥©÷ÿ'\"\\%_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A column: its type, values at the ends of it, and a generator for those between."""
+    """A column with its type, extreme values, and a generator of values in between."""
 
     name: str
     type_text: str
@@ -30,35 +30,35 @@ class Kind:
 
     @property
     def definition(self) -> str:
-        """The column in CREATE TABLE."""
+        """Column definition in CREATE TABLE."""
         null = "NULL" if self.nullable else "NOT NULL"
         return f"{self.name} {self.type_text} {null}{'' if self.default is None else f' DEFAULT {self.default}'}"
 
     def value(self, dice: random.Random) -> object:
-        """A value for one row."""
+        """Return a value for one row."""
         if self.nullable and dice.random() < NULL_CHANCE:
             return None
         return dice.choice(self.ends) if dice.random() < NULL_CHANCE else self.make(dice)
 
 
 def coin(dice: random.Random) -> bool:
-    """Yes one time in two."""
+    """Return True in half of the calls."""
     return dice.getrandbits(1) == 1
 
 
 def between(low: int, high: int) -> Make:
-    """A whole number, both ends included."""
+    """Return a generator of whole numbers, both ends included."""
     return lambda dice: dice.randint(low, high)
 
 
 def integer_kind(name: str, type_text: str, bits: int, *, unsigned: bool = False) -> Kind:
-    """A type of whole numbers."""
+    """Return a column of whole numbers."""
     low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return Kind(name=name, type_text=f"{type_text} unsigned" if unsigned else type_text, ends=(low, high, 0, 1), make=between(low, high))
 
 
 def decimal_kind(name: str, digits: int, scale: int) -> Kind:
-    """An exact number."""
+    """Return a column of exact numbers."""
     high = 10**digits - 1
 
     def exact(units: int) -> Decimal:
@@ -69,7 +69,7 @@ def decimal_kind(name: str, digits: int, scale: int) -> Kind:
 
 
 def text_kind(name: str, type_text: str, alphabet: str, length_max: int, *ends: str) -> Kind:
-    """A type of texts."""
+    """Return a column of texts."""
 
     def make(dice: random.Random) -> str:
         return "".join(dice.choices(alphabet, k=dice.randint(0, min(length_max, 40)))).rstrip(
@@ -80,18 +80,18 @@ def text_kind(name: str, type_text: str, alphabet: str, length_max: int, *ends: 
 
 
 def bytes_kind(name: str, type_text: str, length_max: int, *ends: bytes) -> Kind:
-    """A type of bytes."""
+    """Return a column of bytes."""
     return Kind(name=name, type_text=type_text, ends=(b"", *ends), make=lambda dice: dice.randbytes(dice.randint(0, min(length_max, 40))))
 
 
 def round_us(microseconds: int, digits: int) -> int:
-    """Round down to the column's precision, so that what is written is what is stored."""
+    """Round down to the column's precision, so that the written value is the stored one."""
     step = int(10 ** (6 - digits))
     return microseconds // step * step
 
 
 def datetime_kind(name: str, type_text: str, digits: int, low: dt.datetime, high: dt.datetime) -> Kind:
-    """A moment with so many digits of a second."""
+    """Return a column of moments with ``digits`` fractional digits."""
     span = int((high - low).total_seconds()) - 1
 
     def make(dice: random.Random) -> dt.datetime:
@@ -102,7 +102,7 @@ def datetime_kind(name: str, type_text: str, digits: int, low: dt.datetime, high
 
 
 def json_text(dice: random.Random) -> str:
-    """A JSON document."""
+    """Return a random JSON document."""
     return json.dumps(
         {
             "n": dice.randint(-(2**53), 2**53),

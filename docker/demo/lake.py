@@ -1,7 +1,7 @@
-"""Reads Delta tables for the comparison with delta-rs, which shares no code with the Spark job that wrote them.
+"""Reads Delta tables for the comparison with delta-rs, which shares no code with the Spark job.
 
-A table whose protocol delta-rs does not know (type widening, for one) is read by a local Spark session of our own instead; the values and
-the comparison are the same.
+A table whose protocol delta-rs does not support, for example with type widening, is read by a local
+Spark session instead; values and comparison are the same.
 """
 
 from __future__ import annotations
@@ -17,43 +17,50 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The folder under which the sink keeps its tables, one Delta table a folder ``<database>/<table>``."""
+    """The folder of the sink's Delta tables, ``<database>/<table>``."""
 
     base: Path
     spark_jars: tuple[Path, ...] = ()
 
     def path(self, database: str, table: str) -> Path:
-        """Where the sink puts the table (its default template)."""
+        """Return the path of the table in the sink's default template."""
         return self.base / database / table
 
     def column_names(self, database: str, table: str) -> list[str]:
-        """The columns of the table's newest version; none when there is no table."""
+        """Return the columns of the table's newest version, empty if there is no table."""
         if not self._exists(database, table):
             return []
         return [field.name for field in DeltaTable(self.path(database, table)).schema().fields]
 
     def version(self, database: str, table: str) -> int:
-        """Commits of the table so far; 0 when there is no table."""
+        """Return the number of commits of the table, 0 if there is no table."""
         commits = (self.path(database, table) / "_delta_log").glob("*.json")
         return max((int(commit.stem) + 1 for commit in commits if commit.stem.isdecimal()), default=0)
 
     def count_rows(self, database: str, table: str, where: str = "1 = 1") -> int:
-        """Rows that fulfil an SQL condition, 0 when there is no table; deletion vectors are applied."""
+        """Return the number of rows that meet an SQL condition, 0 if there is no table.
+
+        Deletion vectors are applied.
+        """
         try:
             rows = next(iter(self._select(database, table, f"SELECT COUNT(*) AS n FROM t WHERE {where}")), (0,))
-        except TableNotFoundError:  # also while its first version is being written
+        # This also happens while its first version is being written.
+        except TableNotFoundError:
             return 0
         return int(rows[0])
 
     def newest(self, database: str, table: str, column: str) -> Any:
-        """The greatest value of a column; None when there is no row."""
+        """Return the greatest value of a column, None if there is no row."""
         try:
             return next(iter(self._select(database, table, f"SELECT MAX({column}) AS n FROM t")), (None,))[0]
         except TableNotFoundError:
             return None
 
     def damage(self, database: str, table: str, column: str) -> str:
-        """Write another text into one row, and keep its position: the SQL condition of that row."""
+        """Write another text into one row and keep its position.
+
+        Return the SQL condition of that row.
+        """
         delta = DeltaTable(self.path(database, table))
         key = delta.schema().fields[0].name
         (value,) = next(iter(self._select(database, table, f"SELECT MIN({key}) FROM t")))
@@ -62,11 +69,11 @@ class Lake:
         return where
 
     def read_rows(self, database: str, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """Every row in the order of ``names``."""
+        """Yield every row in the order of ``names``."""
         return self._select(database, table, f"SELECT {', '.join(quoted(name) for name in names)} FROM t")
 
     def _exists(self, database: str, table: str) -> bool:
-        """It has a first commit; the folder comes a moment earlier."""
+        """Return True if the table has a commit; its folder appears a moment earlier."""
         return any((self.path(database, table) / "_delta_log").glob("*.json"))
 
     def _select(self, database: str, table: str, sql: str) -> Iterator[Sequence[Any]]:
@@ -103,5 +110,5 @@ class Lake:
 
 
 def quoted(name: str) -> str:
-    """A column's name in SQL."""
+    """Return a column's name quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'

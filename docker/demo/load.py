@@ -1,7 +1,8 @@
-"""The shop's customers: steady inserts, updates and deletes while the shop is copied, until it is stopped or a count is reached.
+"""Writes as the shop's customers: inserts, updates and deletes until stopped or a given count.
 
-The mix is made of what change capture gets wrong easily: primary keys that change (also in letter case only, and to beyond the dumped range), a
-row deleted and inserted again in one transaction, many-row statements, updates that change nothing, transactions that are rolled back.
+The mix has what change capture easily gets wrong: changed primary keys (also in letter case only,
+and to beyond the dumped range), a row deleted and inserted again in one transaction, many-row
+statements, updates without effect, rolled back transactions.
 """
 
 # ruff: noqa: RUF001 - letters that look alike are data here
@@ -24,7 +25,7 @@ from demo.shop import DATABASE, Sizes
 from demo.statements import ADDED_COLUMN, is_lost_race, statements_of
 
 Cursor = Any
-"""The drivers have no type in common."""
+"""A cursor of a driver. The drivers have no common type for it."""
 
 SENTINELS = {
     "countries": ("INSERT INTO {db}.countries (code, name) VALUES ('99', 'sentinel')", "code = '99'"),
@@ -40,11 +41,11 @@ SENTINELS = {
     ),
     "products": ("INSERT INTO {db}.products (code, title, price) VALUES ('sentinel', 's', 1)", "code = 'sentinel'"),
 }
-"""For each table, the last row that is written to it, and the condition that finds it in the lake."""
+"""Last row written to each table, and the condition that finds it in the lake."""
 
 
 class Load:
-    """One writer. ``run`` is the body of a thread; what it counts may be read from any thread."""
+    """A writer in a thread. Any thread may read its counts."""
 
     def __init__(
         self, connect: Connect, *, flavor: str, sizes: Sizes, rate_per_s: float, changes_max: int, seed: int, database: str = DATABASE
@@ -62,24 +63,24 @@ class Load:
         self._codes: list[str] = []
         self._column_added = False
         self.changes = 0
-        """Rows inserted, updated or deleted and committed so far."""
+        """Number of rows inserted, updated or deleted and committed so far."""
         self.key_changes = 0
         self.newest_order_at: dt.datetime | None = None
-        """When the newest order was placed: the lake's lag is measured from it."""
+        """Time when the newest order was placed, from which the lake's lag is measured."""
         self.error: BaseException | None = None
 
     @property
     def ended(self) -> bool:
-        """It has written its last row, or failed."""
+        """True if it has written its last row, or failed."""
         return self._thread is not None and not self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start writing."""
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the transaction at hand, and raise what the writer failed with."""
+        """Stop after the current transaction, and raise the writer's error if there is one."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(60)
@@ -87,14 +88,20 @@ class Load:
             raise self.error
 
     def add_column(self) -> None:
-        """ALTER TABLE while the writer and the dump use the table; rows written from now on fill the new column."""
+        """Execute ALTER TABLE while the writer and the dump use the table.
+
+        Rows written from then on fill the new column.
+        """
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute(self._statements.add_column.format(db=self._db))
             connection.commit()
         self._column_added = True
 
     def write_sentinels(self) -> None:
-        """One last row in every table; when they have arrived, so has everything before them."""
+        """Write a last row to every table.
+
+        Once they have arrived, so has everything before them.
+        """
         with self._connect() as connection, connection.cursor() as cursor:
             for statement, _ in SENTINELS.values():
                 cursor.execute(statement.format(db=self._db, now=self._statements.now))
@@ -108,7 +115,7 @@ class Load:
                 self._codes = [code for (code,) in cursor.fetchall()]
                 connection.commit()
                 self._write(connection, cursor)
-        except BaseException as e:  # noqa: BLE001 - handed to whoever stops the load
+        except BaseException as e:  # noqa: BLE001 - raised again where the load is stopped
             self.error = e
 
     def _write(self, connection: Any, cursor: Cursor) -> None:
@@ -222,7 +229,10 @@ class Load:
         return int(cursor.rowcount)
 
     def _rename_product(self, cursor: Cursor) -> int:
-        """A text key changes; one time in two only in the case of its letters, which the server's collation calls the same key."""
+        """Change a text key, in half of the cases only its letter case.
+
+        The server's collation takes the latter for the same key.
+        """
         at = self._dice.randrange(len(self._codes))
         old = self._codes[at]
         new = old.swapcase() if coin(self._dice) else f"{old[:30]}~{self._dice.randint(0, 99999)}"
@@ -232,13 +242,13 @@ class Load:
         return int(cursor.rowcount)
 
     def _move_item(self, cursor: Cursor) -> int:
-        """Part of a composite key changes."""
+        """Change a part of a composite key."""
         cursor.execute(self._statements.move_item.format(db=self._db), (self._order(),))
         self.key_changes += cursor.rowcount
         return int(cursor.rowcount)
 
     def _move_customer(self, cursor: Cursor) -> int:
-        """A number key jumps ahead of the dump."""
+        """Move a numeric key to beyond the range of the dump."""
         cursor.execute(f"UPDATE {self._db}.customers SET id = id + 100000000 WHERE id = %s", (self._customer(),))
         self.key_changes += cursor.rowcount
         return int(cursor.rowcount)
@@ -261,7 +271,7 @@ class Load:
         return 0
 
     def _mark_many(self, cursor: Cursor) -> int:
-        """Rows events of many rows."""
+        """Update many rows with one statement, which gives row events of many rows."""
         first = self._order()
         cursor.execute(f"UPDATE {self._db}.orders SET comment = %s WHERE id BETWEEN %s AND %s", (self._comment(), first, first + 150))
         return int(cursor.rowcount)
@@ -288,7 +298,7 @@ class Load:
 
 @contextlib.contextmanager
 def _again_after_a_lost_race(connection: Any) -> Iterator[None]:
-    """The transaction is dropped, as an application would retry."""
+    """Roll back a transaction that lost a race inside the block, so that it can be retried."""
     try:
         yield
     except Exception as e:

@@ -1,7 +1,8 @@
-"""The programs between a source and the lake, started the way a user starts them: a broker, the worker, the Spark job.
+"""Starts the programs between source and lake as a user does: a broker, the worker, the Spark job.
 
-The worker gets a properties file and takes requests by REST; its task process, which is to be killed, is found among its children. All files lie in
-one folder. The caller plays the operator's supervisor: it starts a killed worker again, with the same file.
+The worker gets a properties file and takes requests by REST; its task process, which is to be
+killed, is found among its children. All files are in one folder. The caller acts as the operator's
+supervisor and restarts a killed worker with the same file.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
 
 
 class Worker(Server):
-    """A dblog worker on a free port; ``checkout``: another one, with a virtual environment of its own."""
+    """A dblog worker on a free port.
+
+    ``checkout`` may name another clone with its own virtual environment.
+    """
 
     def __init__(
         self, kafka: Kafka, folder: Path, *, name: str = "demo", options: dict[str, str] | None = None, checkout: Path = ROOT
@@ -52,7 +56,7 @@ class Worker(Server):
             **{f"{kind}.storage.topic": f"dblog-{name}-{kind}" for kind in ("config", "offset", "status")},
             **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
             **{f"dblog.{kind}.replication.factor": "1" for kind in ("registry", "dumps.storage")},
-            # No schema.registry.url: the worker's own registry serves worker and sink.
+            # There is no schema.registry.url, so the worker's own registry serves worker and sink.
             "key.converter": AVRO_CONVERTER,
             "value.converter": AVRO_CONVERTER,
             "offset.flush.interval.ms": "2000",
@@ -68,11 +72,14 @@ class Worker(Server):
         return self.rest.healthy()
 
     def task_pid(self) -> int | None:
-        """The process of the (only) task, if it runs now."""
+        """Return the process id of the only task, None if it does not run."""
         return next(iter(task_pids(self.pid)), None)
 
     def kill_task(self) -> int | None:
-        """SIGKILL the task's process; its number, or None when there was none."""
+        """Kill the task's process with SIGKILL.
+
+        Return its process id, or None if there was none.
+        """
         pid = self.task_pid()
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -81,7 +88,7 @@ class Worker(Server):
 
 
 def task_pids(worker_pid: int | None) -> list[int]:
-    """The task processes of a worker that run now."""
+    """Return the process ids of a worker's running tasks."""
     if not Path("/proc/self").exists():
         return task_pids_by_ps(worker_pid)
     found: list[int] = []
@@ -93,7 +100,7 @@ def task_pids(worker_pid: int | None) -> list[int]:
 
 
 def task_pids_by_ps(worker_pid: int | None) -> list[int]:
-    """The same, on a system without proc(5)."""
+    """Return the process ids of a worker's tasks on a system without proc(5)."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=False).stdout
     processes = [line.split() for line in listed.splitlines()]
     return [int(pid) for pid, parent, *arguments in processes if parent == str(worker_pid) and "task" in arguments]
@@ -130,16 +137,16 @@ class Sink(Server):
         self.progress_file = folder / "sink-progress.jsonl"
         config = {
             "name": name,
-            # With the chunk markers, which show what a dump has brought.
+            # The chunk markers show what a dump has sent.
             "topics.pattern": rf"{prefix}\.{database}\..*|__dblog-chunks\.{prefix}",
             "registry.url": registry_url,
             "registry.wait.max.s": 120,
             "kafka.bootstrap.servers": kafka.bootstrap,
-            # Topics that appear later are found this soon.
+            # Interval for finding new topics.
             "kafka.metadata.max.age.ms": 5000,
             "target.path": str(self.lake),
             "trigger.interval.s": 1,
-            # Nothing is late on one machine: what a dump has brought is judged soon.
+            # Nothing is late on one machine, so dumped chunks are judged soon.
             "chunks.wait.s": 5,
             "progress.file": str(self.progress_file),
         }
@@ -150,7 +157,8 @@ class Sink(Server):
         conf = {
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
-            # A run of minutes is over before the optimising compiler has earned what it costs (150 000 rows: 87 CPU-s with it, 58 without).
+            # A run of minutes ends before the optimizing compiler pays (150 000 rows: 87 CPU-s with
+            # it, 58 without).
             "spark.driver.extraJavaOptions": f"{BRIEF_JVM} -Dderby.system.home={self.folder}",
             "spark.sql.warehouse.dir": str(self.folder / "spark-warehouse"),
         }
@@ -164,20 +172,20 @@ class Sink(Server):
         ]
 
     def ask(self, *question: str) -> list[str]:
-        """The lines that `dblog-sink` answers with."""
+        """Return the lines that `dblog-sink` prints for a question."""
         line = [str(Path(sys.executable).with_name("dblog-sink")), *question, "--config", str(self.config_file)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": BRIEF_JVM}
         done = subprocess.run(line, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
         return done.stdout.splitlines()
 
     def answers(self) -> bool:
-        """Ready as soon as its process runs: the waits of the destination look at what it writes."""
+        """Return True as soon as the process runs; the destination's waits check what it writes."""
         return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
-    """A source connector's configuration as one would take it from Debezium's tutorial; only the last lines are ours."""
+    """A source connector configured as in Debezium's tutorial; only the last lines are ours."""
 
     name: str
     prefix: str
@@ -188,7 +196,7 @@ class Connector:
 
     @property
     def config(self) -> dict[str, str]:
-        """The body of the POST."""
+        """Body of the POST request."""
         return {
             "connector.class": CONNECTOR_CLASSES[self.source.flavor],
             "tasks.max": "1",
@@ -225,7 +233,7 @@ class Connector:
 
 
 def create_connector_user(source: Database) -> None:
-    """The account and the privileges that a connector needs; nothing more."""
+    """Create the account of a connector with exactly the privileges that it needs."""
     if source.flavor == "postgres":
         postgres.create_connector_user(connect_to(source), user=CONNECTOR_USER, password=CONNECTOR_PASSWORD)
         return

@@ -1,6 +1,7 @@
-"""Shows a run while it goes on: a panel that is redrawn on a terminal, a line every few seconds elsewhere.
+"""Shows a run in progress: a panel on a terminal, else a line every few seconds.
 
-A thread takes the numbers from a callback, so that a slow answer of a server that was just killed delays the picture and not the run.
+A thread gets the numbers from a callback, so that a slow answer of a server that was just killed
+delays the display and not the run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SAMPLE_INTERVAL_S = 1.0
 
 @dataclass(slots=True)
 class Numbers:
-    """What is shown; None is not known (yet)."""
+    """The displayed numbers; None if not known (yet)."""
 
     rows_dumped: int | None = None
     rows_to_dump: int = 0
@@ -40,7 +41,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class _Rate:
-    """Changes a second since the sample before."""
+    """The changes per second since the last sample."""
 
     value: int = 0
     at_s: float = field(default_factory=time.monotonic)
@@ -53,13 +54,17 @@ class _Rate:
 
 
 class Progress:
-    """``phase`` and ``event`` show what the run does; the numbers come from ``sample`` about once a second."""
+    """The display of a run.
+
+    ``phase`` and ``event`` show what the run does; the numbers come from ``sample`` about once a
+    second.
+    """
 
     def __init__(self, title: str, *, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
         self.sample: Callable[[Numbers], None] | None = None
         self.dump: Callable[[], str] | None = None
-        """Gives the line of the dump that goes on beside the log, while there is one."""
+        """Function that returns the line of the dump beside the log; None without one."""
         self.numbers = Numbers()
         self.kills: list[str] = []
         self._title = title
@@ -90,18 +95,19 @@ class Progress:
         return time.monotonic() - self._began_s
 
     def phase(self, text: str) -> None:
-        """What goes on from now on; also a line of its own."""
+        """Show what goes on from now on, also as a separate line."""
         self._phase = text
         self.event(text)
 
     def event(self, text: str) -> None:
-        """Something that happened, kept above the panel."""
+        """Show something that happened, above the panel."""
         self.console.print(f"{self.elapsed_s:6.1f} s  {text}", markup=False, soft_wrap=True)
 
     def _watch(self) -> None:
         line_at_s = time.monotonic() + LINE_INTERVAL_S
         while not self._stop.wait(SAMPLE_INTERVAL_S):
-            with suppress(Exception):  # a server that is down now is asked again in a second
+            # A server that is down is asked again in a second.
+            with suppress(Exception):
                 if self.sample is not None:
                     self.sample(self.numbers)
                 self.numbers.dump = self.dump() if self.dump is not None else ""
@@ -118,7 +124,7 @@ class Progress:
         n = self.numbers
         return [
             ("phase", self._phase),
-            # New rows are dumped too, so it may become more than there were.
+            # New rows are dumped too, so the number may exceed the rows at the start.
             ("rows dumped", "-" if n.rows_dumped is None else f"{n.rows_dumped:,} ({n.rows_to_dump:,} at the start)"),
             ("changes", f"{_count(n.changes)} ({self._changes_per_s:,.0f}/s)"),
             ("records in Kafka", "-" if n.records is None else f"{n.records:,} ({self._records_per_s:,.0f}/s)"),

@@ -1,6 +1,7 @@
-"""What the demo asks of the worker's REST API: post a connector, look at its state and its offsets. Plain Kafka Connect calls.
+"""Calls the worker's REST API, which is Kafka Connect's: posts a connector, reads its state.
 
-Every call has a short limit and returns nothing when the worker is away: it is killed on purpose here, and the caller asks again.
+Every call has a short limit and returns nothing while the worker is down. It is killed on purpose
+here, and the caller asks again.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ import httpx
 TIMEOUT_S = 5.0
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For plain HTTP, instead of a context of its own for each request: httpx reads all certificate authorities for it, 20 ms of CPU a request."""
+"""TLS context for plain HTTP. Without it httpx reads all certificate authorities for each request,
+which takes 20 ms of CPU.
+"""
 
 
 class ConnectorFailedError(Exception):
-    """The connector or its task is FAILED; the text is its trace."""
+    """Raised when the connector or its task is FAILED; the text is its trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class DumpState:
-    """How far the dump is by the stored offset."""
+    """The progress of the dump in the stored offset."""
 
     known: bool
     done: bool
@@ -33,29 +36,35 @@ class DumpState:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A worker at ``url``."""
+    """The REST API of a worker at ``url``."""
 
     url: str
 
     def healthy(self) -> bool:
-        """The worker takes requests."""
+        """Return True if the worker takes requests."""
         try:
             return httpx.get(f"{self.url}/health", timeout=TIMEOUT_S, verify=NO_TLS).is_success
         except httpx.HTTPError:
             return False
 
     def create(self, name: str, config: dict[str, str]) -> None:
-        """POST the connector; raises with the worker's own message when it is refused."""
+        """Post the connector.
+
+        Raise ConnectorFailedError with the worker's message if it is refused.
+        """
         answer = httpx.post(f"{self.url}/connectors", json={"name": name, "config": config}, timeout=300, verify=NO_TLS)
         if answer.is_error:
             raise ConnectorFailedError(f"the worker refused the connector: {answer.text}")
 
     def delete(self, name: str) -> None:
-        """DELETE the connector; its offsets and topics stay."""
+        """Delete the connector; its offsets and topics stay."""
         httpx.delete(f"{self.url}/connectors/{name}", timeout=60, verify=NO_TLS).raise_for_status()
 
     def state(self, name: str) -> str:
-        """The task's state, ``-`` while there is none; raises ConnectorFailedError when it or the connector has FAILED."""
+        """Return the task's state, ``-`` if there is none.
+
+        Raise ConnectorFailedError if it or the connector has FAILED.
+        """
         status = self._get(f"/connectors/{name}/status")
         if status is None:
             return "-"
@@ -66,19 +75,20 @@ class Rest:
         return str(parts[1]["state"]) if len(parts) > 1 else "-"
 
     def dump(self, name: str) -> DumpState:
-        """How far the dump is by the offsets that the worker has stored."""
+        """Return the progress of the dump by the worker's stored offsets."""
         answer = self._get(f"/connectors/{name}/offsets")
         for entry in (answer or {}).get("offsets", []):
             text = (entry.get("offset") or {}).get("dblog_dump")
             if text is not None:
-                dump = json.loads(text)  # it names the tables that are not finished, and counts the rows of the others
+                # It names the unfinished tables, and counts the rows of the others.
+                dump = json.loads(text)
                 tables, finished_rows = dump["tables"], dump.get("finished_rows", 0)
                 done = all(table.get("done") for table in tables)
                 return DumpState(known=True, done=done, rows=finished_rows + sum(table["rows"] for table in tables))
         return DumpState(known=False, done=False)
 
     def requested_dump(self, name: str, dump: str) -> Any:
-        """A requested dump with its status and tables."""
+        """Return a requested dump with its status and tables."""
         return self._get(f"/connectors/{name}/dumps/{dump}")
 
     def _get(self, path: str) -> Any:

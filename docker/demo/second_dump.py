@@ -1,5 +1,7 @@
-"""Dumps on demand, by the commands that an operator types: a second dump while the shop is open, paused, resumed and made faster; and a damaged row that one
-finds and another one heals.
+"""Requests dumps with an operator's commands.
+
+A second dump while the shop is open is paused, resumed and made faster. A damaged row is found by
+one dump and healed by another.
 """
 
 from __future__ import annotations
@@ -20,23 +22,23 @@ BAR_CHARS = 24
 COMMAND_S_MAX = 120.0
 ROWS_BEFORE_PAUSE = 2_000
 SLOW = ("--chunk-rows", "500", "--delay-ms", "300")
-"""As beside a busy database: the shop's customers would take a minute."""
+"""Options as beside a busy database; the shop's customers would take a minute."""
 FAST = ("--chunk-rows", "20000", "--delay-ms", "0")
 
 Wait = Callable[[Callable[[], bool], str], None]
-"""Waits until a condition holds; the text says for what."""
+"""Function that waits until a condition holds; the text names it in errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Types ``dblog dumps`` commands, and shows each with its answer."""
+    """An operator who types ``dblog dumps`` commands; each is shown with its answer."""
 
     worker: Worker
     connector: str
     progress: Progress
 
     def ask(self, command: str, *arguments: str) -> str:
-        """The answer's last line; RunFailedError where the command fails."""
+        """Return the answer's last line. Raise RunFailedError if the command fails."""
         shown = " ".join(f"'{part}'" if "\\" in part else part for part in arguments)
         self.progress.event(f"$ dblog dumps {command} {self.connector} {shown}")
         line = [sys.executable, "-P", "-m", "dblog", "dumps", command, self.connector, *arguments, "--url", self.worker.url]
@@ -49,16 +51,16 @@ class Operator:
         return answer
 
     def start(self, *arguments: str) -> str:
-        """The id of the dump that was asked for: ``dump ID of CONNECTOR: ...``."""
+        """Request a dump and return its id, from ``dump ID of CONNECTOR: ...``."""
         return self.ask("start", *arguments).split()[1]
 
     def status(self, dump: str) -> Mapping[str, Any]:
-        """What the worker reports of a dump; empty while it does not answer."""
+        """Return the worker's status of a dump, empty while the worker does not answer."""
         detail = self.worker.rest.requested_dump(self.connector, dump)
         return detail.get("status", {}) if detail else {}
 
     def until(self, dump: str, state: str, wait: Wait) -> None:
-        """Wait for a state; RunFailedError where the dump ends in another one."""
+        """Wait for a state. Raise RunFailedError if the dump ends in another one."""
 
         def reached() -> bool:
             now = self.status(dump)
@@ -70,7 +72,7 @@ class Operator:
 
 
 def dump_again(operator: Operator, pattern: str, wait: Wait) -> None:
-    """Ask for the tables of ``pattern`` once more, and steer their dump."""
+    """Request a second dump of the tables that match ``pattern``, and control it."""
     dump = operator.start(pattern, *SLOW)
     operator.progress.dump = lambda: bar(operator.status(dump))
     operator.until(dump, "RUNNING", wait)
@@ -93,7 +95,7 @@ def dump_again(operator: Operator, pattern: str, wait: Wait) -> None:
 
 
 def bar(status: Mapping[str, Any]) -> str:
-    """A dump's bar, state, rows and speed in one line."""
+    """Return a dump's bar, state, rows and speed as one line."""
     rows, estimated = status.get("rows") or 0, status.get("rows_estimated") or 0
     share = 1.0 if status.get("state") == "DONE" else min(0.99, rows / estimated) if estimated else 0.0
     full = int(share * BAR_CHARS)
@@ -102,7 +104,7 @@ def bar(status: Mapping[str, Any]) -> str:
 
 
 def heal(operator: Operator, lake: DeltaLake, table: str, column: str, wait: Wait) -> None:
-    """A row that somebody has damaged in the lake: a dump of mode verify finds it, one of mode repair heals it, and another comparison shows that."""
+    """Damage a row in the lake; find it with a verify dump, heal it with a repair dump, verify."""
     name = f"{DATABASE}.{table}"
     pattern = name.replace(".", r"\.")
     damaged = lake.damage(table, column)
@@ -122,7 +124,7 @@ def heal(operator: Operator, lake: DeltaLake, table: str, column: str, wait: Wai
 
 
 def _compared(operator: Operator, lake: DeltaLake, pattern: str, wait: Wait) -> Mapping[str, Any]:
-    """The sink's verdict behind a dump of mode verify."""
+    """Run a verify dump and return the sink's verdict."""
     dump = operator.start(pattern, "--mode", "verify")
     operator.until(dump, "DONE", wait)
     wait(lambda: lake.outcome("verified", dump) is not None, f"the comparison of dump {dump}")

@@ -1,8 +1,9 @@
-"""The shop's tables and how they are filled before anything is captured: fast, by the server itself, and the same for every run.
+"""Creates the shop's tables and fills them before anything is captured, fast and reproducibly.
 
-Keys come in every shape that a dump must walk: an auto-increment number, a composite key, a text with the server's own collation. The
-numbers table lives in a database that is not captured. These are the tables of MySQL and MariaDB; those of PostgreSQL are in
-``postgres/shop.py``. ``everything`` is in ``everything.py``.
+The server generates the rows. Keys have every shape that a dump must handle: an auto-increment
+number, a composite key, a text with the server's own collation. The numbers table is in a database
+that is not captured. These are the tables of MySQL and MariaDB; those of PostgreSQL are in
+``postgres/shop.py``, and ``everything`` is in ``everything.py``.
 """
 
 # ruff: noqa: RUF001 - letters that look alike are data here
@@ -18,14 +19,14 @@ from demo.postgres import shop as postgres
 DATABASE = "shop"
 NUMBERS_DATABASE = "demo_load"
 TABLES = ("countries", "customers", "everything", "order_items", "orders", "products")
-"""All tables of the shop; each becomes a topic and a Delta table."""
+"""Names of the shop's tables; each becomes a topic and a Delta table."""
 
 ITEMS_PER_ORDER = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Rows of each table before the start."""
+    """The number of rows of each table at the start."""
 
     customers: int = 80_000
     orders: int = 140_000
@@ -34,12 +35,12 @@ class Sizes:
 
     @property
     def total(self) -> int:
-        """All rows, with the items of the orders and the countries."""
+        """Number of all rows, with the items of the orders and the countries."""
         return self.customers + self.orders * (1 + ITEMS_PER_ORDER) + self.products + self.everything + len(COUNTRIES)
 
 
 DEMO = Sizes()
-"""More than half a million rows."""
+"""Sizes of the demo, more than half a million rows."""
 
 COUNTRIES = tuple(f"{chr(65 + n // 26)}{chr(65 + n % 26)}" for n in range(0, 26 * 26, 3))
 _COUNTRY_ROWS = [(code, f"Country {code} – Ω", None if at % 5 == 0 else at / 4) for at, code in enumerate(COUNTRIES)]
@@ -74,7 +75,7 @@ _CREATE = {
 _NUMBERS = f"(SELECT a.n * 1000 + b.n AS n FROM {NUMBERS_DATABASE}.numbers a, {NUMBERS_DATABASE}.numbers b) t"
 
 PRODUCT_CODE = "CONCAT(ELT(1 + n % 7, 'sku', 'SKU', 'Ärtikel', 'étoile', '品', 'ß', 'zz'), '-', LPAD(n, 6, '0'))"
-"""Mixed case and accents: only the server knows the order of these keys."""
+"""SQL of a product's code with mixed case and accents, so that only the server knows the order."""
 
 _FILL = {
     "customers": f"""
@@ -103,7 +104,10 @@ _FILL = {
 
 
 def create_shop(connect: Connect, *, sizes: Sizes, flavor: str, database: str = DATABASE) -> None:
-    """Drop and make the database (of PostgreSQL the schema) and fill it; a few seconds for half a million rows, as the rows never leave the server."""
+    """Create the database again (for PostgreSQL the schema) and fill it.
+
+    This takes a few seconds for half a million rows, because the rows never leave the server.
+    """
     if flavor == "postgres":
         rows = {"customers": sizes.customers, "products": sizes.products, "orders": sizes.orders, "order_items": ITEMS_PER_ORDER}
         postgres.create_shop(connect, rows=rows, countries=_COUNTRY_ROWS, database=database)
@@ -128,7 +132,8 @@ def _create_shop(connect: Connect, *, sizes: Sizes, flavor: str, database: str) 
             _COUNTRY_ROWS,
         )
         connection.commit()
-        cursor.execute(f"USE {database}")  # MySQL wants one for a derived table
+        # MySQL needs a current database for a derived table.
+        cursor.execute(f"USE {database}")
         for table, rows in (("customers", sizes.customers), ("products", sizes.products), ("orders", sizes.orders), ("order_items", 0)):
             cursor.execute(_FILL[table].format(db=database, rows=rows, customers=sizes.customers))
             connection.commit()

@@ -1,7 +1,8 @@
-"""Reads a table of the source for the comparison: its columns, its key, and every row, by plain SELECT.
+"""Reads a source table for the comparison by plain SELECT: its columns, its key, every row.
 
-FLOAT is asked for as a double: the server's text of a FLOAT has six digits, less than what is stored. The session's time zone is UTC, so
-TIMESTAMP comes as the instant that the log carries. PostgreSQL is read in ``postgres/source.py``.
+FLOAT is selected as a double, because the server's text of a FLOAT has six digits, fewer than
+stored. The session's time zone is UTC, so TIMESTAMP is the instant in the log. PostgreSQL is read
+in ``postgres/source.py``.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ FETCH_ROWS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """What the comparison needs to know about a table."""
+    """The columns and the key of a table, for the comparison."""
 
     columns: tuple[SourceColumn, ...]
     key: tuple[str, ...]
 
 
 def describe(connect: Connect, database: str, table: str) -> SourceTable:
-    """Columns in order, and the primary key's columns in key order."""
+    """Return the columns in order, and the primary key's columns in key order."""
     if isinstance(connect, PostgresConnect):
         return SourceTable(*postgres.describe(connect, database, table))
     with connect() as connection, connection.cursor() as cursor:
@@ -46,7 +47,7 @@ def describe(connect: Connect, database: str, table: str) -> SourceTable:
 
 
 def read_rows(connect: Connect, database: str, table: str, columns: tuple[SourceColumn, ...]) -> Iterator[tuple[object, ...]]:
-    """Every row in the order of ``columns``, streamed."""
+    """Yield every row in the order of ``columns``, streamed."""
     if isinstance(connect, PostgresConnect):
         yield from postgres.read_rows(connect, database, table, columns)
         return

@@ -1,4 +1,4 @@
-"""How many records the table topics hold, asked from the broker: progress that neither worker nor sink can make up."""
+"""Counts the records in the table topics by asking the broker, independently of worker and sink."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_S = 5.0
 
 
 class Topics:
-    """Counts records of one connector's table topics (each of one partition or more); any thread may ask."""
+    """The table topics of one connector, each with one or more partitions. Any thread may ask."""
 
     def __init__(self, bootstrap: str, names: Sequence[str]) -> None:
         self._names = list(names)
@@ -22,7 +22,7 @@ class Topics:
         self._partitions: list[TopicPartition] = []
 
     def records(self) -> int:
-        """Records written so far to all topics that exist, tombstones too."""
+        """Return the number of records written to all existing topics, tombstones included."""
         if len({partition.topic for partition in self._partitions}) < len(self._names):
             self._find()
         if not self._partitions:
@@ -35,7 +35,8 @@ class Topics:
                 total += future.result(TIMEOUT_S).offset
             except (KafkaException, TimeoutError):
                 failed = True
-        if failed:  # after a broker's restart a client may ask in vain for ever
+        # After a broker's restart a client may ask in vain for ever.
+        if failed:
             self._admin = self._new_admin()
         return total
 
@@ -49,7 +50,7 @@ class Topics:
 
 
 def delete_topics(bootstrap: str, prefix: str) -> None:
-    """Delete every topic that begins with the prefix, to free the disk between runs."""
+    """Delete every topic that begins with the prefix, to free disk space between runs."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     names = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)]
     if names:

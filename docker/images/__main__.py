@@ -1,4 +1,4 @@
-"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] [--no-layers] | base NAME | lock | install [--to-run] | save [FOLDER]`: see the package."""
+"""Runs one command of the images: `python -m images build|base|lock|install|save`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from images.lock import lock
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; the exit status."""
+    """Run one command. Return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m images", description=sys.modules["images"].__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     building = commands.add_parser("build")

@@ -1,4 +1,4 @@
-"""`make images`: the base if there is none, both images on it, their bills of materials and their sizes over the base."""
+"""Builds the images for `make images`, and a base if there is none; writes bills of materials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from images.settings import build_secrets
 FOLDER = Path(__file__).parent
 OUT = BUILD / "images"
 OWN_BASE = "localhost/dblog-base:bookworm"
-"""The name of a base that base.sh has made here."""
+"""Name of a base image that base.sh has made here."""
 
 _LABELS = {
     "BASE_IMAGE": "base.name",
@@ -33,18 +33,18 @@ _LABELS = {
     "SOURCE": "source",
     "CREATED": "created",
 }
-"""Arguments of a build, and the labels that they become."""
+"""Build arguments, and the labels that they become."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One of the two images."""
+    """A container image of the project."""
 
     name: str
     package: str
-    """The folder of its Python package."""
+    """Folder of its Python package."""
     mb_over_base_max: int
-    """Its size without that of its base; more fails the build."""
+    """Maximum size in MB over its base; a larger image fails the build."""
 
     @property
     def file(self) -> Path:
@@ -67,7 +67,7 @@ IMAGES = (
 
 
 def build(names: Sequence[str] = (), *, fresh: bool = False, layers: bool = True) -> None:
-    """Build the images named, or both. Raises StackError when one cannot be built or is too large."""
+    """Build the named images, or both. Raise StackError if one cannot be built or is too large."""
     using = engine(os.environ.get("ENGINE"))
     chosen = [image for image in IMAGES if not names or image.name in names]
     base = base_image(using)
@@ -112,7 +112,11 @@ def build(names: Sequence[str] = (), *, fresh: bool = False, layers: bool = True
 
 
 def base_image(using: Engine) -> str:
-    """The image to build on: BASE_IMAGE; or the official one that the Dockerfiles name; or, where no registry can be reached, one of base.sh."""
+    """Return the image to build on.
+
+    It is BASE_IMAGE, or the official one that the Dockerfiles name, or one made by base.sh if no
+    registry can be reached.
+    """
     if chosen := os.environ.get("BASE_IMAGE"):
         return chosen
     official = default_base(IMAGES[0].file)
@@ -125,14 +129,17 @@ def base_image(using: Engine) -> str:
 
 
 def default_base(dockerfile: Path) -> str:
-    """The default of BASE_IMAGE in a Dockerfile."""
+    """Return the default of BASE_IMAGE in a Dockerfile."""
     match = re.search(r"^ARG BASE_IMAGE=(\S+)$", dockerfile.read_text(), re.MULTILINE)
     assert match is not None
     return match[1]
 
 
 def make_base(using: Engine, tag: str) -> None:
-    """Make the base image by debootstrap; as root, for it enters the folder that it fills."""
+    """Make the base image with debootstrap.
+
+    This needs root, because debootstrap enters the folder.
+    """
     if os.geteuid() != 0:
         raise Unavailable(
             "no registry of images can be reached, and only root can make a base image; name one that is there: BASE_IMAGE=..."
@@ -156,12 +163,12 @@ def make_base(using: Engine, tag: str) -> None:
 
 
 def source_date() -> int:
-    """SOURCE_DATE_EPOCH: the time that all files of an image get; by default that of the commit."""
+    """Return SOURCE_DATE_EPOCH, the time of all files in an image; by default the commit's time."""
     return int(os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct") or 0)
 
 
 def _security_archive() -> str | None:
-    """The archive of security updates that this machine is set up to use."""
+    """Return the archive of security updates that this machine uses, or None."""
     if chosen := os.environ.get("DBLOG_DEBIAN_SECURITY"):
         return chosen
     listed = subprocess.run(
@@ -176,5 +183,5 @@ def _git(*arguments: str) -> str:
 
 
 def _public(remote: str) -> str:
-    """A remote that others can open; a path of this machine is none."""
+    """Return a remote that others can open, empty if it is none, such as a local path."""
     return remote if remote.startswith("https://") and "@" not in remote else ""

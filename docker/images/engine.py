@@ -1,4 +1,4 @@
-"""A program that builds images: Docker, Podman or Buildah. Their command lines differ in few places, and only those are here."""
+"""Builds images with Docker, Podman or Buildah, and hides how their command lines differ."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from stack.errors import StackError, Unavailable
 
 ENGINES = ("docker", "podman", "buildah")
 RUNNING = ("docker", "podman")
-"""Those that also run containers."""
+"""Engines that also run containers."""
 _PACKAGES = ("podman", "buildah", "runc", "debootstrap")
-"""An engine without a daemon, the runtime that also takes the older control groups, and what makes a base image."""
+"""Packages of an engine without a daemon, a runtime for older control groups, debootstrap."""
 _INSTALL = "Install one of them (Debian: apt-get install podman), or name one that is elsewhere: ENGINE=/path/to/podman"
 _ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine by its program."""
+    """An engine by its program."""
 
     program: str
 
     @property
     def kind(self) -> str:
-        """`docker`, `podman` or `buildah`."""
+        """Name of the program: `docker`, `podman` or `buildah`."""
         return Path(self.program).name
 
     def build(
@@ -46,10 +46,12 @@ class Engine:
         fresh: bool = False,
         layers: bool = True,
     ) -> None:
-        """Build `file` as `tag`, its layers dated `epoch`; output goes to this process's. `fresh` uses nothing of earlier builds.
+        """Build `file` as `tag`, with layers dated `epoch`; output goes to this process's.
 
-        Without `layers` Podman and Buildah keep nothing for the next build, which saves gigabytes and half of the time where there will be none.
-        `labels` are set beside those of the file: Buildah takes a cached label for the same whatever its argument has become.
+        `fresh` uses nothing of earlier builds. Without `layers` Podman and Buildah keep nothing for
+        the next build, which saves gigabytes and half of the time if there will be none. `labels`
+        are set in addition to those of the file, because Buildah reuses a cached label even if its
+        argument has changed.
         """
         given = {**arguments, "SOURCE_DATE_EPOCH": str(epoch)}
         line = [self.program, "build", "--file", str(file), "--tag", tag]
@@ -60,32 +62,35 @@ class Engine:
             line.append("--no-cache")
         environment = dict(os.environ)
         if self.kind == "docker":
-            environment["DOCKER_BUILDKIT"] = "1"  # older engines build secrets only so
+            # Older engines need it for build secrets.
+            environment["DOCKER_BUILDKIT"] = "1"
         else:
-            # Docker's format: the other one has no health check. Layers that are kept let a second build take only what has changed.
+            # Docker's format, because the other one has no health check. With kept layers a second
+            # build takes only what has changed.
             line += ["--format", "docker", f"--layers={'true' if layers else 'false'}", "--timestamp", str(epoch)]
-            environment.setdefault("BUILDAH_ISOLATION", "chroot")  # needs no daemon, no cgroup and no runtime
+            # This needs no daemon, no cgroup and no runtime.
+            environment.setdefault("BUILDAH_ISOLATION", "chroot")
         status = subprocess.run([*line, str(context)], env=environment, check=False).returncode
         if status != 0:
             raise StackError(f"{self.kind} could not build {file.name} (exit status {status}); its last lines say why")
 
     def has(self, image: str) -> bool:
-        """Whether the image is on this machine."""
+        """Return True if the image is on this machine."""
         return subprocess.run([*self._inspect(), image], capture_output=True, check=False).returncode == 0
 
     def pull(self, image: str) -> bool:
-        """Fetch the image from its registry; False when that cannot be reached or does not have it."""
+        """Fetch the image from its registry. Return False if that fails."""
         return subprocess.run([self.program, "pull", "--quiet", image], capture_output=True, check=False).returncode == 0
 
     def size(self, image: str) -> int:
-        """Bytes of all layers, unpacked."""
+        """Return the size of all layers, unpacked, in bytes."""
         if self.kind == "buildah":
             with self._mounted(image) as root:
                 return sum(path.lstat().st_size for path in root.rglob("*") if path.is_symlink() or path.is_file())
         return int(run([*self._inspect(), "--format", "{{.Size}}", image], what=f"Asking for the size of {image}").strip())
 
     def digest(self, image: str) -> str:
-        """The image's digest in the registry it came from; empty for an image made here."""
+        """Return the image's digest in its registry; empty for an image made here."""
         if self.kind == "buildah":
             return ""
         found = run(
@@ -94,7 +99,7 @@ class Engine:
         return next((each.partition("@")[2] for each in found if not each.startswith("localhost/")), "")
 
     def copy_out(self, image: str, folder: str, target: Path) -> None:
-        """Copy a folder of the image to `target`, without running anything of it."""
+        """Copy a folder of the image to `target`, without running anything of the image."""
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         if self.kind == "buildah":
@@ -108,7 +113,10 @@ class Engine:
             run([self.program, "rm", container], what=f"Closing {image}")
 
     def save(self, image: str, target: Path) -> None:
-        """Write the image as an archive that Docker, Podman and containerd load. Raises Unavailable where it is not built yet."""
+        """Write the image as an archive that Docker, Podman and containerd load.
+
+        Raise Unavailable if it is not built yet.
+        """
         if not self.has(image):
             raise Unavailable(f"{self.kind} has no image {image}. Build it: make images")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +142,10 @@ class Engine:
 
 
 def engine(chosen: str | None = None, *, kinds: Sequence[str] = ENGINES) -> Engine:
-    """The engine named, or the first of these kinds that works on this machine. Raises Unavailable when there is none."""
+    """Return the named engine, or the first of these kinds that works on this machine.
+
+    Raise Unavailable if there is none.
+    """
     if chosen:
         if shutil.which(chosen) is None or Path(chosen).name not in kinds:
             raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {' or '.join(kinds)}. {_INSTALL}")
@@ -145,12 +156,15 @@ def engine(chosen: str | None = None, *, kinds: Sequence[str] = ENGINES) -> Engi
 
 
 def working(kinds: Sequence[str] = ENGINES) -> Engine | None:
-    """The first engine of these kinds that works on this machine, None when none does."""
+    """Return the first engine of these kinds that works on this machine, or None."""
     return next((Engine(name) for name in kinds if shutil.which(name) and _works(name)), None)
 
 
 def install(*, kinds: Sequence[str] = ENGINES) -> None:
-    """Install Podman and debootstrap from Debian where no engine of these kinds works. Raises Unavailable where that needs another user."""
+    """Install Podman and debootstrap from Debian if no engine of these kinds works.
+
+    Raise Unavailable if that needs another user.
+    """
     if chosen := os.environ.get("ENGINE"):
         engine(chosen, kinds=kinds)
     elif working(kinds) is None:
@@ -160,7 +174,7 @@ def install(*, kinds: Sequence[str] = ENGINES) -> None:
 
 
 def install_packages(*names: str) -> None:
-    """Install packages of Debian, as root."""
+    """Install Debian packages, as root."""
     environment = {"DEBIAN_FRONTEND": "noninteractive"}
     print(f"images: installing {', '.join(names)}", flush=True)
     run(["apt-get", "update", "--quiet", "-oDPkg::Lock::Timeout=300"], what="apt-get update", env=environment)
@@ -174,7 +188,7 @@ def _none_works(kinds: Sequence[str]) -> Unavailable:
 
 
 def _works(name: str) -> bool:
-    """Whether it answers: a Docker client without its daemon does not, or not in time."""
+    """Return True if the engine answers in time; a Docker client without its daemon does not."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return subprocess.run([name, "info"], capture_output=True, timeout=_ANSWER_S, check=False).returncode == 0
     return False

@@ -1,6 +1,7 @@
-"""The lists of everything that an image installs, each file with its hashes: `make images-lock` writes them, tests compare them with the projects.
+"""Writes the lists of everything that an image installs, each file with its hashes.
 
-uv resolves them for every platform at once, from a package's own dependencies and the versions that tests/constraints.txt pins.
+`make images-lock` runs it; tests compare the lists with the projects. uv resolves them for all
+platforms at once, from a package's dependencies and the versions pinned in tests/constraints.txt.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from stack.spark import image_jars
 from images.build import FOLDER
 
 LOCKS = FOLDER / "locks"
-_UV = "uv==0.13.9"  # resolves for all platforms at once and writes the hashes of every wheel
-_EXTRA = "tracing"  # a dozen megabytes: an option that is switched on in a chart cannot install it
+# uv resolves for all platforms at once and writes the hashes of every wheel.
+_UV = "uv==0.13.9"
+# A dozen megabytes, included because an option enabled in a chart cannot install it.
+_EXTRA = "tracing"
 _PROJECTS = {
     "worker": ROOT / "connect-worker" / "pyproject.toml",
     "sink": ROOT / "spark-sink" / "pyproject.toml",

@@ -1,7 +1,8 @@
-"""What a build takes from the machine it runs on: certificates, package sources and indexes, as build secrets that no image keeps.
+"""Collects certificates, package sources and indexes of this machine as build secrets for images.
 
-A builder that reaches the public registries needs none of them. Behind a proxy with certificates of its own, or with registries of its own, the settings that
-pip, Maven and the machine have already are passed on; variables name others.
+No image keeps them. A builder that reaches the public registries needs none. Behind a proxy with
+its own certificates, or with private registries, the existing settings of pip, Maven and the
+machine are passed on; variables name others.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _CA = ("DBLOG_BUILD_CA", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
-"""Variables that name a file of certificates, in this order."""
+"""Variables that name a file of certificates, in order of precedence."""
 _PIP = re.compile(r"(?:global|install|:env:)\.(index-url|extra-index-url|trusted-host|proxy)='(.*)'")
 
 
 def build_secrets(folder: Path, environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """The secrets of a build by their ids; files that must be written for it go into `folder`."""
+    """Return the secrets of a build by id. Files written for them go into `folder`."""
     found: dict[str, Path | None] = {
         "ca": next((Path(environment[name]) for name in _CA if environment.get(name)), None),
         "apt": Path(environment["DBLOG_BUILD_APT_SOURCES"]) if environment.get("DBLOG_BUILD_APT_SOURCES") else None,
@@ -30,7 +31,7 @@ def build_secrets(folder: Path, environment: Mapping[str, str] = os.environ) -> 
 
 
 def _pip_settings(folder: Path) -> Path | None:
-    """The indexes that pip uses here, from its files and its variables, as one file; None when it uses the public one."""
+    """Return pip's indexes, from its files and variables, as one file; None for the public one."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     found = {match[1]: match[2] for match in map(_PIP.fullmatch, listed.splitlines()) if match}
     if not found:

@@ -1,13 +1,15 @@
-"""Servers for the demo, the tests and the benchmarks, without root; by a container engine only where there is no other way.
+"""Servers for the demo, tests and benchmarks, without root; in containers only if necessary.
 
-A server here is a context manager: entering it installs what is missing (once per machine, see `cache`), starts the
-real program on a free loopback port and waits until it answers; leaving it stops the program. Whatever ends the
-parent, a guard process (see `guard`) ends the server too, so nothing is left running.
+A server is a context manager. Entering it installs what is missing (once per machine, see `cache`),
+starts the real program on a free loopback port and waits until it answers; leaving it stops the
+program. Whatever ends the parent, a guard process (see `guard`) also ends the server, so nothing
+keeps running.
 
     with Kafka(folder / "kafka") as kafka, MariaDb(folder / "mariadb") as source:
         ...  kafka.bootstrap, source.host, source.port, source.user, source.password
 
-Only the standard library is imported: this package runs before the project's virtual environment exists.
+Only the standard library is imported, because this package runs before the virtual environment
+exists.
 """
 
 from stack.debezium import Debezium

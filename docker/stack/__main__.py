@@ -65,7 +65,7 @@ def _stop(*_: object) -> NoReturn:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; the exit status."""
+    """Run one command. Return the exit status."""
     known: dict[str, set[str]] = {"up": set(SERVERS), "start": set(SERVERS), "stop": set(), "setup": set()}
     command, names = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command == "jars-s3a" and len(names) <= 1:

@@ -1,7 +1,8 @@
-"""Servers that go on when the shell that started them ends, until they are stopped by name: `make servers`, `make servers-stop`.
+"""Runs servers in the background until they are stopped: `make servers`, `make servers-stop`.
 
-One process runs `up` in a session of its own, prints the addresses into `build/servers.json` and holds a lock on `build/servers.lock` for as long as it
-runs. Whoever finds the lock taken knows that the servers run: the kernel frees it when the process ends, in whatever way.
+They outlive the shell that started them. One process runs `up` in a separate session, writes the
+addresses to `build/servers.json` and holds a lock on `build/servers.lock` while it runs. A taken
+lock means that the servers run, because the kernel frees it however the process ends.
 """
 
 import contextlib
@@ -23,7 +24,10 @@ _STOP_S = 90.0
 
 
 class BackgroundServers:
-    """The servers of one folder (a clone's `build`). `start` and `stop` may be called in any state."""
+    """The servers of one folder (a clone's `build`).
+
+    `start` and `stop` may be called in any state.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.addresses_file = folder / "servers.json"
@@ -32,7 +36,7 @@ class BackgroundServers:
 
     @property
     def running(self) -> bool:
-        """Whether a process started here runs."""
+        """True if a process started here runs."""
         if not self._lock_file.exists():
             return False
         with self._lock_file.open("a+") as lock:
@@ -43,9 +47,10 @@ class BackgroundServers:
         return False
 
     def start(self, names: Sequence[str]) -> dict[str, object]:
-        """Start the servers and wait until they take connections; their addresses. Those that run already are left alone.
+        """Start the servers, wait until they take connections, and return their addresses.
 
-        Raises StackError when other servers than these run, or when these do not start.
+        Running ones are left alone. Raise StackError if other servers than these run, or these do
+        not start.
         """
         if self.running:
             addresses = self.addresses()
@@ -72,14 +77,15 @@ class BackgroundServers:
                 stdout=addresses_out,
                 stderr=log,
                 start_new_session=True,
-                pass_fds=[lock.fileno()],  # the process inherits the lock and holds it until it ends
+                # The process inherits the lock and holds it until it ends.
+                pass_fds=[lock.fileno()],
             )
             lock.write(str(process.pid))
             lock.flush()
             _wait_for_addresses(process, self.addresses_file, self._log_file)
 
     def stop(self) -> bool:
-        """End the servers and remove their data; False when none ran."""
+        """Stop the servers and remove their data. Return False if none ran."""
         if not self.running:
             self.addresses_file.unlink(missing_ok=True)
             return False
@@ -97,7 +103,7 @@ class BackgroundServers:
         return True
 
     def addresses(self) -> dict[str, object]:
-        """Where the servers that run take connections."""
+        """Return the addresses of the running servers."""
         try:
             found: dict[str, object] = json.loads(self.addresses_file.read_text())
         except (OSError, ValueError) as error:
@@ -106,12 +112,16 @@ class BackgroundServers:
 
 
 def _has_open(pid: int, file: Path) -> bool:
-    """Tell whether the process has the file open. A number that the file has from before, or from another container, may be anybody's here."""
+    """Return True if the process has the file open.
+
+    A process id in the file from an earlier run, or from another container, may be anybody's here.
+    """
     if not Path("/proc/self").exists():
         return True
     opened = []
     for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
-        with contextlib.suppress(OSError):  # closed meanwhile
+        # The file was closed meanwhile.
+        with contextlib.suppress(OSError):
             opened.append(descriptor.readlink())
     return file.resolve() in opened
 

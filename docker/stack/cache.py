@@ -1,8 +1,9 @@
-"""Downloads are made once per machine and kept in one folder, whatever the number of clones and of runs at once.
+"""Keeps downloads in one folder per machine, whatever the number of clones and concurrent runs.
 
-An entry is a folder named after what is in it (with versions or a hash of its recipe, so a new recipe is a new entry).
-It is filled under a temporary name and renamed when complete: an entry that exists is complete, also after a crash.
-A file lock per entry makes a second run wait for the first instead of downloading again.
+An entry is a folder named after its content (with versions or a hash of its recipe, so a new recipe
+is a new entry). It is filled under a temporary name and renamed when complete, so an existing entry
+is complete even after a crash. A file lock for each entry makes a second run wait for the first
+instead of downloading again.
 """
 
 import contextlib
@@ -14,19 +15,22 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """`DBLOG_CACHE`, or `dblog` in the user's cache folder (XDG Base Directory Specification)."""
+    """Return `DBLOG_CACHE`, or `dblog` in the user's cache folder (XDG Base Directory
+    Specification).
+    """
     if chosen := os.environ.get("DBLOG_CACHE"):
         return Path(chosen).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "dblog"
 
 
 def cached(name: str, fill: Callable[[Path], None]) -> Path:
-    """The complete entry `name`; `fill` is called with an empty folder when there is none yet."""
+    """Return the complete entry `name`. If there is none, `fill` is called with an empty folder."""
     entry = cache_folder() / name
     if entry.is_dir():
         return entry
     with locked(name):
-        if entry.is_dir():  # another run filled it while this one waited for the lock
+        # Another run filled it while this one waited for the lock.
+        if entry.is_dir():
             return entry
         partial = entry.with_name(f"{name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
@@ -38,7 +42,10 @@ def cached(name: str, fill: Callable[[Path], None]) -> Path:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the machine-wide lock `name`; it is released by the kernel when this process dies."""
+    """Hold the machine-wide lock `name` inside the block.
+
+    The kernel frees it if this process dies.
+    """
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:

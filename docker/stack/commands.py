@@ -1,4 +1,4 @@
-"""Runs a program to its end and turns its failure into one readable error."""
+"""Runs a program to its end and turns a failure into a readable error."""
 
 import os
 import shutil
@@ -14,7 +14,10 @@ _SHOWN_LINES = 25
 def run(
     argv: Sequence[str], *, what: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: bytes | None = None
 ) -> str:
-    """Standard output of `argv`. Raises StackError naming `what` and showing the end of the output when it fails."""
+    """Return the standard output of `argv`.
+
+    Raise StackError with `what` and the end of the output if it fails.
+    """
     done = subprocess.run(
         argv,
         cwd=cwd,
@@ -32,7 +35,10 @@ def run(
 
 
 def program(name: str, *, install: str) -> str:
-    """The path of a program that must be on this machine already; `install` is the command that gets it."""
+    """Return the path of an installed program.
+
+    `install` is the command for the error if it is missing.
+    """
     if found := shutil.which(name):
         return found
     raise Unavailable(f"{name} is not on this machine. Install it: {install}")

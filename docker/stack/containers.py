@@ -1,10 +1,13 @@
-"""The second way to run a server: the program of a pinned official image, in a container, where this machine has neither Debian's packages nor the server.
+"""Runs servers in containers of pinned official images, if the machine has no other way.
 
-Only the program comes from the image. The folder of the server is mounted at its own path, and configuration, administrator, data and port are what they are
-for a program of this machine: the image's own entry and its variables are not used, so any image with the program will do.
+That is so if it has neither Debian's packages nor the server. Only the program comes from the
+image. The server's folder is mounted at its own path, and configuration, administrator, data and
+port are the same as for a local program. The image's entry point and variables are not used, so any
+image with the program works.
 
-Docker or Podman is asked by its command line and not by a client library: this package runs before there is a virtual environment to install one into; and
-`run` in the foreground is a process like every other server here, whose log, end and guard are the same. A container outlives the process that shows it, so
+Docker or Podman is called by its command line instead of a client library, because this package
+runs before there is a virtual environment. `run` in the foreground is a process like every other
+server here, with the same log, end and guard. A container outlives the process that shows it, so
 the guard removes it afterwards (`Container.removal`).
 """
 
@@ -27,7 +30,7 @@ IMAGES = {
     "postgres17": "docker.io/library/postgres:17.7",
     "postgres18": "docker.io/library/postgres:18.1",
 }
-"""Those of docker/compose.yaml, and PostgreSQL's. `DBLOG_KAFKA_IMAGE` and so on name others."""
+"""Images of docker/compose.yaml, and PostgreSQL's. `DBLOG_KAFKA_IMAGE` and the like name others."""
 
 ENGINES = ("docker", "podman")
 LOOPBACK = "127.0.0.1"
@@ -37,14 +40,17 @@ _INSTALL = "Docker or Podman (macOS: brew install podman, then podman machine in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """One server's container. Its name comes from the folder, so a start finds what a killed guard has left."""
+    """A server's container.
+
+    Its name comes from the folder, so a start finds what a killed guard left.
+    """
 
     engine: str
     image: str
     folder: Path
     ports: tuple[int, ...]
     host_network: bool
-    """Whether the container has this machine's own network, or published ports."""
+    """True if the container has this machine's network, False if it has published ports."""
 
     @property
     def name(self) -> str:
@@ -52,17 +58,23 @@ class Container:
 
     @property
     def address(self) -> str:
-        """Where a server in it listens: on loopback, or, behind published ports, on the interface of the container."""
+        """Address on which a server in it listens: loopback, or with published ports the
+        container's interface.
+        """
         return LOOPBACK if self.host_network else "0.0.0.0"  # noqa: S104 - of a container, published on loopback only
 
     def command(self, program: str, *, once: bool = False, passed: Sequence[str] = ()) -> list[str]:
-        """The command line that runs `program` of the image in the foreground, for its arguments to follow.
+        """Return the command line that runs the image's `program` in the foreground.
 
-        `once`: it ends by itself, and nothing of it is left then. What a server leaves is removed by its guard, which waits for that: the next start
-        needs the name, and an engine that removes by itself does it some time later. `passed` are variables that it has from the process that shows it.
+        The program's arguments follow it.
+
+        `once` is for a program that ends, after which nothing of the container remains. A server's
+        container is removed by its guard, which waits for that: the next start needs the name, and
+        an engine that removes automatically does it some time later. `passed` are variables of the
+        showing process that the container gets.
         """
         network = ["--network=host"] if self.host_network else [f"--publish={LOOPBACK}:{port}:{port}" for port in self.ports]
-        # Files belong to the user who starts the server, as those of its other programs do.
+        # Files belong to the user who starts the server, like those of its other programs.
         user = [f"--user={os.geteuid()}:{os.getegid()}"]
         if os.geteuid() != 0 and Path(self.engine).name == "podman":
             user.append("--userns=keep-id")
@@ -73,7 +85,8 @@ class Container:
             *user,
             f"--volume={self.folder}:{self.folder}",
             f"--workdir={self.folder}",
-            "--security-opt=label=disable",  # SELinux would want the folder relabelled
+            # Otherwise SELinux would require the folder to be relabelled.
+            "--security-opt=label=disable",
             "--env=HOME=/tmp",
             *(f"--env={name}" for name in passed),
             f"--entrypoint={program}",
@@ -82,7 +95,7 @@ class Container:
 
     @property
     def removal(self) -> list[str]:
-        """The command line that kills and removes it, if it is there, with the volumes that images declare and nothing here uses."""
+        """Command line that kills and removes the container, if it exists, and its volumes."""
         return [self.engine, "rm", "--force", "--volumes", self.name]
 
     def remove(self) -> None:
@@ -91,7 +104,7 @@ class Container:
 
 
 def wanted() -> bool:
-    """Whether servers are to run in containers wherever they can (`DBLOG_STACK=containers`); otherwise only where there is no other way."""
+    """Return True if servers run in containers wherever possible (`DBLOG_STACK=containers`)."""
     chosen = os.environ.get("DBLOG_STACK", "")
     if chosen not in ("", "containers"):
         raise Unavailable(f"DBLOG_STACK={chosen} is no way to start servers; it may be containers, or unset")
@@ -99,7 +112,10 @@ def wanted() -> bool:
 
 
 def container(server: str, folder: Path, *ports: int, missing: Unavailable | None = None) -> Container:
-    """The container of one of `IMAGES`, its image downloaded. Raises Unavailable, with what was `missing` for the first way, where there is no engine."""
+    """Return the container of one of `IMAGES`, with its image downloaded.
+
+    Raise Unavailable if there is no engine; `missing` is why there is no local program.
+    """
     before = f"{missing}. " if missing else ""
     engine = _engine()
     if engine is None:
@@ -108,13 +124,13 @@ def container(server: str, folder: Path, *ports: int, missing: Unavailable | Non
     if not _answers(engine, "image", "inspect", image) and not _answers(engine, "pull", "--quiet", image, limit_s=_PULL_S):
         other = f"DBLOG_{server.upper()}_IMAGE"
         raise Unavailable(f"{before}{engine} cannot fetch the image {image}; name another one in {other}") from missing
-    # Docker's machine may be another one, or hide its network; ports are published by it in any case.
+    # Docker may run on another machine, or hide its network; it publishes ports in any case.
     own = Path(engine).name == "podman" and sys.platform == "linux"
     return Container(engine=engine, image=image, folder=folder, ports=ports, host_network=own)
 
 
 def _engine() -> str | None:
-    """The engine that `ENGINE` names, or the first that works on this machine."""
+    """Return the engine that `ENGINE` names, or the first that works on this machine."""
     if chosen := os.environ.get("ENGINE"):
         if Path(chosen).name not in ENGINES or not shutil.which(chosen):
             raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {' or '.join(ENGINES)}, which run containers")
@@ -125,5 +141,6 @@ def _engine() -> str | None:
 def _answers(*line: str, limit_s: float = 60.0) -> bool:
     try:
         return subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False).returncode == 0
-    except subprocess.TimeoutExpired:  # an engine whose daemon or registry hangs
+    # The engine's daemon or registry hangs.
+    except subprocess.TimeoutExpired:
         return False

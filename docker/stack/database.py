@@ -1,6 +1,7 @@
-"""What the database servers have in common here: a data folder, a port, an administrator, options.
+"""Common parts of the database servers: data folder, port, administrator, options.
 
-The administrator may log in from the loopback interface with a password made for this data folder: other users of the machine can reach the port too.
+The administrator logs in from the loopback interface with a password made for this data folder,
+because other users of the machine can reach the port too.
 """
 
 import secrets
@@ -18,32 +19,37 @@ from stack.server import Server
 
 HOST = "127.0.0.1"
 SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
-"""Where packaged servers are; a user's PATH often lacks these."""
+"""Folders of packaged servers, which a user's PATH often lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A server program: the command that starts it, and the folder its messages and plugins are under."""
+    """A server program: the command that starts it, and the folder of its messages and plugins."""
 
     command: list[str]
     basedir: Path | None
-    """None: the program knows."""
+    """Folder of messages and plugins; None if the program knows it."""
     container: Container | None = None
-    """The one that the command runs in, if it does."""
+    """Container in which the command runs, None if it runs on this machine."""
 
 
 class Database(Server):
-    """`with MariaDb(folder) as db: db.host, db.port, db.user, db.password`; a folder that holds a server's data is continued."""
+    """A database server: `with MariaDb(folder) as db: db.host, db.port, db.user, db.password`.
+
+    A folder with a server's data is continued.
+    """
 
     flavor: str
-    """`mariadb`, `mysql` or `postgres`."""
+    """Kind of server: `mariadb`, `mysql` or `postgres`."""
     administrator: str
-    """The name of the user who may do everything."""
+    """Name of the user with all privileges."""
 
     def __init__(self, folder: Path, *, options: Mapping[str, object] | None = None, durable: bool = True) -> None:
-        """`options` are server options by their names in a file of options, added to or replacing those of this class; None removes one.
+        """Prepare the server's settings.
 
-        `durable=False` does without flushes to the disk (one DDL statement of MySQL has fifteen): a commit survives `kill` but not a power cut.
+        `options` are server options by their names in an options file, added to or replacing those
+        of the class; None removes one. `durable=False` omits flushes to disk (a DDL statement of
+        MySQL has fifteen), so a commit survives `kill` but not a power failure.
         """
         super().__init__(type(self).__name__, folder)
         self.host = HOST
@@ -55,7 +61,7 @@ class Database(Server):
 
     @property
     def password(self) -> str:
-        """The administrator's password, the same as long as there is the data folder."""
+        """Administrator's password, the same as long as the data folder exists."""
         if self._password is None:
             if not self.password_file.exists():
                 self.keep_password(secrets.token_hex(12))
@@ -70,7 +76,7 @@ class Database(Server):
 
     @property
     def password_file(self) -> Path:
-        """The file that keeps the administrator's password."""
+        """File with the administrator's password."""
         return self.folder / "password"
 
     @property
@@ -80,12 +86,12 @@ class Database(Server):
 
     @property
     def image(self) -> str:
-        """The name of its image in `containers.IMAGES`."""
+        """Name of its image in `containers.IMAGES`."""
         return self.flavor
 
     @property
     def data(self) -> Path:
-        """The data folder."""
+        """Data folder."""
         return self.folder / "data"
 
     def prepare(self) -> list[str]:
@@ -108,21 +114,27 @@ class Database(Server):
 
     @abstractmethod
     def program(self) -> Program:
-        """The server program, installed if need be. Raises Unavailable."""
+        """Return the server program, installed if necessary.
+
+        Raise Unavailable if it cannot be had.
+        """
 
     def contained(self, name: str, *, missing: Unavailable | None = None) -> Program:
-        """The program `name` of this flavor's image, in a container. Raises Unavailable, with what was `missing` for a program of this machine."""
+        """Return the program `name` of this flavor's image, in a container.
+
+        Raise Unavailable if there is none; `missing` is why there is no local program.
+        """
         found = container(self.image, self.folder, self.port, missing=missing)
         return Program(found.command(name), None, found)
 
     @abstractmethod
     def write_files(self, program: Program) -> None:
-        """Write the server's options, and what else it reads at its start."""
+        """Write the server's options and other files that it reads at start."""
 
     @abstractmethod
     def initialise(self, program: Program, data: Path) -> None:
-        """Make `data` the data folder of an empty server; it does not exist yet."""
+        """Create `data` as the data folder of an empty server; it does not exist yet."""
 
     @abstractmethod
     def command(self, program: Program) -> list[str]:
-        """The command line that starts the server with its files."""
+        """Return the command line that starts the server with its files."""

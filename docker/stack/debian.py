@@ -1,10 +1,12 @@
-"""Debian packages are downloaded and unpacked into a folder, not installed: no root, no service started, nothing on the system changes.
+"""Unpacks Debian packages into a folder instead of installing them.
 
-apt itself resolves, downloads and verifies, with its proxy and certificate settings as they are on this machine, but with a
-state folder of its own (so an empty system package list and an empty `sources.list` are no obstacle) and with "nothing is
-installed" as its status, so that it fetches every library down to libc. A program from there is run by the dynamic loader
-that was unpacked with it (`Unpacked.command`): it sees the libraries of its own Debian release whatever the machine runs.
-That is what debootstrap and chroot would give, without root, mounts or maintainer scripts.
+This needs no root, starts no service and changes nothing on the system. apt itself resolves,
+downloads and verifies, with this machine's proxy and certificate settings. It uses a separate state
+folder (so an empty system package list and an empty `sources.list` do not matter) with "nothing is
+installed" as its status, so it fetches every library down to libc. A program is run by the dynamic
+loader that was unpacked with it (`Unpacked.command`), so it uses the libraries of its own Debian
+release whatever the machine runs. debootstrap and chroot would give the same, but need root, mounts
+or maintainer scripts.
 """
 
 import os
@@ -29,9 +31,10 @@ class Unpacked:
     root: Path
 
     def command(self, path: str, *, flushing: bool = True) -> list[str]:
-        """The command line that starts the program `path` (relative to the root) with the libraries of this folder.
+        """Return the command line that starts the program `path` with the libraries of this folder.
 
-        Without `flushing` its flushes to the disk do nothing: what it has written survives its kill, but not a power cut.
+        `path` is relative to the root. Without `flushing` its flushes to disk do nothing: its
+        writes survive a kill, but not a power failure.
         """
         loader = next(
             path
@@ -44,20 +47,26 @@ class Unpacked:
 
 
 def mirror() -> str | None:
-    """The Debian archive this machine is set up to use (`DBLOG_DEBIAN_MIRROR` if it is set), or None on other systems."""
+    """Return the Debian archive that this machine uses, or None on other systems.
+
+    `DBLOG_DEBIAN_MIRROR` overrides it.
+    """
     if chosen := os.environ.get("DBLOG_DEBIAN_MIRROR"):
         return chosen
     for address in _source_addresses():
-        if re.search(r"/debian(\.list)?/?$", address):  # also a mirror list of a cloud image; not debian-security, not a vendor's archive
+        # This includes the mirror list of a cloud image, but not debian-security or a vendor's
+        # archive.
+        if re.search(r"/debian(\.list)?/?$", address):
             return address
     return None
 
 
 def unpacked(name: str, *, package: str, suite: str, links: Mapping[str, str] | None = None) -> Unpacked:
-    """`package` of Debian's `suite` (or several, with spaces between) with all it depends on, as the cache entry `name`.
+    """Unpack `package` of Debian's `suite` with all its dependencies as the cache entry `name`.
 
-    `links` are symbolic links that a maintainer script would make: paths in the root, and what they point to.
-    Raises Unavailable where there is no archive with it.
+    `package` may name several, separated by spaces. `links` maps paths in the root to the targets
+    of symbolic links that a maintainer script would make. Raise Unavailable if no archive has the
+    package.
     """
 
     def fill(folder: Path) -> None:
@@ -69,7 +78,10 @@ def unpacked(name: str, *, package: str, suite: str, links: Mapping[str, str] | 
 
 
 def _unflushing() -> Path:
-    """The library whose fsync and the like do nothing; from an old release, for it also runs with the C library of a newer one."""
+    """Return a library whose fsync and similar calls do nothing.
+
+    It is from an old release, because it then also runs with the C library of newer ones.
+    """
     root = unpacked("libeatmydata", package="libeatmydata1", suite="bookworm").root
     return next(root.glob("usr/lib/*-linux-gnu*/libeatmydata.so.1"))
 
@@ -106,7 +118,8 @@ Debug::NoLocking "true";
     try:
         run(["apt-get", "update", "--error-on=any"], what=f"Reading the package list of Debian {suite}", env=env)
         run(["apt-get", "install", "--yes", "--download-only", *package.split()], what=f"Downloading {package} of Debian {suite}", env=env)
-    except StackError as error:  # an archive out of reach, or a private one without this suite
+    # The archive is out of reach, or a private one without this suite.
+    except StackError as error:
         raise Unavailable(str(error)) from error
     (folder / "root").mkdir()
     for archive_file in sorted((state / "archives").glob("*.deb")):
@@ -115,7 +128,7 @@ Debug::NoLocking "true";
 
 
 def _source_addresses() -> Iterator[str]:
-    """Archive addresses of apt's sources in both of its formats, in the order of the files."""
+    """Yield the archive addresses of apt's sources, in both formats, in the order of the files."""
     try:
         listed = subprocess.run(
             ["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=False

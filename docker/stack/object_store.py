@@ -1,8 +1,10 @@
-"""A store with S3's interface and a bucket `lake`, which fails as it is told to: slow answers, refusals, answers that are lost.
+"""Runs a store with S3's interface and a bucket `lake`, with faults on request.
 
-moto's server: of those that a package registry has it answers most of S3's interface, and the same program can be asked for faults. It answers one
-request at a time here, so it is what S3 promises: whoever lists or reads sees every write that was answered before, and of two that write
-under the condition that there is no such object (If-None-Match) one is refused. It keeps everything in memory.
+It can give slow answers, refusals, and lose answers. It is moto's server, which of those in package
+registries supports most of S3's interface, in a program that can be asked for faults. It answers
+one request at a time, so it keeps S3's promises: a list or read sees every write that was answered
+before, and of two writes under the condition that there is no such object (If-None-Match) one is
+refused. It keeps everything in memory.
 """
 
 import json
@@ -22,7 +24,7 @@ _OK = 200
 
 
 class ObjectStore(Server):
-    """`with ObjectStore(folder) as store: store.address`."""
+    """An object store: `with ObjectStore(folder) as store: store.address`."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__("the object store", folder, log="object-store.log")
@@ -40,7 +42,7 @@ class ObjectStore(Server):
 
     @property
     def spark_options(self) -> dict[str, str]:
-        """What Spark must be given to reach it by `s3a://`."""
+        """Options with which Spark reaches it by `s3a://`."""
         store = {
             "endpoint": self.address,
             "endpoint.region": "us-east-1",
@@ -51,11 +53,14 @@ class ObjectStore(Server):
         return {f"spark.hadoop.fs.s3a.{name}": value for name, value in store.items()}
 
     def fail(self, **plan: object) -> None:
-        """From now on fail so (see `object_store_program.Faults`); nothing given: not at all."""
+        """Set the faults from now on (`object_store_program.Faults`); none without arguments."""
         self._asked("POST", plan)
 
     def counts(self) -> dict[str, int]:
-        """How often what happened since the last `fail`: requests, listings (`lists`) and the `keys` that they showed, each kind of fault."""
+        """Return the counts since the last `fail`.
+
+        These are requests, listings (`lists`) and the `keys` in them, and each kind of fault.
+        """
         found: dict[str, int] = self._asked("GET")["counts"]
         return found
 

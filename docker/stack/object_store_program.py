@@ -1,4 +1,7 @@
-"""The program of `object_store.ObjectStore`: moto's S3, one request at a time, with faults by plan. `<port> <bucket>`."""
+"""Program of `object_store.ObjectStore`: moto's S3, one request at a time, with faults by plan.
+
+Arguments: `<port> <bucket>`.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +26,27 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """How often what goes wrong, as a share of all requests. `lost`: the request is carried out, and its answer never comes."""
+    """The faults as shares of all requests.
+
+    A `lost` request is carried out, but its answer never comes.
+    """
 
     refused: float = 0.0
     lost: float = 0.0
     slow: float = 0.0
     slow_s: float = 0.2
     lost_of: str = ""
-    """Only answers to this method, and of objects whose name has `lost_named` in it."""
+    """Method whose answers may be lost, for objects named with `lost_named`; empty for all."""
     lost_named: str = ""
     lost_most: int = 1 << 30
     heeds_conditions: bool = True
-    """False: a store that takes If-None-Match and does not look at it."""
+    """False for a store that accepts If-None-Match but ignores it."""
     seed: int = 0
 
 
 @dataclass
 class Faulty:
-    """One request at a time, each of them perhaps spoilt."""
+    """An application that handles one request at a time, each possibly with a fault."""
 
     store: Application
     plan: Faults = field(default_factory=Faults)
@@ -97,7 +103,8 @@ class Faulty:
 
 def main(port: int, bucket: str) -> None:
     """Serve until the process is ended."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
+    # It logs a line for each request.
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     s3_backends["123456789012"]["global"].create_bucket(bucket, "us-east-1")
     faulty = Faulty(DomainDispatcherApplication(create_backend_app))
     make_server("127.0.0.1", port, faulty, threaded=True, request_handler=MotoRequestHandler).serve_forever()

@@ -1,7 +1,9 @@
-"""PostgreSQL 15: the package of Debian 12; or the server that is on the machine; or that of an image. 17 and 18 are from later releases of Debian.
+"""Runs PostgreSQL 15 from Debian 12's package, else the machine's server, else an image's.
 
-PostgreSQL refuses to run as root. Started by root it runs as `nobody`, who owns the data folder, and keeps one privilege of root's (CAP_DAC_OVERRIDE of
-capabilities(7)): its program, its files and the folder around its data stay where only root may look.
+17 and 18 are from later releases of Debian. PostgreSQL refuses to run as root. Started by root it
+runs as `nobody`, who owns the data folder, with one privilege of root (CAP_DAC_OVERRIDE of
+capabilities(7)): its program, its files and the folder around its data are in places that only root
+may read.
 """
 
 import os
@@ -23,34 +25,40 @@ from stack.debian import Unpacked, unpacked
 from stack.errors import StackError, Unavailable
 
 INSTALLED = "/usr/lib/postgresql"
-"""Where Debian's packages put the programs, which are not on the PATH, in a folder per version."""
+"""Folder of Debian's programs, with a folder for each version; they are not on the PATH."""
 
 _PROTOCOL_3 = 3 << 16
-"""Version of a startup packet (PostgreSQL manual, Message Formats, StartupMessage)."""
+"""Version in a startup packet (PostgreSQL manual, Message Formats, StartupMessage)."""
 _CANNOT_CONNECT_NOW = b"\0C57P03\0"
-"""SQLSTATE field of the error of a server that starts, stops or recovers (PostgreSQL manual, Error Codes; Error and Notice Message Fields)."""
+"""SQLSTATE field of the error of a server that is starting, stopping or recovering (PostgreSQL
+manual, Error Codes; Error and Notice Message Fields).
+"""
 _LOGIN = ("host", "port", "user", "password", "dbname")
 _LOGIN_VARIABLES = ("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGDATABASE")
-"""What the client programs call these (PostgreSQL manual, libpq, Environment Variables)."""
+"""Environment variables of the client programs (PostgreSQL manual: libpq)."""
 _REMOVE_SHARED_MEMORY = 'set -- $(sed -n 7p "$0"); [ -z "$2" ] || exec ipcrm --shmem-id "$2"'
-"""Line 7 of `postmaster.pid` has key and id of the System V segment that a killed server leaves; the kernel has room for 4096 of them."""
+"""Shell command that removes the System V shared memory of a killed server. Line 7 of
+`postmaster.pid` has its key and id; the kernel has room for 4096 segments.
+"""
 
 
 class Postgres(Database):
-    """A PostgreSQL server whose log can be decoded. `standby` copies it; a standby is a server too, until `promote` for reading only.
+    """A PostgreSQL server whose log can be decoded.
 
-    `stop` is PostgreSQL's fast shutdown, `kill` a crash.
+    `standby` makes a copy of it, which only takes reads until `promote`. `stop` is PostgreSQL's
+    fast shutdown, `kill` a crash.
     """
 
     flavor = "postgres"
     administrator = "postgres"
-    stop_signal = signal.SIGINT  # SIGTERM would wait until the last client has gone
+    # SIGTERM would wait until the last client has gone.
+    stop_signal = signal.SIGINT
     version = "15"
     suite = "bookworm"
     extensions: tuple[str, ...] = ("postgis-3",)
-    """Packages of extensions; those of PostgreSQL itself (hstore, citext, ltree...) are in the server's."""
+    """Packages of extensions; PostgreSQL's own (hstore, citext, ltree...) are in the server's."""
     primary: "Postgres | None" = None
-    """The server that this one is a standby of."""
+    """Server of which this one is a standby, None if it is not."""
 
     @property
     def image(self) -> str:
@@ -58,14 +66,17 @@ class Postgres(Database):
 
     @property
     def login(self) -> dict[str, Any]:
-        """Keyword arguments for `psycopg2.connect` as the administrator, to the database `postgres`."""
+        """Keyword arguments for `psycopg2.connect` as administrator, to the database `postgres`."""
         return {**super().login, "dbname": "postgres"}
 
     def program(self) -> Program:
         return self.tool("postgres")
 
     def tool(self, name: str, *, once: bool = False) -> Program:
-        """The program `name` of this version: `psql`, `pg_basebackup`, `pg_rewind`... In a container, `once` is for one that ends by itself."""
+        """Return this version's program `name`, such as `psql`, `pg_basebackup` or `pg_rewind`.
+
+        `once` is for a program that ends, if it runs in a container.
+        """
         if wanted():
             return self._contained_tool(name, once=once)
         try:
@@ -75,7 +86,10 @@ class Postgres(Database):
         return Program([*_as_owner(), *system.command(f"{self._folder}/{name}")], system.root)
 
     def run_tool(self, name: str, *arguments: str, login: Mapping[str, object]) -> str:
-        """Run a client program that connects with `login`; what it prints. Raises StackError with what it prints when it fails."""
+        """Run a client program that connects with `login`, and return its output.
+
+        Raise StackError with the output if it fails.
+        """
         program = self.tool(name, once=True)
         if program.container and not program.container.host_network:
             raise Unavailable(
@@ -85,14 +99,21 @@ class Postgres(Database):
         return run([*program.command, *arguments], what=f"{name} of PostgreSQL {self.version}", env=env)
 
     def standby(self, folder: Path, *, options: Mapping[str, object] | None = None) -> Self:
-        """A physical standby that streams from this server by a slot of its own. Its start copies the data of this server, which must run then."""
+        """Return a physical standby that streams from this server through a separate slot.
+
+        Its start copies the data of this server, which must then run.
+        """
         made = type(self)(folder, options={"primary_slot_name": slot_of(folder), **(options or {})}, durable=self.durable)
         made.primary = self
-        made.keep_password(self.password)  # it is among the data that is copied
+        # The password is among the copied data.
+        made.keep_password(self.password)
         return made
 
     def promote(self) -> None:
-        """Make this standby a primary that takes writes, on a new timeline; returns when it does. Raises StackError when it is none."""
+        """Make this standby a primary that takes writes, on a new timeline, and wait until it does.
+
+        Raise StackError if it is no standby.
+        """
         done = self.run_tool("psql", "-XAtc", "SELECT pg_catalog.pg_promote()", login=self.login).strip()
         if done != "t":
             raise StackError(f"{self.name} did not become a primary within a minute\n{self.log_end()}")
@@ -102,7 +123,7 @@ class Postgres(Database):
             self._copy(self.primary, data)
             return
         options = [f"--pgdata={data}", f"--username={self.user}", f"--pwfile={self.password_file}", "--auth=scram-sha-256"]
-        # The locale C is on every machine; other collations are ICU's, which the server brings along.
+        # The locale C is on every machine; other collations are ICU's, which the server includes.
         options += ["--encoding=UTF8", "--locale=C", "--no-sync"]
         self.keep_password(self.password)
         run([*self._initdb(program), *options], what="Initialising PostgreSQL's data folder")
@@ -110,7 +131,8 @@ class Postgres(Database):
     def _copy(self, primary: "Postgres", data: Path) -> None:
         slot = str(self.options["primary_slot_name"])
         names = self.run_tool("psql", "-XAtc", "SELECT slot_name FROM pg_catalog.pg_replication_slots", login=primary.login).split()
-        create = [] if slot in names else ["--create-slot"]  # an earlier copy was broken off
+        # An earlier copy was interrupted.
+        create = [] if slot in names else ["--create-slot"]
         options = [f"--pgdata={data}", "--checkpoint=fast", "--wal-method=stream", "--no-sync", f"--slot={slot}", *create]
         self.run_tool("pg_basebackup", *options, login=primary.login)
         (data / "standby.signal").touch()
@@ -120,7 +142,8 @@ class Postgres(Database):
         options: dict[str, object] = {
             "listen_addresses": contained.address if contained else HOST,
             "port": self.port,
-            "unix_socket_directories": "",  # a path to a Unix socket is at most 107 bytes long, and the folder's may be longer
+            # The path of a Unix socket is at most 107 bytes long, and the folder's may be longer.
+            "unix_socket_directories": "",
             "hba_file": self.folder / "hba.conf",
             "wal_level": "logical",
             "max_wal_senders": 20,
@@ -129,15 +152,16 @@ class Postgres(Database):
             "fsync": "on" if self.durable else "off",
             "full_page_writes": "on" if self.durable else "off",
             "timezone": "UTC",
-            # A killed server would leave its segment of /dev/shm, which is small in containers.
+            # A killed server would leave its segment in /dev/shm, which is small in containers.
             "dynamic_shared_memory_type": "mmap",
             **(self._streaming(self.primary) if self.primary else {}),
             **self.options,
         }
         lines = "".join(f"{name} = {_quoted(value)}\n" for name, value in options.items() if value is not None)
-        self.defaults.touch(mode=0o600)  # a standby's has a password
+        # A standby's file has a password.
+        self.defaults.touch(mode=0o600)
         self.defaults.write_text(lines)
-        # Behind a published port, connections come from an address of the engine's.
+        # With a published port, connections come from an address of the engine.
         clients = "0.0.0.0/0" if contained and not contained.host_network else f"{HOST}/32"
         (self.folder / "hba.conf").write_text(
             f"host all all {clients} scram-sha-256\nhost replication all {clients} scram-sha-256\n"  # `all` has no replication in it
@@ -147,14 +171,20 @@ class Postgres(Database):
 
     @property
     def defaults(self) -> Path:
-        """The file with the server's options. Its own `ALTER SYSTEM` writes `postgresql.auto.conf` in the data folder, which prevails."""
+        """File with the server's options.
+
+        `ALTER SYSTEM` writes `postgresql.auto.conf` in the data folder, which overrides it.
+        """
         return self.folder / "server.conf"
 
     def command(self, program: Program) -> list[str]:
         return [*program.command, "-D", str(self.data), "-c", f"config_file={self.defaults}"]
 
     def answers(self) -> bool:
-        """It asks a new connection for a password; a server that recovers refuses it meanwhile."""
+        """Return True if the server asks a new connection for a password.
+
+        During recovery it refuses connections.
+        """
         try:
             with socket.create_connection((self.host, self.port), timeout=1) as connection:
                 parameters = b"".join(f"{text}\0".encode() for text in ("user", self.user, "database", "postgres")) + b"\0"
@@ -182,7 +212,10 @@ class Postgres(Database):
         return unpacked("-".join([server, *self.extensions]), package=" ".join(packages), suite=self.suite, links=links)
 
     def _initdb(self, program: Program) -> list[str]:
-        """The command line of `initdb`. It runs the `postgres` that it finds beside itself, and an unpacked one starts with its own loader only."""
+        """Return the command line of `initdb`.
+
+        It runs the `postgres` next to it, and an unpacked one starts only with its own loader.
+        """
         if program.basedir is None:
             return self.tool("initdb", once=True).command
         system = self._unpacked()
@@ -214,7 +247,7 @@ class Postgres(Database):
 
 
 class Postgres17(Postgres):
-    """PostgreSQL 17 of Debian 13: the first with failover slots, which a standby keeps in step with its primary's."""
+    """PostgreSQL 17 of Debian 13, the first with failover slots, which a standby synchronizes."""
 
     version = "17"
     suite = "trixie"
@@ -230,12 +263,15 @@ class Postgres18(Postgres):
 
 
 def slot_of(folder: Path) -> str:
-    """The name of the replication slot of the standby in this folder: lower-case letters, digits and underscores (PostgreSQL manual, Replication Slots)."""
+    """Return the name of the replication slot for the standby in this folder.
+
+    It has lower-case letters, digits and underscores (PostgreSQL manual, Replication Slots).
+    """
     return re.sub(r"[^a-z0-9_]", "_", folder.name.lower())[:63]
 
 
 def _as_owner() -> list[str]:
-    """What a command line begins with to run as the user who owns the data folder."""
+    """Return the start of a command line that runs as the owner of the data folder."""
     if os.geteuid() != 0:
         return []
     if not shutil.which("setpriv"):
@@ -244,14 +280,15 @@ def _as_owner() -> list[str]:
         )
     nobody = pwd.getpwnam("nobody")
     user = [f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
-    # access(2), by which initdb looks for its programs, leaves capabilities out unless the change of the user does (capabilities(7), SECBIT_NO_SETUID_FIXUP).
-    # The change clears the signal of the guard's death, too.
+    # access(2), by which initdb looks for its programs, ignores capabilities unless the change of
+    # user keeps them (capabilities(7), SECBIT_NO_SETUID_FIXUP). The change would also clear the
+    # signal of the guard's death.
     kept = ["--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig=keep"]
     return ["setpriv", *user, *kept]
 
 
 def _version(folder: Path) -> int:
-    """The major version of the server whose programs are in this folder; 0 if there is none."""
+    """Return the major version of the server with programs in this folder; 0 without one."""
     if not (folder / "postgres").exists():
         return 0
     found = re.search(r"\(PostgreSQL\) (\d+)", run([str(folder / "postgres"), "--version"], what="Asking postgres for its version"))
@@ -259,5 +296,8 @@ def _version(folder: Path) -> int:
 
 
 def _quoted(value: object) -> str:
-    """A value as the file of options has it (PostgreSQL manual, Parameter Interaction via the Configuration File)."""
+    """Return a value quoted for the options file.
+
+    PostgreSQL manual, Parameter Interaction via the Configuration File.
+    """
     return "'" + str(value).replace("\\", "\\\\").replace("'", "''") + "'"

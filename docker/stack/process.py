@@ -1,4 +1,4 @@
-"""One program under guard: start it, wait until it is ready, stop it or kill it, and start it again."""
+"""Runs one program under guard: starts it, waits until it is ready, stops, kills, restarts it."""
 
 import contextlib
 import json
@@ -17,15 +17,18 @@ from typing import Self
 from stack.errors import StackError
 
 GUARD = Path(__file__).with_name("guard.py")
-"""The program that each program runs under."""
+"""Program under which each program runs."""
 _SHOWN_LOG_LINES = 30
 
 
 class GuardedProcess:
-    """A program that cannot outlive this process. Use `with`, or `start` and `stop`; it can be started again after either end."""
+    """A program that cannot outlive this process.
+
+    Use `with`, or `start` and `stop`. It can be started again after either end.
+    """
 
     stop_signal = signal.SIGTERM
-    """What asks the program to end."""
+    """Signal that asks the program to end."""
 
     def __init__(
         self,
@@ -40,18 +43,24 @@ class GuardedProcess:
         grace_s: float = 30.0,
         afterwards: Sequence[str] = (),
     ) -> None:
-        """`ready` is asked after the start until it is true; `env` is added to this process's environment."""
+        """Prepare the program.
+
+        `ready` is called after the start until it returns True. `env` is added to this process's
+        environment.
+        """
         self.name = name
         self.argv = list(argv)
         self.log = log
         self.env = dict(env or {})
         self.cwd = cwd
         self.pid: int | None = None
-        """The program's own process id (not the guard's), also after its end. None before a start, and until its guard has said it."""
+        """Process id of the program (not the guard's), kept after its end. None before a start, and
+        until its guard has reported it.
+        """
         self.ready = ready
-        """Asked after each start; a test may set another condition."""
+        """Function called after each start until it returns True; a test may set another."""
         self.afterwards = list(afterwards)
-        """A command that the guard runs when the program has ended in whatever way."""
+        """Command that the guard runs when the program has ended."""
         self._ready_timeout_s = ready_timeout_s
         self._grace_s = grace_s
         self._guard: subprocess.Popen[str] | None = None
@@ -68,7 +77,10 @@ class GuardedProcess:
         return self._guard is not None and self._guard.poll() is None
 
     def start(self) -> None:
-        """Start the program and wait until it is ready. Raises StackError with the end of its log when it ends or is late."""
+        """Start the program and wait until it is ready.
+
+        Raise StackError with the end of its log if it ends or is late.
+        """
         if self.running:
             raise StackError(f"{self.name} is running already")
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +122,10 @@ class GuardedProcess:
             raise
 
     def stop(self) -> int:
-        """Ask the program to end and wait for it; its exit status. Does nothing when it has ended already."""
+        """Ask the program to end, wait for it, and return its exit status.
+
+        Do nothing if it has ended already.
+        """
         guard = self._guard
         if guard is None:
             return 0
@@ -118,7 +133,8 @@ class GuardedProcess:
             guard.terminate()
         try:
             return self._ended(guard)
-        except BaseException:  # a second Ctrl-C does not wait for an orderly end
+        # A second Ctrl-C does not wait for an orderly end.
+        except BaseException:
             self.kill()
             raise
 
@@ -128,7 +144,8 @@ class GuardedProcess:
         if guard is None:
             return
         if guard.poll() is None:
-            if self.pid is None:  # its guard has not said which process it is, and takes it along
+            # Its guard has not reported the process yet, and takes it along.
+            if self.pid is None:
                 guard.kill()
             elif _is_child(self.pid, guard.pid):
                 with contextlib.suppress(ProcessLookupError):
@@ -136,14 +153,17 @@ class GuardedProcess:
         self._ended(guard)
 
     def _ended(self, guard: "subprocess.Popen[str]") -> int:
-        """Wait for the guard, and do what it could not do if it was killed itself."""
+        """Wait for the guard, and run what it could not run if it was killed itself."""
         status = guard.wait()
         if status < 0 and self.afterwards:
             subprocess.run(self.afterwards, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return status
 
     def wait(self, *, timeout_s: float) -> int:
-        """Exit status of a program that ends by itself. Raises StackError when it does not within the limit."""
+        """Return the exit status of a program that ends.
+
+        Raise StackError if it does not end within the limit.
+        """
         if self._guard is None:
             raise StackError(f"{self.name} was not started")
         try:
@@ -152,7 +172,7 @@ class GuardedProcess:
             raise StackError(f"{self.name} did not end within {timeout_s:g} s\n{self.log_end()}") from error
 
     def log_end(self) -> str:
-        """The last lines of what the program wrote, for an error message."""
+        """Return the last lines of the program's log, for an error message."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()
         except FileNotFoundError:
@@ -166,7 +186,10 @@ class GuardedProcess:
 
 
 def _is_child(pid: int, parent: int) -> bool:
-    """Tell whether the process is still the parent's. A program that has ended while its guard goes on may have left its number to another process."""
+    """Return True if the process is still the parent's child.
+
+    A program that ended while its guard goes on may have left its id to another process.
+    """
     if not Path("/proc/self").exists():
         return True
     with contextlib.suppress(OSError):
@@ -175,7 +198,7 @@ def _is_child(pid: int, parent: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str, pause_s: float = 0.05) -> None:
-    """Ask `condition` until it holds. Raises StackError naming `what` after the limit."""
+    """Call `condition` until it returns True. Raise StackError with `what` after the limit."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline_s:
@@ -184,14 +207,15 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str, pa
 
 
 _given: deque[int] = deque(maxlen=300)
-"""Ports that this process was given last: whoever asked may not listen yet."""
+"""Ports that this process handed out recently; the receiver may not listen yet."""
 
 
 def free_port() -> int:
-    """A TCP port that is free on the loopback interface now.
+    """Return a TCP port that is free on the loopback interface now.
 
-    Taken below the range from which the kernel gives ports to outgoing connections (32768 to 60999 by default), so that a
-    server which is stopped and started again finds its port still free. Processes that look at the same time look at different ports.
+    It is below the range from which the kernel gives ports to outgoing connections (32768 to 60999
+    by default), so that a restarted server finds its port still free. Concurrent processes try
+    different ports.
     """
     own = os.getpid() % 16
     for _ in range(400):

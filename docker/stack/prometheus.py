@@ -1,6 +1,7 @@
-"""Prometheus 2.42 and its promtool: the package of Debian 12; or those that are on the machine.
+"""Runs Prometheus 2.42 and promtool from Debian 12's package, else those of the machine.
 
-Targets are a file that the server watches, so a scrape begins and ends while it runs. Rules are files that it reads once at its start.
+Targets are in a file that the server watches, so a scrape begins and ends while it runs. Rules are
+in files that it reads once at its start.
 """
 
 import contextlib
@@ -20,10 +21,12 @@ from stack.server import Server
 
 
 class Prometheus(Server):
-    """`with Prometheus(folder, rules=[...]) as prometheus: prometheus.scrape({"worker": ["127.0.0.1:8083"]})`."""
+    """A Prometheus: `with Prometheus(folder, rules=[...]) as p: p.scrape({"worker":
+    ["127.0.0.1:8083"]})`.
+    """
 
     def __init__(self, folder: Path, *, rules: Sequence[Path] = (), interval_s: float = 1.0) -> None:
-        """`interval_s`: how often targets are scraped and rules are evaluated."""
+        """Prepare the settings. ``interval_s`` is the interval of scrapes and rule evaluations."""
         super().__init__("Prometheus", folder, log="prometheus.log")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -56,7 +59,7 @@ class Prometheus(Server):
         return False
 
     def scrape(self, targets: Mapping[str, Sequence[str]]) -> None:
-        """From now on scrape these, `host:port` by job, and nothing else."""
+        """Scrape these targets from now on, as `host:port` by job, and no others."""
         groups = [{"targets": list(addresses), "labels": {"job": job}} for job, addresses in targets.items()]
         partial = self.targets_file.with_suffix(".partial")
         partial.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +67,10 @@ class Prometheus(Server):
         partial.rename(self.targets_file)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The series that an expression has now, each with `metric` and `value`. StackError with Prometheus's words when it is refused."""
+        """Return the current series of an expression, each with `metric` and `value`.
+
+        Raise StackError with Prometheus's message if it is refused.
+        """
         found: dict[str, Any] = self._get("query", {"query": expression})
         result = found["result"]
         if found["resultType"] == "scalar":
@@ -72,7 +78,7 @@ class Prometheus(Server):
         return list(result)
 
     def firing(self) -> dict[str, list[dict[str, str]]]:
-        """The labels of the alerts that fire now, by alert."""
+        """Return the labels of the firing alerts by alert."""
         found: dict[str, list[dict[str, str]]] = {}
         for alert in self.alerts():
             if alert["state"] == "firing":
@@ -80,7 +86,7 @@ class Prometheus(Server):
         return found
 
     def alerts(self) -> list[dict[str, Any]]:
-        """The alerts that fire or are about to, with their `state`, `labels` and `annotations`."""
+        """Return the firing and pending alerts with `state`, `labels` and `annotations`."""
         return list(self._get("alerts", {})["alerts"])
 
     def _get(self, resource: str, parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -93,7 +99,7 @@ class Prometheus(Server):
 
 
 def program(name: str) -> list[str]:
-    """The command of `prometheus` or `promtool`."""
+    """Return the command of `prometheus` or `promtool`."""
     try:
         return unpacked("prometheus", package="prometheus", suite="bookworm").command(f"usr/bin/{name}")
     except Unavailable as missing:

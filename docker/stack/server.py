@@ -1,7 +1,7 @@
-"""The start and end that all servers here share: prepare the folder, start, wait until it answers, stop or kill, start again.
+"""The life cycle of all servers: prepare the folder, start, wait until it answers, stop or kill.
 
-A server is a guarded program (see `process`) with a folder of its own for its configuration, its log and its data. A class declares
-its own part: how the folder is prepared, the command line, and when the server answers.
+A server is a guarded program (see `process`) with a folder for its configuration, log and data.
+Each class defines how the folder is prepared, the command line, and when the server answers.
 """
 
 from abc import ABC, abstractmethod
@@ -12,30 +12,43 @@ from stack.process import GuardedProcess
 
 
 class Server(GuardedProcess, ABC):
-    """`with` starts and stops it; `start` after `stop` or `kill` continues with the same data on the same port."""
+    """A server, started and stopped by `with`.
+
+    `start` after `stop` or `kill` continues with the same data on the same port.
+    """
 
     def __init__(
         self, name: str, folder: Path, *, log: str = "server.log", env: Mapping[str, str] | None = None, grace_s: float = 30.0
     ) -> None:
-        """`log` is the file in `folder` that gets what the program writes; `env` is added to this process's environment."""
+        """Prepare the server.
+
+        `log` is the file in `folder` with the program's output. `env` is added to this process's
+        environment.
+        """
         self.folder = folder.absolute()
         super().__init__(name, (), log=self.folder / log, env=env, ready=self.answers, grace_s=grace_s)
 
     @abstractmethod
     def prepare(self) -> Sequence[str]:
-        """Install the program if need be, write its configuration, make its data folder if it is new; the command line."""
+        """Install the program and create configuration and data folder as needed.
+
+        Return the command line.
+        """
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether the server takes requests."""
+        """Return True if the server takes requests."""
 
     def start(self) -> None:
-        """Prepare the folder, start the program and wait until it answers. Raises StackError with the end of its log."""
+        """Prepare the folder, start the program and wait until it answers.
+
+        Raise StackError with the end of its log if it does not.
+        """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.argv = list(self.prepare())
         super().start()
 
     def restart(self) -> None:
-        """Stop in order, and start."""
+        """Stop in order, and start again."""
         self.stop()
         self.start()

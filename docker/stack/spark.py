@@ -1,4 +1,4 @@
-"""The jars that are added to PySpark's own, so that `spark-submit --jars` reads Kafka and Avro and writes Delta."""
+"""Gets the jars with which `spark-submit --jars` reads Kafka and Avro and writes Delta."""
 
 import hashlib
 import tomllib
@@ -10,11 +10,14 @@ from stack.commands import program, run
 from stack.maven import INSTALL_JAVA, jars
 
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""For JVMs that run for minutes only: in that time the optimising compiler does not earn what it costs. Without it the code cache would have 48 MB, which
-Spark's generated classes fill; evicting code and compiling it again takes up to half of a core."""
+"""JVM options for programs that run for minutes, in which the optimizing compiler does not pay.
+Without it the code cache would have 48 MB, which Spark's generated classes fill; evicting code and
+compiling it again takes up to half of a core.
+"""
 
 ADDED = (
-    # Everything else that these depend on is in PySpark already, some of it in other versions: adding it twice breaks Spark.
+    # PySpark already has everything else that these depend on, sometimes in other versions; adding
+    # those would break Spark.
     "commons-pool2",
     "delta-kernel-api",
     "delta-kernel-defaults",
@@ -34,16 +37,19 @@ _SINK = Path(__file__).parents[2] / "spark-sink"
 _LOG_STORE = _SINK / "java" / "dblog" / "sink" / "S3ConditionalLogStore.java"
 
 _IN_SPARK = ("commons-", "httpclient-", "httpcore-", "netty-", "slf4j-")
-"""Of the jars that Amazon's bring along, those that PySpark has already, in other versions."""
+"""Prefixes of jars that Amazon's depend on but that PySpark already has, in other versions."""
 
 
 def s3a_jars() -> list[Path]:
-    """The jars with which Spark's files can be in a store with S3's interface (``s3a://``), and the log store that lets several drivers write there."""
+    """Return the jars for files in a store with S3's interface, with the sink's log store.
+
+    The log store lets several drivers write there.
+    """
     return [*_amazons_jars(), log_store_jar()]
 
 
 def image_jars() -> list[Path]:
-    """All that the sink's image has from Maven beside PySpark's own: what the sink needs, and what it needs for tables in S3."""
+    """Return all jars from Maven in the sink's image besides PySpark's, including those for S3."""
     return sorted([*spark_jars(), *_amazons_jars()], key=lambda jar: jar.name)
 
 
@@ -53,7 +59,7 @@ def _amazons_jars() -> list[Path]:
 
 
 def log_store_jar() -> Path:
-    """The sink's own log store for S3, compiled from its one file against Delta's and Hadoop's jars."""
+    """Return the sink's log store for S3, compiled from one file against Delta and Hadoop."""
     source = _LOG_STORE.read_bytes()
     version = str(tomllib.loads((_SINK / "pyproject.toml").read_text())["project"]["version"])
     hadoop = jars("spark", only=("hadoop-client-api",)).glob("*.jar")
@@ -73,12 +79,12 @@ def log_store_jar() -> Path:
         content |= {str(file.relative_to(classes)): file.read_bytes() for file in sorted(classes.rglob("*.class"))}
         with zipfile.ZipFile(folder / "dblog-s3-log-store.jar", "w", zipfile.ZIP_DEFLATED) as out:
             for name, stored in content.items():
-                # With a fixed time, so that the same classes are the same jar.
+                # A fixed time, so that the same classes give the same jar.
                 out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), stored)
 
     return cached(f"log-store-{digest}", fill) / "dblog-s3-log-store.jar"
 
 
 def spark_jars() -> list[Path]:
-    """The jars for `--jars`, downloaded when this machine has none yet."""
+    """Return the jars for `--jars`, downloaded if this machine has none yet."""
     return sorted(jars("spark", only=ADDED).glob("*.jar"))

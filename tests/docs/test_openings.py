@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[2]
 UNREVISED = (
     "connect-worker/src/dblog/readers/",
     "connect-worker/src/dblog/dialects/postgres/",
-    "docker/",
     "helm/",
     "tests/support/",
 )

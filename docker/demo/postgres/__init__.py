@@ -1,1 +1,1 @@
-"""The shop on a PostgreSQL server: a schema of its database, with the types and the statements that only PostgreSQL has."""
+"""The shop on a PostgreSQL server: a schema with PostgreSQL's own types and statements."""

@@ -1,4 +1,7 @@
-"""The columns of the table ``everything`` in PostgreSQL: every common type, and texts and bytes that are stored apart from their row (TOAST)."""
+"""Defines the table ``everything`` in PostgreSQL: every common type, and TOASTed values.
+
+Long texts and bytes are stored apart from their row (TOAST).
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ SIZES = ("'small'", "'medium'", "'größer'", "'with,comma'", "'it''s'")
 _MIDNIGHT = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp has no zone
 _TIMESTAMPS = (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
 _LONG_TEXT = "".join(random.Random(1).choices(UNICODE, k=20_000))
-"""Longer than what stays in a row, however it is compressed."""
+"""Text that is too long to stay in a row, even compressed."""
 
 
 def _moment(digits: int | None) -> Kind:
-    """A timestamptz; the session's zone is UTC."""
+    """Return a timestamptz column; the session's zone is UTC."""
     low, high = (at.replace(tzinfo=dt.UTC) for at in (_MIDNIGHT, _TIMESTAMPS[1]))
 
     def make(dice: random.Random) -> dt.datetime:
@@ -102,7 +105,8 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         name="interval_c",
         type_text="interval",
-        # Debezium computes an interval's length in doubles, so of other fractions a microsecond may be lost.
+        # Debezium computes an interval's length in doubles, so other fractions may lose a
+        # microsecond.
         ends=(dt.timedelta(0), dt.timedelta(days=-1, milliseconds=250), dt.timedelta(days=20_000)),
         make=lambda dice: dt.timedelta(days=dice.randint(-999, 999), milliseconds=250 * dice.randint(0, 10**5)),
     ),
@@ -174,11 +178,11 @@ KINDS: tuple[Kind, ...] = (
         default="now()",
     ),
 )
-"""``id`` comes before them."""
+"""Columns of the table; ``id`` precedes them."""
 
 
 def create(schema: str) -> str:
-    """CREATE TABLE, behind the type that it needs."""
+    """Return CREATE TABLE, preceded by the type that it needs."""
     columns = ", ".join(kind.definition.format(schema=schema) for kind in KINDS)
     return (
         f"CREATE TYPE {schema}.everything_size AS ENUM ({', '.join(SIZES)});"

@@ -1,7 +1,8 @@
-"""The shop's tables in PostgreSQL, in a schema of that name, and the publication and the account that a connector needs.
+"""Creates the shop's tables in a PostgreSQL schema, with a connector's publication and account.
 
-Products have a description that is stored apart from its row, and all their columns in the log (REPLICA IDENTITY FULL), for their keys change. The
-other tables' old rows are only keys there.
+Products have a description that is stored apart from its row, and all their columns in the log
+(REPLICA IDENTITY FULL), because their keys change. Old rows of the other tables have only keys
+there.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _CREATE = {
 }
 
 _LONG = "(SELECT string_agg(sha224((n * 100 + part)::text::bytea)::text, ' ') FROM generate_series(1, 60) part)"
-"""3,500 characters that no compression makes short."""
+"""SQL of 3,500 characters that cannot be compressed."""
 
 _FILL = {
     "customers": """
@@ -64,13 +65,13 @@ _FILL = {
             CASE WHEN o.id % 4 > 0 THEN o.id / (line + 7.0) END
         FROM {db}.orders o, generate_series(0, {rows} - 1) line""",
 }
-"""Of the items, ``rows`` is the number to an order."""
+"""Statements that fill the tables. For the items ``rows`` is the number for each order."""
 
 
 def create_shop(connect: Connect, *, rows: Mapping[str, int], countries: Sequence[tuple[object, ...]], database: str) -> None:
-    """Drop and make the schema and its publication, and fill all tables but ``everything``, which is made only.
+    """Create the schema and its publication again, and fill all tables except ``everything``.
 
-    ``rows`` are those of each table, of items those of an order.
+    ``rows`` has the number of rows of each table; for items, of each order.
     """
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET timezone TO 'UTC'")
@@ -90,7 +91,7 @@ def create_shop(connect: Connect, *, rows: Mapping[str, int], countries: Sequenc
 
 
 def create_connector_user(connect: Connect, *, user: str, password: str) -> None:
-    """The account and the privileges that a connector needs; nothing more."""
+    """Create the account of a connector with exactly the privileges that it needs."""
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (user,))
         if cursor.fetchone() is None:

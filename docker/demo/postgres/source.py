@@ -1,6 +1,6 @@
-"""Reads a table of PostgreSQL for the comparison: its columns, its key, and every row, by plain SELECT.
+"""Reads a PostgreSQL table for the comparison by plain SELECT: its columns, its key, every row.
 
-What the driver would turn into objects of its own, or has no type for, is asked for as the text that the server prints.
+Values for which the driver has its own objects, or no type, are selected as the server's text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEY = """
 
 
 def describe(connect: PostgresConnect, schema: str, table: str) -> tuple[tuple[SourceColumn, ...], tuple[str, ...]]:
-    """Columns in order, and the primary key's columns in key order."""
+    """Return the columns in order, and the primary key's columns in key order."""
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute(_COLUMNS, (schema, table))
         columns = tuple(SourceColumn(name, kind, text, digits) for name, kind, text, digits in cursor.fetchall())
@@ -33,12 +33,13 @@ def describe(connect: PostgresConnect, schema: str, table: str) -> tuple[tuple[S
 
 
 def read_rows(connect: PostgresConnect, schema: str, table: str, columns: tuple[SourceColumn, ...]) -> Iterator[tuple[object, ...]]:
-    """Every row in the order of ``columns``, streamed."""
+    """Yield every row in the order of ``columns``, streamed."""
     names = ", ".join(f'"{column.name}"::{_AS[column.type]}' if column.type in _AS else f'"{column.name}"' for column in columns)
     with connect() as connection:
         with connection.cursor() as cursor:
             cursor.execute("SET timezone TO 'UTC'")
-        with connection.cursor("rows") as cursor:  # one with a name stays at the server
+        # A named cursor keeps its result on the server.
+        with connection.cursor("rows") as cursor:
             cursor.itersize = FETCH_ROWS
             cursor.execute(f"SELECT {names} FROM {schema}.{table}")
             yield from cursor

@@ -1,6 +1,8 @@
-"""Copies the jars that the sink needs beside PySpark's own into two folders; runs in a builder stage, with the code by which the tests get them too.
+"""Copies the jars that the sink needs besides PySpark's into two folders.
 
-jars.py DOWNLOADED OWN: those of Maven, whose hashes are locked, and the log store for S3, which is compiled here from its source
+It runs in a builder stage, with the code that also gets them for the tests.
+
+    jars.py DOWNLOADED OWN: those of Maven, whose hashes are locked, and the log store for S3, which is compiled here from its source
 """
 
 import shutil

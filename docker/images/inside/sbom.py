@@ -22,7 +22,10 @@ _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # RFC 9562, the 
 
 
 def components(environment: Path, *, without: str) -> list[dict[str, Any]]:
-    """Every Python distribution and every jar below ``environment``, sorted; ``without``: the package that the document is about."""
+    """Return every Python distribution and jar below ``environment``, sorted.
+
+    ``without`` is the package that the document describes.
+    """
     found = [_of_distribution(each) for each in distributions(path=[str(path) for path in environment.glob("lib/python3*/site-packages")])]
     found += [_of_jar(path) for path in environment.rglob("*.jar") if path.is_file()]
     return sorted((each for each in found if each["name"] != without), key=lambda each: (each["purl"], each["bom-ref"]))
@@ -42,7 +45,10 @@ def _of_distribution(distribution: Distribution) -> dict[str, Any]:
 
 
 def _licence_of(distribution: Distribution) -> str:
-    """The licence expression (PEP 639); in older metadata the classifiers, or the free text if it is short enough to be a name."""
+    """Return the licence expression (PEP 639).
+
+    Older metadata gives the classifiers, or the free text if it is short enough to be a name.
+    """
     metadata = distribution.metadata.json  # names in lower case, repeated fields as lists
     if expression := metadata.get("license_expression"):
         return str(expression)
@@ -63,7 +69,7 @@ def _of_jar(path: Path) -> dict[str, Any]:
         )
     match = _JAR.fullmatch(path.name)
     name, version = (match["name"], match["version"]) if match else (path.stem, manifest.get("Implementation-Version", "0"))
-    # A shaded jar describes many; only the one that has its name is it.
+    # A shaded jar describes several artifacts; the one with its own name counts.
     group = next((each.get("groupId") for each in properties if each.get("artifactId") == name), None)
     found: dict[str, Any] = {
         "type": "library",
@@ -79,7 +85,7 @@ def _of_jar(path: Path) -> dict[str, Any]:
 
 
 def _properties(text: str, *, separator: str = "=") -> dict[str, str]:
-    joined = re.sub(r"\r?\n ", "", text)  # a manifest continues a long line behind a space
+    joined = re.sub(r"\r?\n ", "", text)  # a continuation line starts with a space
     pairs = (line.partition(separator) for line in joined.splitlines() if not line.startswith("#"))
     return {key.strip(): value.strip() for key, found, value in pairs if found}
 
@@ -89,7 +95,7 @@ def _licences(stated: str) -> list[dict[str, Any]]:
 
 
 def document(name: str, version: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The CycloneDX document; its serial number is made from its content."""
+    """Return the CycloneDX document. Its serial number is derived from its content."""
     content = hashlib.sha256(json.dumps([name, version, parts], sort_keys=True).encode()).hexdigest()
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -111,7 +117,7 @@ def document(name: str, version: str, parts: list[dict[str, Any]]) -> dict[str, 
 
 
 def licence_list(parts: list[dict[str, Any]]) -> str:
-    """One line a component: name, version, licence."""
+    """Return a line for each component with name, version and licence."""
     lines = [(each["name"], each["version"], next((one["license"]["name"] for one in each["licenses"]), _UNKNOWN)) for each in parts]
     return "".join(f"{name} {version}: {licence}\n" for name, version, licence in lines)
 

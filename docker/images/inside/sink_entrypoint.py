@@ -1,5 +1,5 @@
 #!/opt/dblog/bin/python
-"""What the sink's image runs: the job, or a part of Spark that Kubernetes asks this image for.
+"""Entry point of the sink's image: runs the job, or a part of Spark for Kubernetes.
 
     submit --config /etc/dblog/sink.yaml    and every other argument of `dblog-sink`
     executor                                an executor, with the variables that Spark on Kubernetes sets for its pods
@@ -7,7 +7,7 @@
     exec PROGRAM ...                        another program with the same settings: spark-submit, python
     health                                  exit status 0 while the job runs
 
-It replaces itself by what it starts, so signals go there. Standard library only.
+It replaces itself with what it starts, so signals go there. It uses the standard library only.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 HEALTH_URL = "DBLOG_SINK_HEALTH_URL"
-"""Where the job's numbers are (`metrics.listen`); without it health means that the driver's process is there."""
+"""Variable with the URL of the job's metrics (`metrics.listen`). Without it health means that the
+driver's process exists.
+"""
 DEFAULTS = Path("/opt/dblog/share/dblog-sink/defaults.yaml")
-"""What a container wants of the job before the job's own configuration, which wins over it."""
+"""File with a container's defaults, which the job's own configuration overrides."""
 ACCOUNT = "dblog"
 LIBRARIES = Path("/usr/lib")
 _JAVA_OPTION = "SPARK_JAVA_OPT_"
@@ -37,11 +39,13 @@ _EXECUTOR = (
     ("--resourceProfileId", "SPARK_RESOURCE_PROFILE_ID"),
     ("--podName", "SPARK_EXECUTOR_POD_NAME"),
 )
-"""Options of the executor's program, and the variables of its pod (Spark's KubernetesExecutorBackend and BasicExecutorFeatureStep)."""
+"""Options of the executor's program, and the variables of its pod (Spark's
+KubernetesExecutorBackend and BasicExecutorFeatureStep).
+"""
 
 
 def command(arguments: Sequence[str], environment: Mapping[str, str], spark_home: Path, *, defaults: Path = DEFAULTS) -> list[str]:
-    """The command line to become."""
+    """Return the command line to become."""
     if arguments[:1] == ["executor"]:
         return _executor(environment, spark_home)
     if arguments[:1] == ["driver"]:
@@ -89,7 +93,7 @@ def _executor(environment: Mapping[str, str], spark_home: Path) -> list[str]:
 def named(
     environment: Mapping[str, str], *, known: Callable[[int], object] = pwd.getpwuid, uid: int | None = None, folder: str | None = None
 ) -> dict[str, str]:
-    """The environment in which the number that this runs as has a name; Java's login fails without one."""
+    """Return an environment in which the user id has a name, which Java's login requires."""
     own = os.getuid() if uid is None else uid
     try:
         known(own)
@@ -108,7 +112,10 @@ def named(
 
 
 def healthy(environment: Mapping[str, str], processes: Path = Path("/proc")) -> bool:
-    """Whether the query runs, by the job's own number; where it serves none, whether Spark's driver is there."""
+    """Return True if the query runs, by the job's metric.
+
+    Without metrics return True if Spark's driver exists.
+    """
     if url := environment.get(HEALTH_URL):
         try:
             direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the address is this container's: no proxy reaches it
@@ -124,7 +131,7 @@ def healthy(environment: Mapping[str, str], processes: Path = Path("/proc")) -> 
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer for the health check, or become what the arguments ask for."""
+    """Answer the health check, or become what the arguments ask for."""
     if list(arguments[:1]) == ["health"]:
         sys.exit(0 if healthy(os.environ) else 1)
     home = Path(os.environ.get("SPARK_HOME") or next(Path(sys.prefix).glob("lib/python3*/site-packages/pyspark")))
