@@ -1,1 +1,3 @@
-"""PostgreSQL: pgoutput from a replication slot, chunks by COPY, schemas from Relation messages and the catalog."""
+"""PostgreSQL: pgoutput from a replication slot, chunks by COPY, schemas from Relation messages and
+the catalog.
+"""

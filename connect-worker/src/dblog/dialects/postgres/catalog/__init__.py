@@ -1,1 +1,1 @@
-"""What the system catalogs show, and the statements that ask for it."""
+"""Queries of the system catalogs, and the statements that read rows of tables."""

@@ -1,4 +1,6 @@
-"""Statements for chunks: by the key, or of a table without one by the place of its rows. Implements ``readers.contract.ChunkSql`` as a module."""
+"""Builds the statements for chunks: by key, or by the place of the rows for a table without a key.
+Implements ``readers.contract.ChunkSql`` as a module.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,23 @@ __all__ = ["by_place", "chunk_select", "exact_key", "full_scan", "key_indexes", 
 def chunk_select(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, *, where: str | None = None
 ) -> Statement:
-    """The first rows of the range (after, upto], in order."""
+    """Return the statement for the first ``rows_max`` rows of the range (after, upto], in order."""
     if table.key == places.KEY:
         return places.chunk_select(table, after, upto, rows_max, where=where)
     return sql.chunk_select(table, after, upto, rows_max, where=where)
 
 
 def max_key(table: Table, *, where: str | None = None) -> Statement:
-    """Where the table ends."""
+    """Return the statement for the last key, or the last place, of a table."""
     return places.max_key(table) if table.key == places.KEY else sql.max_key(table, where=where)
 
 
 def last_key(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int, *, where: str | None = None
 ) -> Statement:
-    """Where about so many rows end."""
+    """Return the statement for the last key, or the last place, of the next ``row_count`` rows. By
+    place the number of rows is an estimate.
+    """
     if table.key == places.KEY:
         assert upto is not None, "the first chunk asks where the table ends"
         return places.last_key(table, after, upto, row_count)
@@ -38,10 +42,12 @@ def last_key(
 
 
 def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *, where: str | None = None) -> Statement:
-    """One row if the table has this bound, and it is behind ``after``."""
+    """Return a statement with one row if the table has this bound and it comes after ``after``."""
     return places.key_lookup(table, key, after) if table.key == places.KEY else sql.key_lookup(table, key, after, where=where)
 
 
 def key_indexes(table: Table) -> tuple[int, ...]:
-    """Where the key columns stand in the select list, in key order; a place stands in none."""
+    """Return the indexes of the key columns in the select list, in key order. Return () for a table
+    read by place, which is not in the select list.
+    """
     return () if table.key == places.KEY else sql.key_indexes(table)

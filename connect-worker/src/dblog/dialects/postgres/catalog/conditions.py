@@ -1,4 +1,6 @@
-"""Whether a text that a person gives is one condition, and nothing else, before it is put between brackets into a SELECT."""
+"""Checks that a text from a person is one condition and nothing else, before it is put between
+brackets into a SELECT.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,23 @@ from dblog.model import TableId
 CHARACTERS_MAX = 10_000
 
 WORD = r"[0-9A-Za-z_\x80-\U0010ffff][0-9A-Za-z_$\x80-\U0010ffff]*"
-"""A keyword, a name or a number, up to where the server too ends it."""
+"""Pattern of a keyword, a name or a number that ends where the server ends it too."""
 
 TOKEN = re.compile(rf"""(?P<word>{WORD}) | '(?:[^']|'')*' | "(?:[^"]|"")*" | .""", re.DOTALL | re.VERBOSE)
-"""Words whole, for a dollar or a letter in one begins no quotes; then texts, names in quotes, and single signs."""
+"""Pattern of a token. Words are matched whole, because a dollar or a letter inside one begins no
+quotes; then come texts, quoted names, and single characters.
+"""
 
 _QUOTED = ("'", '"')
 
 
 def fault_of(where: str) -> str | None:
-    """Return in a sentence why the text cannot be one condition; None where it ends no bracket or quote of another, and no statement.
+    """Return the reason, as a sentence, why the text cannot be one condition. Return None if it
+    cannot end a bracket, a quote or the statement around it.
 
-    Refuse what another version or setting of the server would cut in another way: texts between dollars, with escapes, or by the numbers of
-    characters. The server decides whether the rest is valid SQL (``probe``). Rule source: scan.l of PostgreSQL's parser; manual, 4.1.
+    Texts that another version or setting of the server might split differently are refused: dollar
+    quotes, escape strings, and U& strings. The server decides if the rest is valid SQL (``probe``).
+    Source of the rules: scan.l of PostgreSQL's parser; manual, 4.1.
     """
     if not where.strip():
         return "it is empty; leave it out, or name a condition such as status = 'open'"
@@ -55,9 +61,11 @@ def fault_of(where: str) -> str | None:
 
 
 def _fault_of_word(word: str, after: str) -> str | None:
-    """Return why a word, with the two characters after it, may make another text of these than they seem to be."""
+    """Return the reason why a word and the two characters after it may form another text than they
+    seem to.
+    """
     if word[0].isascii() and word[0].isdigit():
-        if "$" in word:  # of a number; older servers let a name or a dollar follow one
+        if "$" in word:  # The word is a number; older servers let a name or a dollar follow it.
             return "it has a dollar outside of a name and of quotes; write a text as '...'"
         return "it has a number before quotes; write a blank between them" if after.startswith(_QUOTED) else None
     if word in ("e", "E") and after.startswith("'"):
@@ -68,5 +76,7 @@ def _fault_of_word(word: str, after: str) -> str | None:
 
 
 def probe(table: TableId, where: str) -> str:
-    """A statement that fails where the server does not take the condition for this table; it reads no row."""
+    """Return a statement that fails if the server does not accept the condition for this table. It
+    reads no row.
+    """
     return f"SELECT 1 FROM {quote_table(table)} WHERE (\n{where}\n) LIMIT 0"

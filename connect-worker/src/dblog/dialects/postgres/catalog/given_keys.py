@@ -1,4 +1,6 @@
-"""Whether values that a person gives are values of a table's key; what is left, the server is asked (``probes``)."""
+"""Checks that values from a person can be values of a table's key. The server checks the rest
+(``probes``).
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from dblog.errors import DefiniteError
 from dblog.model import Column, Table
 
 KEYS_AT_ONCE = 200
-"""In one probe."""
+"""Number of keys in one probe."""
 
 _BITS = {"int2": 16, "int4": 32, "int8": 64}
 _OID_MAX = (1 << 32) - 1
 
 
 def check(table: Table, keys: Sequence[Key]) -> None:
-    """DefiniteError that names the first key at fault by its number, never its values."""
+    """Raise DefiniteError that names the first wrong key by its number, never its values."""
     if not table.key:
         message = f"{table.id} has no key that its rows could be asked for by; use a predicate"
         raise DefiniteError(message)
@@ -36,7 +38,9 @@ def check(table: Table, keys: Sequence[Key]) -> None:
 
 
 def probes(table: Table, keys: Sequence[Key]) -> Iterator[tuple[str, sql.Statement]]:
-    """Statements that the server refuses if it does not take one of these keys, each with the numbers of its keys in words; they read no column of a row."""
+    """Yield statements that the server refuses if it does not accept one of their keys, each with
+    the numbers of its keys as text. They read no column of a row.
+    """
     for begin in range(0, len(keys), KEYS_AT_ONCE):
         part = keys[begin : begin + KEYS_AT_ONCE]
         numbers = f"key {begin + 1}" if len(part) == 1 else f"one of the keys {begin + 1} to {begin + len(part)}"
@@ -44,7 +48,9 @@ def probes(table: Table, keys: Sequence[Key]) -> Iterator[tuple[str, sql.Stateme
 
 
 def _wanted(column: Column, value: object) -> str | None:
-    """What is wanted instead of a value that the column cannot have; None where it may fit, which the server decides."""
+    """Return a description of the values that the column can have, if ``value`` is not one. Return
+    None if it may fit, which the server then decides.
+    """
     if column.type in _BITS or column.type == "oid":
         low, high = (0, _OID_MAX) if column.type == "oid" else (-(1 << _BITS[column.type] - 1), (1 << _BITS[column.type] - 1) - 1)
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

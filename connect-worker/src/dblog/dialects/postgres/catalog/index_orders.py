@@ -1,11 +1,15 @@
-"""Decides which indexes of a table give its rows in the order of some columns now: what reading by another column than the key needs. Pure.
+"""Decides which indexes of a table return its rows in the order of given columns. Reading a table
+by another column than its key needs one. Pure.
 
-A chunk asks for ``ORDER BY a, id`` in the order that each column's type and collation have by default. A btree index gives it, forwards or backwards, when its
-first columns are these, all of them ascending with NULLs last, or all descending with NULLs first; each in the collation of its column, and by the operator
-family of the type's default order, which ``text_pattern_ops`` is not. The server uses no index that is invalid (a CREATE INDEX CONCURRENTLY that failed), and
-none for the whole table that is partial. Where none gives the order it sorts the table for each chunk.
+A chunk asks for ``ORDER BY a, id`` in the default order of each column's type and collation. A
+btree index provides it, forwards or backwards, if its first columns are these: either all ascending
+with NULLs last, or all descending with NULLs first. Each must have the collation of its column and
+the operator family of the type's default order, which ``text_pattern_ops`` is not. The server uses
+no invalid index (left by a failed CREATE INDEX CONCURRENTLY), and no partial index for the whole
+table. Without a usable index, the server sorts the table for each chunk.
 
-Rule source: PostgreSQL manual, 11.4 "Indexes and ORDER BY", 11.10 "Operator Classes and Operator Families", 11.11 "Indexes and Collations"; 53.26 "pg_index";
+Source of the rules: PostgreSQL manual, 11.4 "Indexes and ORDER BY", 11.10 "Operator Classes and
+Operator Families", 11.11 "Indexes and Collations"; 53.26 "pg_index";
 src/backend/optimizer/path/pathkeys.c (``build_index_pathkeys``).
 """
 
@@ -30,7 +34,9 @@ PARTS_SQL = (
     "LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number <> 0 "
     "WHERE (n.nspname, t.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[])) AND k.at <= i.indnkeyatts ORDER BY 1, 2, 3, k.at"
 )
-"""The parts of the indexes of these tables, by schemas and names."""
+"""Query for the key columns of the indexes of some tables. Parameters: their schemas and their
+names.
+"""
 
 BTREE = "btree"
 
@@ -41,20 +47,20 @@ class Part:
 
     index: str
     column: str | None
-    """None for an expression."""
+    """Name of the column; None for an expression."""
     descending: bool = False
     nulls_first: bool = False
     own_collation: bool = True
-    """Its collation is that of the column."""
+    """True if its collation is that of the column."""
     default_order: bool = True
-    """Its operator family has the type's default order."""
+    """True if its operator family has the type's default order."""
     partial: bool = False
     valid: bool = True
     kind: str = BTREE
 
 
 def parts_of(rows: Iterable[Sequence[Any]]) -> dict[TableId, list[Part]]:
-    """Return the parts by table, in their order, of rows of ``PARTS_SQL``."""
+    """Return the key columns of indexes by table, in order, from rows of ``PARTS_SQL``."""
     found: dict[TableId, list[Part]] = defaultdict(list)
     for schema, table, index, column, descending, nulls_first, own_collation, default_order, partial, valid, kind in rows:
         part = Part(
@@ -73,7 +79,9 @@ def parts_of(rows: Iterable[Sequence[Any]]) -> dict[TableId, list[Part]]:
 
 
 def order_fault(key: Sequence[str], parts: Iterable[Part]) -> str | None:
-    """Return why no index gives the rows in the order of these columns; None where one does."""
+    """Return the reason why no index returns the rows in the order of these columns; None if one
+    does.
+    """
     indexes: dict[str, list[Part]] = defaultdict(list)
     for part in parts:
         indexes[part.index].append(part)

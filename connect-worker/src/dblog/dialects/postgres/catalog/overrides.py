@@ -1,7 +1,8 @@
-"""A SELECT that a configuration gives for a table's first dump, as the condition that its chunks have.
+"""Turns a configured SELECT for a table's first dump into the condition for its chunks.
 
-A chunk is a range of the table's key, so of the statement only the condition can be used: ``SELECT * FROM schema.table [WHERE condition] [ORDER BY ...]``. The
-order is the key's in any case. What would give other columns, other rows or a part of them is refused.
+A chunk is a range of the table's key, so only the condition of the statement can be used: ``SELECT
+* FROM schema.table [WHERE condition] [ORDER BY ...]``. The order is always the key's. A statement
+that would return other columns, other rows or only some of the rows is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _ORDER = re.compile(r"ORDER\s+BY\b", re.IGNORECASE)
 
 
 class Overrides:
-    """One connector's. ConfigError with every statement that cannot be used."""
+    """The conditions from one connector's configuration. Raise ConfigError that names every
+    statement that cannot be used.
+    """
 
     def __init__(self, properties: Mapping[str, str | None]) -> None:
         statements, errors = select_overrides(properties, namespace=Namespace.SCHEMA)
@@ -44,12 +47,14 @@ class Overrides:
             raise ConfigError(errors)
 
     def condition(self, table: TableId) -> str | None:
-        """Of the rows of a table's first dump; None: all rows."""
+        """Return the condition for the rows of a table's first dump; None for all rows."""
         return self._conditions.get(str(table))
 
 
 def condition_of(statement: str, table: TableId) -> str | None:
-    """The statement's condition, None where it has none; DefiniteError says why it cannot be used."""
+    """Return the statement's condition, or None if it has none. Raise DefiniteError with the reason
+    if the statement cannot be used.
+    """
     found = _STATEMENT.fullmatch(statement)
     if found is None:
         raise _refused("it must select all columns by * of one table; columns are chosen by column.include.list and column.exclude.list")
@@ -68,7 +73,9 @@ def condition_of(statement: str, table: TableId) -> str | None:
 
 
 def _up_to_order(text: str) -> str:
-    """The condition alone; DefiniteError where something follows that a range of keys cannot have."""
+    """Return the condition without an ORDER BY after it. Raise DefiniteError if something follows
+    that a range of keys cannot have.
+    """
     depth = 0
     for token in conditions.TOKEN.finditer(text):
         if token[0] in "()" and token[0]:
@@ -81,17 +88,17 @@ def _up_to_order(text: str) -> str:
 
 
 def _name(identifier: str) -> str:
-    """An identifier without quotes is in lower case."""
+    """Return the name that an identifier stands for: without quotes it is in lower case."""
     return identifier[1:-1].replace('""', '"') if identifier.startswith('"') else identifier.lower()
 
 
 def probes(overrides: Overrides, tables: Iterable[TableId]) -> list[tuple[TableId, str]]:
-    """The statements that show whether the server takes the conditions, by table."""
+    """Return the statements that show if the server accepts the conditions, each with its table."""
     return [(table, conditions.probe(table, where)) for table in tables if (where := overrides.condition(table)) is not None]
 
 
 def not_taken(table: TableId, reason: object) -> ConfigError:
-    """The server does not take the condition."""
+    """Return the error for a condition that the server does not accept."""
     return ConfigError({key_of(str(table)): [f"the server does not take the condition of the SELECT for {table}: {reason}"]})
 
 

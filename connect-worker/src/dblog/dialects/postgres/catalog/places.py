@@ -1,9 +1,12 @@
-"""Statements for chunks of a table without a key: by the place of its rows, in ranges of pages.
+"""Builds the statements for chunks of a table without a key: by the place of its rows, in ranges of
+pages.
 
-A bound is (files, page): a number that stands for the files that hold the table, and the last page of the range, of each file. A row that moves is in the log,
-and so are rows behind the greatest page of the first chunk; but a statement that writes the whole table anew (VACUUM FULL, CLUSTER) moves rows without any.
-Then the files are others, and a bound of before means nothing. Rule source: PostgreSQL manual, 5.6 "System Columns" (ctid), 9.28 "System Administration
-Functions"; a range of ctid reads its own pages alone from version 14 on (release notes, TID range scans).
+A bound is (files, page): a number that identifies the files of the table, and the last page of the
+range in each file. A row that moves is in the log, and so are rows after the greatest page of the
+first chunk. But a statement that rewrites the whole table (VACUUM FULL, CLUSTER) moves rows without
+logging them. The table then has other files, and older bounds mean nothing. Source of the rules:
+PostgreSQL manual, 5.6 "System Columns" (ctid), 9.28 "System Administration Functions"; from version
+14 on, a range of ctid reads only its own pages (release notes, TID range scans).
 """
 
 from __future__ import annotations
@@ -17,21 +20,23 @@ from dblog.errors import RowsMovedError
 from dblog.model import Table
 
 KEY = ("ctid files", "ctid page")
-"""What bounds the chunks of a table without a key; no column is called so by Table.key of a table that has one."""
+"""Key of a table that is read by place. No real key has columns of these names."""
 
 _ROWS_OF_PAGE = 50
-"""Of a table that was never analysed."""
+"""Rows of a page in a table that was never analysed."""
 
 
 def by_place(table: Table) -> Table:
-    """A table without a key, with the place of its rows for one."""
+    """Return a table without a key with the place of its rows as its key."""
     return replace(table, key=KEY, primary_key=False)
 
 
 def chunk_select(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, *, where: str | None = None
 ) -> Statement:
-    """The rows of the pages behind ``after`` up to ``upto``, at most so many. RowsMovedError where the bounds are of other files."""
+    """Return the statement for at most ``rows_max`` rows of the pages after ``after`` up to
+    ``upto``. Raise RowsMovedError if the bounds are of different files.
+    """
     if after is not None and upto is not None and after[0] != upto[0]:
         message = f"the rows of {table.id} have been written anew, so they are in other places"
         raise RowsMovedError(message)
@@ -43,12 +48,14 @@ def chunk_select(
 
 
 def max_key(table: Table) -> Statement:
-    """The last page; no row for a table without any."""
+    """Return the statement for the last page of a table; it has no row if the table has no page."""
     return f"SELECT files, pages - 1 FROM ({_places(table)}) AS p WHERE pages > 0", (True, True)
 
 
 def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any], row_count: int) -> Statement:
-    """The page that about so many rows end with, by the statistics."""
+    """Return the statement for the page that ends about ``row_count`` rows, estimated by the
+    statistics.
+    """
     begin = -1 if after is None else int(after[1])
     return (
         f"SELECT files, least({int(upto[1])}, {begin} + greatest(1, ({int(row_count)}::float8 / rows_of_page)::bigint)) FROM ({_places(table)}) AS p",
@@ -57,13 +64,18 @@ def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any], row
 
 
 def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None) -> Statement:
-    """One row if the table is in the files that the bound is of, and that is behind ``after``."""
+    """Return a statement with one row if the table still has the bound's files and the bound comes
+    after ``after``.
+    """
     behind = after is None or (key[0] == after[0] and key[1] > after[1])
     return f"SELECT 1 FROM ({_places(table)}) AS p WHERE files = {int(key[0])} AND {str(behind).lower()}", ()
 
 
 def _places(table: Table) -> str:
-    """One row: (files, pages of the largest, rows of a page). Files as the snapshot has them; their size is that of now, and with it no row is missed."""
+    """Return a query with one row: (files, pages of the largest file, rows of a page).
+
+    The files are those that the snapshot shows. Their size is the current one, so no row is missed.
+    """
     name = f"{quote_text(quote_table(table.id))}::pg_catalog.regclass"
     return (
         "SELECT pg_catalog.hashtextextended(pg_catalog.string_agg(c.relfilenode::text, ',' ORDER BY c.oid), 0) AS files, "

@@ -1,7 +1,9 @@
-"""The entries of the catalog by which a publication has the log show a table's rows.
+"""Reads the catalog entries by which a publication puts a table's rows into the log.
 
-An entry is a text with the number of its row in the catalog and the transaction that wrote that row (xmin), so that one that is made again is another one
-(``pgoutput/interruptions.py`` compares them). Rule source: PostgreSQL manual, chapter 53 "System Catalogs", pg_publication and what follows it.
+An entry is a text with the number of a row in the catalog and the transaction that wrote that row
+(xmin). So an entry that was removed and created again differs from the old one
+(``pgoutput/interruptions.py`` compares them). Source of the rules: PostgreSQL manual, chapter 53
+"System Catalogs", pg_publication and the following.
 """
 
 from __future__ import annotations
@@ -57,13 +59,17 @@ COLUMNS_WRITTEN_SQL = (
     "SELECT a.attrelid::bigint, pg_catalog.array_agg(DISTINCT a.xmin::text) FROM pg_catalog.pg_attribute a "
     "WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped GROUP BY a.attrelid"
 )
-"""(Number, transactions) of tables: ``Table.columns_written_by``. Nothing writes a dropped column anew."""
+"""Query for (number, transactions) of tables: ``Table.columns_written_by``. Dropped columns are
+left out, since no statement rewrites their rows.
+"""
 
 
 def tables_sql(publication: str, *, version: int) -> str:
-    """Return a query for (schema, name, whether it publishes some rows only) of the tables that a publication publishes, partitions or their roots.
+    """Return a query for (schema, name, True if only some rows are published) of the tables that a
+    publication publishes, either partitions or their roots.
 
-    These are the rows of the view pg_publication_tables, which waits for whoever locks one of the tables.
+    The rows are those of the view pg_publication_tables, which cannot be used because it waits for
+    locks on the tables.
     """
     return _TABLES_SQL.format(
         name=quote_text(publication),
@@ -73,8 +79,11 @@ def tables_sql(publication: str, *, version: int) -> str:
 
 
 def entries_sql(publication: str, *, version: int, numbers: Sequence[int] | None = None) -> str:
-    """Return a query for (number of a table, entry) of every table that the publication has with INSERT, UPDATE and DELETE. A number of NULL stands for all
-    tables. Places of partitions are a part of the entries by which a partitioned table brings its partitions along. ``numbers``: of these tables alone.
+    """Return a query for (number of a table, entry) of every table that the publication has with
+    INSERT, UPDATE and DELETE. ``numbers`` limits it to these tables.
+
+    A NULL number stands for all tables. If a partitioned table brings its partitions into the
+    publication, their entries also contain the partitions' places in the tree.
     """
     query = _ENTRIES_SQL.format(name=quote_text(publication)) + (_OF_SCHEMAS_SQL if version >= _SCHEMAS_SINCE else "")
     if numbers is None:
@@ -84,10 +93,10 @@ def entries_sql(publication: str, *, version: int, numbers: Sequence[int] | None
 
 
 class Entries:
-    """The entries of one publication, by table."""
+    """The entries of one publication by table."""
 
     def __init__(self, rows: Iterable[Sequence[Any]] = ()) -> None:
-        """``rows``: of ``entries_sql``."""
+        """Read the rows of ``entries_sql``."""
         self._of_all: tuple[str, ...] = ()
         self._own: dict[int, list[str]] = {}
         for number, entry in rows:
@@ -97,5 +106,7 @@ class Entries:
                 self._own.setdefault(number, []).append(entry)
 
     def of(self, number: int) -> tuple[str, ...]:
-        """Return the entries that bring a table's rows into the log; none where the publication lacks it, or leaves out a kind of change."""
+        """Return the entries that bring a table's rows into the log. Return () if the publication
+        lacks the table or leaves out a kind of change.
+        """
         return (*self._of_all, *sorted(self._own.get(number, ())))

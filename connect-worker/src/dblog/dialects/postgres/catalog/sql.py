@@ -1,7 +1,10 @@
-"""Every statement about rows of tables. Values stand in the text, quoted, for COPY takes no parameters; in their place a statement says of each key column
-whether its values are whole numbers, which lines of COPY do not show.
+"""Builds every statement about rows of tables.
 
-Rule source: PostgreSQL manual, 4.1 "Lexical Structure", 9.24.5 "Row Constructor Comparison". Sessions run with standard_conforming_strings=on.
+Values are quoted in the text, because COPY takes no parameters. In place of parameters, a statement
+tells for each key column if its values are whole numbers, which the lines of COPY do not show.
+
+Source of the rules: PostgreSQL manual, 4.1 "Lexical Structure", 9.24.5 "Row Constructor
+Comparison". Sessions run with standard_conforming_strings=on.
 """
 
 from __future__ import annotations
@@ -16,31 +19,35 @@ from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import Column, Table, TableId
 
 Statement = tuple[str, tuple[bool, ...]]
-"""The text, and of each key column whether it has whole numbers."""
+"""Text of a statement, and for each key column True if its values are whole numbers."""
 
 _NAMED_TYPE = re.compile(r'("(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)\.([a-z0-9_]+)(?:\(.*\))?', re.DOTALL)
-"""A type of an extension as format_type() shows it where the search path is empty."""
+"""Pattern of an extension's type as format_type() shows it with an empty search path."""
 
 _WHOLE = frozenset({"int2", "int4", "int8", "oid"})
 
 
 def quote(identifier: str) -> str:
-    """An identifier, whatever it is called."""
+    """Return an identifier in quotes, which any name needs to be safe."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def quote_table(table: TableId) -> str:
-    """A table's full name."""
+    """Return a table's full name, quoted."""
     return f"{quote(table.database)}.{quote(table.name)}"
 
 
 def rows_of(table: Table) -> str:
-    """What a SELECT reads a table's rows from: without those of tables that inherit from it, whose changes the log has under their own names."""
+    """Return the part of a SELECT after FROM for a table's rows. Tables that inherit from it are
+    left out, since the log has their changes under their own names.
+    """
     return quote_table(table.id) if table.partitioned else f"ONLY {quote_table(table.id)}"
 
 
 def quote_text(text: str) -> str:
-    """A text as a literal. DefiniteError for a zero byte, which no value has."""
+    """Return a text as a literal. Raise DefiniteError for a zero byte, which no value can
+    contain.
+    """
     if "\0" in text:
         message = "a text with a zero byte is no value of PostgreSQL"
         raise DefiniteError(message)
@@ -48,7 +55,9 @@ def quote_text(text: str) -> str:
 
 
 def parse_table_name(text: str) -> TableId:
-    """``schema.table`` of an option; raises DefiniteError."""
+    """Return the table that an option names as ``schema.table``. Raise DefiniteError for any other
+    text.
+    """
     schema, dot, name = text.partition(".")
     if not dot or not schema or not name:
         message = f"'{text}' is not a table name; write it as schema.table"
@@ -57,27 +66,31 @@ def parse_table_name(text: str) -> TableId:
 
 
 def key_indexes(table: Table) -> tuple[int, ...]:
-    """Where the key columns stand in the select list, in key order."""
+    """Return the indexes of the key columns in the select list, in key order."""
     index_of = {column.name: at for at, column in enumerate(table.columns)}
     return tuple(index_of[name] for name in table.key)
 
 
 def whole_numbers(table: Table) -> tuple[bool, ...]:
-    """Of each key column, whether its values are whole numbers: bounds have them as such, all others as the texts that the server prints, and reads."""
+    """Return for each key column True if its values are whole numbers. Bounds hold those as
+    integers, and all others as texts that the server prints and reads.
+    """
     return tuple(table.columns[at].type in _WHOLE for at in key_indexes(table))
 
 
 def select_list(table: Table) -> str:
-    """All columns, in the order of the log, with NULL for each that is not read."""
+    """Return all columns in the order of the log, with NULL for each that is not read."""
     return ", ".join("NULL" if column.unread else quote(column.name) for column in table.columns)
 
 
 def chunk_select(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, *, where: str | None = None
 ) -> Statement:
-    """The first ``rows_max`` rows of the range (after, upto] in key order. None: open on that side. The table has a key.
+    """Return the statement for the first ``rows_max`` rows of the range (after, upto] in key order.
+    None leaves the range open on that side. The table must have a key.
 
-    ``where``, here and below: of the rows for which this condition holds. It has been checked (``conditions.py``).
+    ``where``, here and below, limits the rows by a condition. It must have been checked
+    (``conditions.py``).
     """
     return _chunk(table, select_list(table), after, upto, rows_max, where)
 
@@ -92,17 +105,21 @@ def _chunk(
 
 
 def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
-    """The rows of these keys in key order, as far as there are any."""
+    """Return the statement for the existing rows with these keys, in key order."""
     return _by_key(table, select_list(table), keys), whole_numbers(table)
 
 
 def columns_by_key(table: Table, columns: Sequence[Column], keys: Sequence[Sequence[Any]]) -> str:
-    """The key's columns and these of the rows of these keys in key order, as far as there are any."""
+    """Return the statement for the key's columns and these columns, for the existing rows with
+    these keys, in key order.
+    """
     return _by_key(table, f"{_key_list(table)}, {', '.join(quote(column.name) for column in columns)}", keys)
 
 
 def any_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
-    """Compares like ``rows_by_key``, and shows no value of the rows."""
+    """Return a statement that compares keys like ``rows_by_key`` but shows no values of the
+    rows.
+    """
     return _by_key(table, "1", keys), whole_numbers(table)
 
 
@@ -112,25 +129,33 @@ def _by_key(table: Table, wanted: str, keys: Sequence[Sequence[Any]]) -> str:
 
 
 def max_key(table: Table, *, where: str | None = None) -> Statement:
-    """The greatest key, as the only columns; no row when the table is empty."""
+    """Return the statement for the greatest key, with the key's columns only. It has no row if the
+    table is empty.
+    """
     order = ", ".join(f"{quote(name)} DESC" for name in table.key)
     return f"SELECT {_key_list(table)} FROM {rows_of(table)}{_only(where)} ORDER BY {order} LIMIT 1", whole_numbers(table)
 
 
 def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The key that a row shows, as a bound: the server's texts show all of it."""
+    """Return the key that a row shows, as a bound, or None if columns are missing. The server's
+    texts show the whole key.
+    """
     return tuple(value if isinstance(value, int | str | bytes) else str(value) for value in shown) if len(shown) == len(table.key) else None
 
 
 def last_key(
     table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int, *, where: str | None = None
 ) -> Statement:
-    """The key of the last of these rows of a chunk, as the only columns."""
+    """Return the statement for the key of the last of the next ``row_count`` rows, with the key's
+    columns only.
+    """
     return _chunk(table, _key_list(table), after, upto, 1, where, f" OFFSET {int(row_count) - 1}")
 
 
 def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *, where: str | None = None) -> Statement:
-    """One row if the table has this key, and it is greater than ``after``."""
+    """Return a statement with one row if the table has this key and it is greater than
+    ``after``.
+    """
     conditions = [_compared(table, "=", key)]
     conditions += [] if after is None else [_compared(table, ">", after)]
     conditions += [] if where is None else [bracketed(where)]
@@ -138,18 +163,21 @@ def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *,
 
 
 def full_scan(table: Table, rows_max: int, *, where: str | None = None) -> Statement:
-    """The whole of a table without key, for one window. Ask for one row more than the window may hold: if it comes, the table is too large for a dump."""
+    """Return the statement for all rows of a table without a key, for one window. Ask for one row
+    more than the window may hold: if that row comes, the table is too large for a dump.
+    """
     return f"SELECT {select_list(table)} FROM {rows_of(table)}{_only(where)} LIMIT {int(rows_max)}", ()
 
 
 def copy_out(statement: str) -> str:
-    """The statement's rows as lines."""
+    """Return the statement that outputs the rows of another one as lines."""
     return f"COPY ({statement}) TO STDOUT"
 
 
 def probe(table: Table) -> str:
-    """A statement that fails for want of privileges, or of the table or a column; it reads no row. Without a key chunks go by the place of rows, which is a
-    column to privileges, too.
+    """Return a statement that fails if privileges, the table or a column are missing. It reads no
+    row. For a table without a key it names ctid too, because chunks need it, and ctid needs a
+    privilege like any column.
     """
     wanted = select_list(table) or "1"
     return f"SELECT {wanted if table.key else f'{wanted}, ctid'} FROM {rows_of(table)} LIMIT 0"
@@ -159,17 +187,19 @@ _LOOKED_AT_PAGES = 64
 
 
 def written_by(table: Table, transaction: str) -> str:
-    """A statement that gives a row if one of the table's first rows was written by this transaction."""
+    """Return a statement with a row if this transaction wrote one of the table's first rows."""
     return f"SELECT 1 FROM {rows_of(table)} WHERE ctid < '({_LOOKED_AT_PAGES},0)'::pg_catalog.tid AND xmin::text = {quote_text(transaction)} LIMIT 1"
 
 
 def grant_select(table: TableId, user: str) -> str:
-    """Reading one table."""
+    """Return the statements that let the user read one table."""
     return grant_selects([table], user)
 
 
 def grant_selects(tables: Sequence[TableId], user: str, columns: Mapping[TableId, Sequence[str]] = MappingProxyType({})) -> str:
-    """Return the statements that let the user read these tables, each schema named once. ``columns``: of which tables these columns suffice."""
+    """Return the statements that let the user read these tables, with each schema named once.
+    ``columns`` has the tables for which some columns suffice.
+    """
     schemas = ", ".join(quote(schema) for schema in dict.fromkeys(table.database for table in tables))
     whole = ", ".join(quote_table(table) for table in tables if table not in columns)
     grants = [f"GRANT SELECT ON {whole} TO {quote(user)};"] if whole else []
@@ -182,7 +212,9 @@ def grant_selects(tables: Sequence[TableId], user: str, columns: Mapping[TableId
 
 
 def read_columns(table: Table) -> tuple[str, ...] | None:
-    """Return the columns that the account has to be able to read, where these are not all of the table; None where they are."""
+    """Return the columns that the account must be able to read; None if it needs the whole
+    table.
+    """
     if not any(column.unread for column in table.columns):
         return None
     named = tuple(column.name for column in table.columns if not column.unread)
@@ -209,8 +241,11 @@ def _compared(table: Table, operator: str, bound: Sequence[Any]) -> str:
 
 
 def _qualified(operator: str, columns: Sequence[Column]) -> str:
-    """Return the operator with the schema of the columns' own ones, so that one of its name in another schema has no part in the comparison. Columns of several
-    schemas, and types whose schema of operators is not known, leave it to the session's search path (``wire.search_path``).
+    """Return the operator qualified with the schema of the columns' own operators, so that an
+    operator of that name in another schema plays no part.
+
+    Columns whose operators are in several schemas, or in an unknown one, leave the choice to the
+    session's search path (``wire.search_path``).
     """
     schemas = {_operator_schema(column) for column in columns}
     (schema,) = schemas if len(schemas) == 1 else (None,)
@@ -218,18 +253,25 @@ def _qualified(operator: str, columns: Sequence[Column]) -> str:
 
 
 def _operator_schema(column: Column) -> str | None:
-    """Return the quoted schema with the operators of the column's type: an extension's own, or the server's, which serve arrays, enums and composites too."""
+    """Return the quoted schema of the operators of the column's type; None if it is unknown. It is
+    an extension's own schema, or the server's, whose operators also serve arrays, enums and
+    composites.
+    """
     if column.type in EXTENSIONS:
         found = _NAMED_TYPE.fullmatch(column.type_text)
-        return found[1] if found is not None and found[2] == column.type else None  # a domain does not tell where its type lies
+        # For a domain this finds no schema: its text does not show the schema of its type.
+        return found[1] if found is not None and found[2] == column.type else None
     if not column.type.startswith("_") and ("." in column.type or " " in column.type):
         return None
     return "pg_catalog"
 
 
 def literal(column: Column, value: Any) -> str:
-    """A value of a column. The cast is to the type without its modifier: to varchar(3) it would cut a longer text instead of finding nothing. Bytes are those
-    of a text that is no UTF-8.
+    """Return a value of a column as a literal with a cast. A value given as bytes is a text that is
+    not UTF-8.
+
+    The cast is to the type without its modifier: a cast to varchar(3) would cut a longer text and
+    find a wrong row.
     """
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")
@@ -238,7 +280,7 @@ def literal(column: Column, value: Any) -> str:
 
 
 def type_name(column: Column) -> str:
-    """A column's type in a statement, without its modifier."""
+    """Return the name of a column's type in a statement, without its modifier."""
     name = column.type.removeprefix("_")
     if name in ("enum", "composite") or name in EXTENSIONS or "." in name or " " in name:
         return column.type_text
@@ -250,5 +292,7 @@ def _only(where: str | None) -> str:
 
 
 def bracketed(where: str) -> str:
-    """On lines of its own: should it end with a comment, the bracket is outside of that."""
+    """Return the condition between brackets on separate lines, so that a comment at its end cannot
+    hide the bracket.
+    """
     return f"(\n{where}\n)"

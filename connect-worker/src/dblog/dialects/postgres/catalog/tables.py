@@ -1,4 +1,6 @@
-"""Rows of the system catalogs become tables. Rule source: PostgreSQL manual, chapter 53 "System Catalogs"."""
+"""Turns rows of the system catalogs into tables. Source of the rules: PostgreSQL manual, chapter 53
+"System Catalogs".
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,26 @@ from dblog.dialects.postgres.catalog.undecodable import require_readable_names, 
 from dblog.model import Column, Index, Table, TableId
 
 BUILTIN_SCHEMAS = frozenset({"information_schema", "pg_*", ".spatial_ref_sys"})
-"""The server's own, as ``core.selection.builtin_tables`` reads them: pg_ begins no other schema (PostgreSQL manual, CREATE SCHEMA). And the
-table of PostGIS that Debezium leaves out.
+"""The server's own schemas, as ``core.selection.builtin_tables`` reads them, and the table of
+PostGIS that Debezium leaves out. No other schema begins with pg_ (PostgreSQL manual, CREATE
+SCHEMA).
 """
 
 PRIMARY = "PRIMARY"
-"""The name of a primary key among a table's indexes (``model.Index``), whatever its constraint is called."""
+"""Name of a primary key among a table's indexes (``model.Index``), whatever the name of its
+constraint.
+"""
 
 _LEAVES = "c.relkind = 'r'"
 _ROOTS = "(c.relkind = 'p' OR c.relkind = 'r') AND NOT c.relispartition"
 
 
 def tables_sql(*, by_root: bool) -> str:
-    """(number, schema, name, replica identity, comment, whether it is partitioned, its file or 0, its TOAST table or 0) of every table that is logged.
+    """Return a query for every logged table: (number, schema, name, replica identity, comment, True
+    if it is partitioned, its file or 0, its TOAST table or 0).
 
-    ``by_root``: rows of partitions come under the name of the partitioned table (publish_via_partition_root), else under their own.
+    With ``by_root``, rows of partitions come under the name of the partitioned table
+    (publish_via_partition_root), otherwise under their own names.
     """
     return (
         "SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident::text, pg_catalog.obj_description(c.oid, 'pg_class'), c.relkind = 'p', "
@@ -40,7 +47,9 @@ def tables_sql(*, by_root: bool) -> str:
 
 
 def unlogged_sql(*, by_root: bool) -> str:
-    """(Schema, name) of tables that would be in ``tables_sql`` if they, or partitions of theirs, were not unlogged."""
+    """Return a query for (schema, name) of the tables that ``tables_sql`` lacks because they, or
+    partitions of theirs, are unlogged.
+    """
     named = "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     own = f"{named} WHERE {_ROOTS if by_root else _LEAVES} AND c.relpersistence = 'u'"
     if not by_root:
@@ -59,28 +68,36 @@ _COLUMNS_SQL = (
     "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
     "WHERE a.attrelid = ANY(%s::oid[]) AND {condition} ORDER BY a.attrelid, a.attnum"
 )
-"""A default names no column, so it is shown without its table: asked with it, ``pg_get_expr`` waits for whoever locks the table (PostgreSQL manual, 9.27
-"System Information Functions").
+"""Query for columns. ``pg_get_expr`` gets no table, since a default names no column: with a table
+it would wait for locks on it (PostgreSQL manual, 9.27 "System Information Functions").
 """
 _FILLED = (
     "a.atthasmissing OR EXISTS (WITH RECURSIVE tree (number) AS (SELECT a.attrelid UNION ALL "
     "SELECT i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.number) "
     "SELECT FROM tree JOIN pg_catalog.pg_attribute l ON l.attrelid = tree.number AND l.attname = a.attname WHERE l.atthasmissing)"
 )
-"""A partitioned table keeps no values, its partitions do, and theirs."""
+"""Expression that is true if existing rows have a value for an added column. A partitioned table
+stores no values, so its partitions are searched too.
+"""
 _COLUMN_LISTS_SINCE, _GENERATED_SINCE = 150000, 180000
 
 
 def columns_sql(publication: str | None, *, version: int) -> str:
-    """What ``column_of`` reads, of the columns that ``of_rows`` chooses."""
+    """Return the query for the rows that ``column_of`` reads, of the columns that ``of_rows``
+    selects.
+    """
     filled = f"{_FILLED} OR EXISTS ({_listed('TRUE', publication)})" if _may_list(publication, version) else _FILLED
     return _COLUMNS_SQL.format(condition=of_rows(publication, version=version).replace("%", "%%"), filled=filled.replace("%", "%%"))
 
 
 def of_rows(publication: str | None, *, version: int) -> str:
-    """A condition on ``a``, a row of pg_attribute: whether rows of the log have the column. They have those that the publication lists for the table (since
-    version 15), else those that are not generated, and since 18 also the stored generated ones where publish_generated_columns=stored (PostgreSQL manual, 29.5
-    "Column Lists" and 29.6 "Generated Column Replication"). None: no publication is there, and none will have a list.
+    """Return a condition on ``a``, a row of pg_attribute, that is true if rows of the log have the
+    column. ``publication`` is None if none exists and none will have a column list.
+
+    Rows have the columns that the publication lists for the table (since version 15). Without a
+    list they have those that are not generated, and since version 18 also the stored generated ones
+    with publish_generated_columns=stored (PostgreSQL manual, 29.5 "Column Lists" and 29.6
+    "Generated Column Replication").
     """
     there = "a.attnum > 0 AND NOT a.attisdropped"
     chosen = "a.attgenerated = ''"
@@ -100,7 +117,9 @@ def _named(publication: str) -> str:
 
 
 def _listed(answer: str, publication: str) -> str:
-    """A query with that answer where the publication lists columns of the table, else without a row."""
+    """Return a query whose only row is ``answer`` if the publication lists columns of the table,
+    and which has no row otherwise.
+    """
     return (
         f"SELECT {answer} FROM pg_catalog.pg_publication_rel r, {_named(publication)} "
         "AND r.prpubid = p.oid AND r.prrelid = a.attrelid AND r.prattrs IS NOT NULL"
@@ -121,7 +140,9 @@ UNSHOWN_SQL = (
     "unnest(i.indkey) WITH ORDINALITY AS k (number, place)) ON i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum "
     "AND k.place <= i.indnkeyatts WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY k.place"
 )
-"""A table's columns: (name, number, whether it is NOT NULL, its place in the primary key or NULL, whether that is enforced row by row), in the key's order."""
+"""Query for a table's columns in the key's order: (name, number, True if it is NOT NULL, its place
+in the primary key or NULL, True if that key is enforced row by row).
+"""
 
 ATTACHED_SQL = (
     "WITH RECURSIVE tree (root, number, place) AS (SELECT n, n, NULL FROM unnest(%s::oid[]) AS roots (n) UNION ALL SELECT tree.root, i.inhrelid, i.xmin::text "
@@ -132,10 +153,13 @@ ATTACHED_SQL = (
     "WHERE c.attrelid = tree.number AND c.attnum > 0 AND c.xmin::text = i.xmin::text "
     "AND c.xmax::text = '0' AND c.cmin::text::bigint >= i.cmin::text::bigint))) ORDER BY 1, 2"
 )
-"""(Partitioned table, number and place) of partitions that were tables before. The catalog's row of their place is not of the transaction that made them, as
-the rows of their system columns are, which nothing alters; or columns were written anew by the command that wrote it, as ATTACH does, or behind that: a
-partition that is made as one has its columns before its place. Attached again, it has another place. A row that somebody was about to delete (xmax) has lost
-its command.
+"""Query for (partitioned table, number and place) of partitions that were tables before.
+
+A partition created as one has its columns before its place in the tree, all from one transaction.
+The query finds partitions that differ: the catalog row of the place is of another transaction than
+the rows of the system columns, which nothing alters. Or columns were written by the same command as
+the place, as ATTACH does, or by a later one. A partition that is attached again gets another place.
+A row that somebody was about to delete (xmax) no longer shows its command.
 """
 
 PARTITIONS_SQL = (
@@ -144,7 +168,7 @@ PARTITIONS_SQL = (
     "SELECT tree.root::bigint, pg_catalog.array_agg(c.oid::bigint ORDER BY c.oid) FROM tree "
     "JOIN pg_catalog.pg_class c ON c.oid = tree.number AND c.relkind = 'r' GROUP BY tree.root"
 )
-"""(Partitioned table, numbers of the tables that have its rows)."""
+"""Query for (partitioned table, numbers of the tables that store its rows)."""
 
 UNFILLED_SQL = (
     "WITH RECURSIVE tree (top, number) AS (SELECT n, n FROM unnest(%s::oid[]) AS tops (n) "
@@ -153,15 +177,18 @@ UNFILLED_SQL = (
     "HAVING pg_catalog.bool_and(c.relkind <> 'r' OR (NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.relation = c.oid "
     "AND l.mode = 'AccessExclusiveLock') AND pg_catalog.pg_relation_size(c.oid) = 0))"
 )
-"""Those of these tables, by number, that have no row, nor their partitions. For the size of one that somebody has locked a query waits: it counts as filled."""
+"""Query for the numbers of those given tables that have no rows, in their partitions either. A
+table locked by somebody counts as filled, because a query for its size would wait.
+"""
 
 WRITER_SQL = (
     "SELECT a.xmin::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.reltoastrelid AND a.attnum = -1 "
     "WHERE c.oid = %s::oid AND (NOT c.relhasindex OR EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid "
     "WHERE i.indrelid = c.oid AND x.xmin::text = a.xmin::text))"
 )
-"""The transaction that gave a table its files, where it made its TOAST table and wrote its indexes anew, as each ALTER TABLE that writes all rows does.
-pg_repack makes these in several transactions; VACUUM FULL, CLUSTER and TRUNCATE leave the TOAST table.
+"""Query for the transaction that gave a table its files, if that transaction also created the TOAST
+table and rewrote the indexes. Each ALTER TABLE that rewrites all rows does so. pg_repack does it in
+several transactions; VACUUM FULL, CLUSTER and TRUNCATE keep the TOAST table.
 """
 
 MARKS_SQL = (
@@ -176,8 +203,9 @@ MARKS_SQL = (
     "LEFT JOIN partitions p ON p.root = c.oid "
     "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
 )
-"""(number, schema, name, mark) of every table. A statement that alters a table writes rows of these catalogs anew, so their transactions (xmin) are others.
-Catalogs only: what names a table, as pg_partition_tree() does, waits for whoever has locked it.
+"""Query for (number, schema, name, mark) of every table. A statement that alters a table rewrites
+rows of these catalogs, so their transactions (xmin), and with them the mark, change. It reads
+catalogs only: functions that take a table, such as pg_partition_tree(), wait for locks on it.
 """
 
 _TEXT_LITERAL = re.compile(r"E?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
@@ -186,7 +214,9 @@ _NULL = re.compile(r"NULL(?:::.*)?", re.IGNORECASE)
 
 
 def default_of(expression: str | None) -> tuple[bool, str | None, bool]:
-    """(has a default, its literal or its text, whether that is an expression) of what pg_get_expr shows."""
+    """Return (True if there is a default, its literal or its text, True if that is an expression)
+    for the text of pg_get_expr.
+    """
     if expression is None:
         return False, None, False
     if found := _TEXT_LITERAL.fullmatch(expression):
@@ -202,7 +232,7 @@ def default_of(expression: str | None) -> tuple[bool, str | None, bool]:
 
 
 def column_of(row: Sequence[Any], types: Types) -> Column:
-    """A row of ``columns_sql``."""
+    """Return the column of a row of ``columns_sql``."""
     _, name, type_, modifier, not_null, type_text, expression, identity, comment, generated, number, filled = row
     expression = None if expression is None else shown(expression)
     has_default, default, is_expression = (False, None, False) if generated else default_of(expression)
@@ -233,8 +263,11 @@ def tables_of(
     columns_written: Mapping[int, Sequence[str]] = MappingProxyType({}),
     partitions: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> dict[int, Table]:
-    """By their numbers. A table's key is its primary key, else the first unique index whose columns are all NOT NULL (Debezium's rule). An index that is its
-    replica identity goes before both: deletes show no other columns, and an update of another key does not show the old one.
+    """Return the tables by number.
+
+    A table's key is its primary key, else the first unique index whose columns are all NOT NULL
+    (Debezium's rule). An index that is the replica identity goes before both, because deletes show
+    no other columns, and an update of another key does not show the old values.
     """
     its_columns: dict[int, list[Column]] = {}
     for row in columns:
@@ -278,12 +311,16 @@ def tables_of(
 
 
 def is_deferrable(table: Table) -> bool:
-    """Return whether the primary key is enforced at the end of a statement or transaction, not row by row."""
+    """Return True if the primary key is enforced at the end of a statement or transaction, not row
+    by row.
+    """
     return any(index.name == PRIMARY and not index.unique for index in table.indexes)
 
 
 def key_of(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[tuple[str, ...], bool]:
-    """The key columns, and whether they are the primary key. The indexes are in the order of INDEXES_SQL."""
+    """Return the key columns, and True if they are the primary key. The indexes must be in the
+    order of INDEXES_SQL.
+    """
     names = {column.name for column in columns}
     required = {column.name for column in columns if not column.nullable}
     for index in indexes:
@@ -300,7 +337,9 @@ PARTITION_IDENTITIES_SQL = (
     "SELECT n.nspname, r.relname, c.relreplident::text FROM tree JOIN pg_catalog.pg_class r ON r.oid = tree.root "
     "JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace JOIN pg_catalog.pg_class c ON c.oid = tree.number AND c.relkind = 'r'"
 )
-"""Of each partitioned table that is no partition, the relreplident of each partition that has rows. Catalogs only, as MARKS_SQL."""
+"""Query for the relreplident of each partition with rows, for each partitioned table that is not
+itself a partition. It reads catalogs only, like MARKS_SQL.
+"""
 PARTITION_NAMES_SQL = (
     "WITH RECURSIVE tree (number) AS (SELECT r.oid FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace "
     "WHERE r.relkind = 'p' AND n.nspname = %s AND r.relname = %s UNION ALL "
@@ -308,12 +347,16 @@ PARTITION_NAMES_SQL = (
     "SELECT n.nspname, c.relname FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.number AND c.relkind = 'r' "
     "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2"
 )
-"""Of a partitioned table, (schema, name) of each partition that has rows. Catalogs only."""
+"""Query for (schema, name) of each partition with rows of a partitioned table. It reads catalogs
+only.
+"""
 _SHOWS_LEAST_FIRST = "ndif"
 
 
 def least_identities(rows: Iterable[tuple[Any, ...]]) -> dict[TableId, str]:
-    """By partitioned table, which of its partitions' identities shows least of an old row."""
+    """Return, by partitioned table, that identity of its partitions which shows least of an old
+    row.
+    """
     found: dict[TableId, str] = {}
     for schema, name, identity in rows:
         table = TableId(schema, name)
@@ -322,5 +365,5 @@ def least_identities(rows: Iterable[tuple[Any, ...]]) -> dict[TableId, str]:
 
 
 def identities(tables: Iterable[Sequence[Any]]) -> Mapping[TableId, str]:
-    """The replica identity of each table (relreplident), of rows of ``tables_sql``."""
+    """Return the replica identity (relreplident) of each table from rows of ``tables_sql``."""
     return {TableId(schema, name): identity for _, schema, name, identity, *_ in tables}

@@ -1,7 +1,8 @@
-"""What pg_type says of a column's type: its name once domains are resolved, its modifier taken apart, the members of an enum.
+"""Reads a column's type from pg_type: its name after domains are resolved, its modifier, and the
+members of an enum.
 
-Rule source: PostgreSQL manual, 53.64 "pg_type"; the modifiers' forms are those of the types' ``typmodin`` functions (numeric.c, varchar.c, varbit.c,
-timestamp.c).
+Source of the rules: PostgreSQL manual, 53.64 "pg_type"; the forms of modifiers are those of the
+types' ``typmodin`` functions (numeric.c, varchar.c, varbit.c, timestamp.c).
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ EXTENSIONS = frozenset(
         "isbn", "isbn13", "issn", "issn13", "ismn", "ismn13", "upc", "ean13",
     }
 )  # fmt: skip
-"""Types of extensions that are known by their names, in whatever schema they lie."""
+"""Types of extensions that are known by name, in any schema."""
 
 TYPES_SQL = (
     "SELECT t.oid::bigint, n.nspname, t.typname, t.typtype::text, t.typelem::bigint, t.typbasetype::bigint, t.typtypmod, t.typcategory::text "
     "FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
 )
-"""Columns as ``Types.add`` takes them."""
+"""Query for types, with the columns that ``Types.add`` takes."""
 
 MEMBERS_SQL = "SELECT enumtypid::bigint, enumlabel FROM pg_catalog.pg_enum ORDER BY enumtypid, enumsortorder"
 
 DOMAINS_MAX = 64
-"""Of a domain over a domain; more is a circle."""
+"""Depth of domains over domains; a deeper one can only be a circle."""
 
 _HEADER = 4
 """VARHDRSZ, which some modifiers include."""
@@ -43,7 +44,9 @@ _PLAIN = frozenset({"bit", "varbit", "vector", "halfvec", "sparsevec"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Type:
-    """One row of pg_type. ``element``: of an array; ``base``: of a domain, with the domain's own modifier."""
+    """A row of pg_type. ``element`` is the type of an array's elements. ``base`` is the type of a
+    domain, and ``modifier`` the domain's own.
+    """
 
     number: int
     schema: str
@@ -56,7 +59,9 @@ class Type:
 
 
 class Types:
-    """The types of one database, as far as they were asked for. ``ask(numbers)`` reads types that are not known: (rows of TYPES_SQL, of MEMBERS_SQL)."""
+    """The types of one database that were asked for so far. ``ask(numbers)`` reads unknown types
+    and returns (rows of TYPES_SQL, rows of MEMBERS_SQL).
+    """
 
     def __init__(
         self, ask: Callable[[Iterable[int]], tuple[Sequence[Sequence[Any]], Sequence[Sequence[Any]]]] = lambda _: ((), ())
@@ -66,7 +71,7 @@ class Types:
         self._members: dict[int, tuple[str, ...]] = {}
 
     def add(self, types: Iterable[Sequence[Any]], members: Iterable[Sequence[Any]]) -> None:
-        """Take rows of TYPES_SQL and MEMBERS_SQL."""
+        """Add rows of TYPES_SQL and MEMBERS_SQL."""
         for number, schema, name, kind, element, base, modifier, category in types:
             self._types[number] = Type(
                 number=number, schema=schema, name=name, kind=kind, element=element, base=base, modifier=modifier, category=category
@@ -77,7 +82,9 @@ class Types:
         self._members.update({number: tuple(labels) for number, labels in grouped.items()})
 
     def column(self, column: Column, number: int, modifier: int) -> Column:
-        """The column with what its type says. ``column.type_text`` stays: the server makes it."""
+        """Return the column with the facts of its type. ``column.type_text`` stays as the server
+        wrote it.
+        """
         self._know(number)
         found, modifier = self._resolved(number, modifier)
         if found is None:
@@ -87,7 +94,9 @@ class Types:
         return replace(column, type=name, members=members, length=length, scale=scale)
 
     def _know(self, number: int) -> None:
-        """Ask for the type, and for those that it is made of: a type that was read for itself may be of others that were not."""
+        """Ask for the type and for the types that it consists of. A type that is known already may
+        consist of types that are not.
+        """
         wanted = [number]
         for _ in range(DOMAINS_MAX):
             if missing := [one for one in wanted if one not in self._types]:
@@ -98,7 +107,7 @@ class Types:
                 return
 
     def _resolved(self, number: int, modifier: int) -> tuple[Type | None, int]:
-        """The type that a domain is of in the end, and the modifier that counts."""
+        """Return the type at the end of a chain of domains, and the modifier that applies."""
         found = self._types.get(number)
         for _ in range(DOMAINS_MAX):
             if found is None or found.kind != "d":
@@ -124,7 +133,9 @@ class Types:
 
 
 def modifier_of(name: str, modifier: int) -> tuple[int | None, int | None]:
-    """Length and scale, as ``model.Column`` has them, of a type modifier (atttypmod; -1 for none)."""
+    """Return length and scale, as ``model.Column`` has them, from a type modifier (atttypmod; -1
+    for none).
+    """
     if modifier < 0:
         return None, None
     if name == "numeric":

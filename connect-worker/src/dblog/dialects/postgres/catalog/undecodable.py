@@ -1,4 +1,6 @@
-"""Texts of the catalog that are no UTF-8, which a database in SQL_ASCII may hold: each of their bytes is a lone surrogate (wire/encodings.py)."""
+"""Handles texts of the catalog that are not UTF-8, which a database in SQL_ASCII may contain. Each
+of their bytes arrives as a lone surrogate (wire/encodings.py).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,16 @@ from dblog.model import TableId
 
 
 def shown(text: str) -> str:
-    """Return a text that records may have: with a replacement character for what is no UTF-8, as values have it."""
+    """Return a text that records may contain: bytes that are not UTF-8 become replacement
+    characters, as in values.
+    """
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def require_readable_names(table: TableId, columns: Iterable[str]) -> None:
-    """Raise DefiniteError where a captured table or a column of it has a name that no topic and no record can have."""
+    """Raise DefiniteError if a captured table or one of its columns has a name that no topic or
+    record can have.
+    """
     named = f"{_quoted(table.database)}.{_quoted(table.name)}"
     if not (_is_readable(table.database) and _is_readable(table.name)):
         message = (

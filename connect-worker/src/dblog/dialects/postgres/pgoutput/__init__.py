@@ -1,1 +1,1 @@
-"""The log as pgoutput writes it: messages, positions, offsets, rows. Pure."""
+"""Decoding of the log that pgoutput writes: messages, positions, offsets, rows. Pure."""

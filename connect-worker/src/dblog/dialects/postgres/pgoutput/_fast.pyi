@@ -1,4 +1,6 @@
-"""Types of the compiled hot path. See _fast.pyx for how; codecs/rowplan.py and pgoutput/decoder_reference.py have the reference implementations."""
+"""Types of the compiled hot path. _fast.pyx explains how it works; codecs/rowplan.py and
+pgoutput/decoder_reference.py are the reference implementations.
+"""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -29,27 +31,37 @@ class FastPlan:
     def check_table_map(self, body: bytes) -> None: ...
 
 class FastLogged:
-    """The compiled form of ``visibility.Logged``. The log thread alone uses it."""
+    """The compiled form of ``visibility.Logged``. Only the log thread uses it."""
 
     def __init__(self, begin: Snapshot, *, recent_max: int = ..., ranges_max: int = ...) -> None: ...
     def committed(self, xid: int, position: Position, relations: frozenset[int]) -> None:
-        """The log has its commit."""
+        """Note that the log has the commit of this transaction."""
 
     def shows(self, shown: Snapshot, relation: int | None, low: Position) -> bool:
-        """Whether a chunk of the table that was read in this snapshot shows all that the log has of it in front of ``low``."""
+        """Return True if a chunk of the table, read in this snapshot, shows everything that the log
+        has of the table before ``low``.
+        """
 
 class LogDecoder:
-    """Copy messages of a replication connection to finished records and the messages that need a decision. Pure: it never blocks and does no I/O.
+    """A decoder that turns copy messages of a replication connection into finished records, and
+    into the messages that need a decision. Pure: it never blocks and does no I/O.
 
-    ``resolve(relation, position, offset)`` gives the encoder of a table's rows, None for a table that is not captured, ROWS_PARKED for one that is parked;
-    asked once for each Relation message that differs from the last one of its table, until ``forget_tables``, and each time again where the answer is
-    IGNORED_FOR_NOW. ``committed`` hears of each transaction that ends: its number, its commit LSN and the numbers of the tables that it has changed; a
-    FastLogged is noted in without a call. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
-    ``transactions``: records have their order in their transaction, whose borders come with them.
-    ``fill(plan, body, xid)`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
-    ``complete(plan, body, xid)`` gets every update that lacks values, and gives it with these; None: its key is to be reported as lacking them.
-    ``settle(plan, op, body, xid, commit_lsn, number, taken=...)`` gets every change of a table whose message key the server does not enforce row by row, and
-    gives the changes to send instead (``task/old_keys.py``).
+    - ``resolve(relation, position, offset)`` returns the encoder of a table's rows; None for a
+      table that is not captured; ROWS_PARKED for a parked one. It is called once for each Relation
+      message that differs from the last one of its table, until ``forget_tables``. If it returns
+      IGNORED_FOR_NOW, it is called again at the next row.
+    - ``committed`` is called at the end of each transaction with its number, its commit LSN and the
+      numbers of the tables that it has changed. A FastLogged is filled directly.
+    - ``signal_tables``: rows inserted into these come out as ``SignalRow``.
+    - ``transactions``: records have their order in their transaction, and the transactions' borders
+      come out too.
+    - ``fill(plan, body, xid)`` takes an update that changes the replica identity's columns, and
+      returns it with values that the log does not have.
+    - ``complete(plan, body, xid)`` takes every update that lacks values, and returns it with these
+      values. If it returns None, the update's key is reported as lacking them.
+    - ``settle(plan, op, body, xid, commit_lsn, number, taken=...)`` takes every change of a table
+      whose message key the server does not enforce row by row, and returns the changes to send
+      instead (``task/old_keys.py``).
     """
 
     def __init__(
@@ -67,41 +79,52 @@ class LogDecoder:
         settle: Callable[..., list[tuple[Op, bytes]]] | None = None,
     ) -> None: ...
     def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
-        """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""
+        """Begin at an offset, as after connecting. The changes of its open transaction that were
+        taken before give nothing.
+        """
 
     def feed(self, data: bytes) -> list[LogRows | LogEvent]:
-        """Take more copy messages, each whole and behind its length (4 bytes, little-endian); give what is finished.
+        """Take more copy messages and return what is finished. Each message must be whole and
+        follow its length (4 bytes, little-endian).
 
-        Stops behind a LogEvent that may change how the next rows are read, and before a message that cannot be handled: while ``held``, call ``feed(b"")``
-        again. The error of such a message is raised when nothing precedes it.
+        It stops after a LogEvent that may change how the next rows are read, and before a message
+        that cannot be handled. While ``held``, call ``feed(b"")`` again. The error of such a
+        message is raised once nothing precedes it.
         """
 
     def flush(self) -> list[LogRows | LogEvent]:
-        """Give out what is pending; an item without segments when only the position has moved."""
+        """Return everything that is pending; an item without segments if only the position has
+        moved.
+        """
 
     def forget_tables(self) -> None:
         """Ask for the encoder of each table again."""
 
     def leave_out(self) -> None:
-        """Pass over the next row of a captured table: the one that raised BadRowsError."""
+        """Skip the next row of a captured table: the one that raised BadRowsError."""
 
     @property
     def counts(self) -> LogCounts:
-        """What it has met since it was made. Any thread may ask."""
+        """Counts of everything decoded so far. Any thread may read them."""
 
     @property
     def held(self) -> bool:
-        """Whether the last call stopped early and ``feed(b"")`` would go on."""
+        """True if the last call stopped early and ``feed(b"")`` would continue."""
 
 def next_border(data: bytes, at: int) -> tuple[int, int, int]:
-    """(start, end, letter) of the next copy message from ``at`` on that begins or ends a piece of a transaction under way, or ends one (S, E, c, A); (the end,
-    the end, 0) where there is none.
+    """Return (start, end, letter) of the next copy message from ``at`` on that begins or ends a
+    piece of a transaction under way, or ends such a transaction (S, E, c, A). Return (the end, the
+    end, 0) if there is none.
     """
 
 def of_transaction(data: bytes, aborted: frozenset[int], unshown: dict[int, bytes]) -> bytes:
-    """Copy messages of a piece as they would be of a transaction that is sent whole. Those of the subtransactions ``aborted`` are left out, but for their
-    Relation messages, which wait in ``unshown`` until a row or a TRUNCATE of the table needs them.
+    """Return the copy messages of a piece as they would be in a transaction that is sent whole.
+
+    Messages of the subtransactions in ``aborted`` are left out. Their Relation messages wait in
+    ``unshown`` until a row or a TRUNCATE of the table needs them.
     """
 
 def with_unshown(data: bytes, unshown: dict[int, bytes]) -> bytes:
-    """Copy messages of transactions that are sent whole, with the Relation messages that wait in ``unshown`` in front of what needs them."""
+    """Return copy messages of whole transactions, with each Relation message of ``unshown``
+    inserted before the message that needs it.
+    """

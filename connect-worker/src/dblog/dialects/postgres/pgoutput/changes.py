@@ -1,7 +1,9 @@
-"""What a Relation message says has changed: the log of PostgreSQL has no DDL, only the columns that the rows behind it have.
+"""Finds out from a Relation message what has changed. The log of PostgreSQL has no DDL, only the
+columns of the rows that follow.
 
-A column that is new was added, or another one has its name now; one that is gone was dropped, or has another name. Where both happen the rows have to be read
-again, for the log does not say which values went where.
+A new column was added, or another column has its name now; a missing one was dropped or renamed. If
+columns are both new and missing, the rows must be read again, because the log does not show which
+values moved where.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dblog.dialects.postgres.pgoutput.interruptions import interruption, lost_pa
 from dblog.model import Column, Table, TableId
 
 _WIDENED = frozenset({"varchar", "varbit"})
-"""Types whose values are the same with another length: a value that is too long refuses the ALTER."""
+"""Types whose values stay the same if the length changes: an ALTER fails if a value is too long."""
 
 
 ATTACHED = "a partition was attached, with its rows"
@@ -24,58 +26,72 @@ ATTACHED = "a partition was attached, with its rows"
 
 @dataclass(frozen=True, slots=True)
 class RelationChanged:
-    """A table as its rows have it from here on; ``before``: as they had it. Another name: the table was renamed."""
+    """A table before and after a change of its columns. A different id means that the table was
+    renamed.
+    """
 
     before: Table
     after: Table
     asked: Position | None = None
-    """Where the log ended when the catalog told more of ``after`` than the log shows: what it told may be of a statement that lies between here and there."""
+    """Position of the log's end when the catalog showed more of ``after`` than the log does. That
+    part may come from a statement between this change and there.
+    """
     why: str | None = None
-    """Why old rows may have changed, though the log shows the table as it was."""
+    """Reason why old rows may have changed although the log shows the table as it was; None if
+    there is none.
+    """
     rewritten: bool = False
-    """A statement wrote all rows as new ones."""
+    """True if a statement rewrote all rows."""
 
     @property
     def misses(self) -> bool:
-        """Changes of rows, deletes among them, may be in no log: the publication lacked the table for a while, or it was unlogged. Rows that are written anew
-        for the sake of a column show nothing of that.
+        """True if changes of rows, deletes included, may be in no log, because the publication
+        lacked the table or it was unlogged for a while. A rewrite that a new or altered column
+        explains does not count.
         """
         return interruption(self.before, self.after) is not None or (self.rewritten and not _explains_files(self.before, self.after))
 
 
 @dataclass(frozen=True, slots=True)
 class MadeAgain:
-    """A table of a known name that is another one now: the one before was dropped, with its rows."""
+    """A table that replaced another one of the same name: the one before was dropped with its
+    rows.
+    """
 
     table: Table
     returns: bool = False
-    """It is the one of before, which was no table of the log's for a while: changes of the time between are in no log."""
+    """True if it is the same table, which the log did not have for a while: changes made in that
+    time are in no log.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOut:
-    """What has become of tables that the log does not show. One moment's changes are one statement, for a name has one version at each position: where two
-    tables have swapped names, each is another one under its name.
+    """Changes of tables that the log does not show. Changes found at one moment count as one
+    statement, since a name has one version at each position: after two tables have swapped names,
+    each is another table under its name.
     """
 
     gone: tuple[TableId, ...]
     made: tuple[Table, ...]
     changed: tuple[RelationChanged, ...]
     empty: tuple[Table, ...] = ()
-    """New ones without a row: the log brings all of theirs."""
+    """New tables without rows; the log brings all of their rows."""
     returned: frozenset[TableId] = frozenset()
-    """Those of ``made`` that the connector had before under the same names: changes of the time between are in no log."""
+    """Tables of ``made`` that the connector had before under the same names: changes made in the
+    meantime are in no log.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """Tables that one TRUNCATE has emptied."""
+    """The tables that one TRUNCATE has emptied."""
 
     tables: tuple[TableId, ...]
 
 
 def changes_of(statement: RelationChanged | MadeAgain | FoundOut | Truncated) -> list[Change]:
-    """As changes of tables."""
+    """Return the statement as changes of tables."""
     match statement:
         case MadeAgain(table, returns):
             return [DropTable((table.id,)), CreateTable(table, with_rows=True, misses=returns)]
@@ -109,12 +125,16 @@ def _other_key(before: Table, after: Table) -> str | None:
 
 
 def _more_rows(before: Table, after: Table) -> str | None:
-    """Return why rows have come that no log has: an attached partition has brought them along."""
+    """Return the reason if rows have come that no log has: a newly attached partition brought
+    them.
+    """
     return ATTACHED if set(after.attached) - set(before.attached) - after.unfilled else None
 
 
 def _filled(before: Table, after: Table) -> str | None:
-    """A column that was added with a default that it has lost again by now, so nothing else shows that every row has a value in it."""
+    """Return the reason if a column was added with a value in every row. The default may be gone by
+    now, so that nothing else shows it.
+    """
     known = {column.name for column in before.columns}
     new = [column for column in after.columns if column.name not in known]
     anew = None not in (before.file, after.file) and before.file != after.file
@@ -123,8 +143,11 @@ def _filled(before: Table, after: Table) -> str | None:
 
 
 def _converted(before: Table, after: Table) -> str | None:
-    """A statement may give a column another type, or another length, and other values in the same moment (ALTER TYPE ... USING). Then the server has written
-    all rows anew, into another file. Both files were read with the columns of the time.
+    """Return the reason if a column's values may have been converted.
+
+    One statement may give a column another type or length and other values (ALTER TYPE ... USING).
+    The server then rewrites all rows into another file. Each table must have its file from the same
+    read as its columns.
     """
     if before.file is not None and before.file == after.file:
         return None
@@ -137,7 +160,9 @@ def _converted(before: Table, after: Table) -> str | None:
 
 
 def _explains_files(before: Table, after: Table) -> bool:
-    """Return whether a column is new, or has another type: for either the server may write all rows anew."""
+    """Return True if a column is new or has another type. For both the server may rewrite all
+    rows.
+    """
     old = {column.name: column for column in before.columns}
 
     def is_other(column: Column) -> bool:
@@ -152,12 +177,12 @@ def _explains_files(before: Table, after: Table) -> bool:
 
 
 def type_of(column: Column) -> tuple[str, int | None, str]:
-    """What ALTER TYPE changes."""
+    """Return the properties that ALTER TYPE changes."""
     return column.type, column.length, column.type_text
 
 
 def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:
-    """What has become of old rows without any row in the log; None: nothing."""
+    """Return the reason why old rows changed without a row in the log; None if they did not."""
     old = {column.name: column for column in before}
     new = [column for column in after if column.name not in old]
     gone = set(old) - {column.name for column in after}
@@ -180,18 +205,20 @@ def rewrites(before: Sequence[Column], after: Sequence[Column]) -> str | None:
 
 
 def same_values(before: Column, after: Column) -> bool:
-    """Whether every value reads as before."""
+    """Return True if every value reads as before."""
     if before.type != after.type:
         return {before.type, after.type} == {"varchar", "text"}
     if before.type in _WIDENED:
         return True
-    # An enum, a composite type or a domain may be another one of the same kind.
+    # An enum, a composite type or a domain may be another one of the same kind, so its text must
+    # match too.
     return (before.length, before.scale, before.type_text) == (after.length, after.scale, after.type_text)
 
 
 def merged(known: Column, seen: Column) -> Column:
-    """``readers.contract.Merge``: the known column where the log agrees with it, else the seen one. The log shows the declared type and its modifier, neither
-    NULL nor members.
+    """Return the known column if the log agrees with it, else the one seen in the log
+    (``readers.contract.Merge``). The log shows the declared type and its modifier, but neither NULL
+    nor members.
     """
     if (known.type, known.length, known.scale, known.type_text) == (seen.type, seen.length, seen.scale, seen.type_text):
         return known
@@ -199,7 +226,7 @@ def merged(known: Column, seen: Column) -> Column:
 
 
 def rewritten(changes: Iterable[Change]) -> dict[TableId, str]:
-    """The tables whose old rows have changed without rows in the log."""
+    """Return the tables whose old rows have changed without rows in the log, with the reason."""
     found: dict[TableId, str] = {}
     for change in changes:
         match change:

@@ -1,9 +1,14 @@
-"""Copy messages of a replication connection become finished rows, and messages that need a decision: the reference implementation.
+"""Turns copy messages of a replication connection into finished rows and messages that need a
+decision: the reference implementation.
 
-Pure: it never blocks and does no I/O. Rows gather in batches; a message that may change how the next ones are read (a TRUNCATE; a Relation, also one that is
-as the last one of its number, for the server repeats it where something has become of the table) comes out by itself, in order, and the decoder stops behind
-it until it is fed again. A transaction that an earlier connection has taken in part comes again from its beginning, in the same order, and its changes are
-passed over up to the last one that was taken. That one is known by where it was written, for another publication gives more of them, or fewer. # I1
+Pure: it never blocks and does no I/O. Rows gather in batches. A message that may change how the
+next ones are read comes out by itself, in order: a TRUNCATE, or a Relation, even one equal to the
+last of its number, since the server repeats it after something has happened to the table. The
+decoder stops after such a message until it is fed again.
+
+A transaction that an earlier connection has taken in part comes again from its beginning, in the
+same order. Its changes are skipped up to the last one that was taken. That one is recognized by
+where it was written, because another publication gives more changes, or fewer. # I1
 """
 
 from __future__ import annotations
@@ -34,13 +39,13 @@ Resolve = Callable[[Relation, Position, LogOffset], RowEncoder | IgnoredForNow |
 _OPS: dict[bytes, Op] = {b"I": "c", b"U": "u", b"D": "d"}
 _SIGNAL_COLUMNS = 3
 _ROW_HEADER = 5
-"""A letter and the number of a table."""
+"""Length of a row message's header: a letter and the number of a table."""
 _Message = TypeVar("_Message")
 
 
 @dataclass(slots=True)
 class _Table:
-    """What becomes of a table's rows."""
+    """The treatment of a table's rows."""
 
     relation: Relation
     encoder: RowEncoder | None = None
@@ -49,13 +54,7 @@ class _Table:
 
 
 class ReferenceLogDecoder:
-    """See _fast.pyi. ``resolve`` gives the encoder of a table's rows; ``committed`` hears of each transaction that ends: its number, its commit LSN and the
-    numbers of the tables that it has changed. ``signal_tables``: rows that are inserted there come out as ``SignalRow``.
-    ``fill`` gets updates that change the replica identity's columns, and gives them with values that the log does not have.
-    ``complete`` gets every update that lacks values, and gives it with these; None: its key is to be reported as lacking them.
-    ``settle(plan, op, body, xid, commit_lsn, number, taken=...)`` gets every change of a table whose message key the server does not enforce row by row, and
-    gives the changes to send instead (``task/old_keys.py``).
-    """
+    """The reference implementation of ``LogDecoder``; _fast.pyi explains the parameters."""
 
     def __init__(
         self,
@@ -95,7 +94,9 @@ class ReferenceLogDecoder:
         self._source_ts_us = 0
 
     def start(self, at: LogOffset, *, epoch: int, now_us: Callable[[], int]) -> None:
-        """Begin at an offset, as after connecting. Of its open transaction the changes that were taken give nothing."""
+        """Begin at an offset, as after connecting. The changes of its open transaction that were
+        taken before give nothing.
+        """
         self._lsn, self._epoch, self._now_us = at.lsn, epoch, now_us
         self._skip_commit, self._skip, self._skip_to = at.commit_lsn, at.event, (at.change_lsn, at.change)
         self._counted_before = at.transaction
@@ -108,7 +109,7 @@ class ReferenceLogDecoder:
 
     @property
     def held(self) -> bool:
-        """Whether the last call stopped early and ``feed(b"")`` would go on."""
+        """True if the last call stopped early and ``feed(b"")`` would continue."""
         return self._pending_at < len(self._pending)
 
     def forget_tables(self) -> None:
@@ -117,11 +118,13 @@ class ReferenceLogDecoder:
             table.encoder, table.asked, table.parked = None, False, False
 
     def leave_out(self) -> None:
-        """Pass over the next row of a captured table: the one that raised BadRowsError."""
+        """Skip the next row of a captured table: the one that raised BadRowsError."""
         self._leave_out = True
 
     def feed(self, data: bytes) -> list[LogRows | LogEvent]:
-        """Take more messages; give what is finished. The error of one that cannot be handled is raised when nothing precedes it."""
+        """Take more messages and return what is finished. The error of a message that cannot be
+        handled is raised once nothing precedes it.
+        """
         if data:
             self._data = self._data[self._pending[self._pending_at][0] - messages.HEADER.size :] + data if self.held else data
             self._pending, self._pending_at = list(messages.copy_messages(self._data)), 0
@@ -134,13 +137,15 @@ class ReferenceLogDecoder:
             except Exception:
                 if not self._out and not self._records:
                     raise
-                self._emit_batch()  # the next call meets it again
+                self._emit_batch()  # the next call reads the message again
                 break
             self._pending_at += 1
         return self._out
 
     def flush(self) -> list[LogRows | LogEvent]:
-        """Give out what is pending; an item without segments when only the position has moved."""
+        """Return everything that is pending; an item without segments if only the position has
+        moved.
+        """
         self._out = []
         if self._records or self._moved or self._borders:
             self._emit_batch(always=True)
@@ -162,7 +167,8 @@ class ReferenceLogDecoder:
                     raise self._damaged("a message that is cut off")
                 _, lsn, _, _ = messages.KEEPALIVE.unpack_from(data)
                 if not self._commit_lsn and lsn > self._lsn:
-                    self._lsn, self._moved = lsn, True  # everything that ended in front of it has been sent
+                    # Everything that ended before this LSN has been sent.
+                    self._lsn, self._moved = lsn, True
                     self._skip = self._skip if lsn <= self._skip_commit else 0
             case _:
                 raise self._damaged("a copy message of an unknown kind")
@@ -187,12 +193,12 @@ class ReferenceLogDecoder:
             case b"O":
                 self._origin = self._read(messages.read_origin, data)
             case b"Y":
-                pass  # a type's name; the catalog has it, too
+                pass  # the name of a type, which the catalog has too
             case _:
                 raise self._damaged(f"a message of the unknown kind {letter!r}")
 
     def _read(self, read: Callable[[bytes, int], _Message], data: bytes) -> _Message:
-        """What is behind a message's letter."""
+        """Return the content after a message's letter."""
         try:
             return read(data, 1)
         except (ValueError, IndexError, struct.error) as e:
@@ -254,21 +260,27 @@ class ReferenceLogDecoder:
         self._event_out(message, lsn, taken=True)
 
     def _numbered(self, lsn: int) -> tuple[int, int]:
-        """A change of the transaction by where it was written: one record of the server's log may hold many rows."""
+        """Return the identity of a change in its transaction: the LSN at which it was written, and
+        its number there. One record of the server's log may hold several rows.
+        """
         return lsn, self._change[1] + 1 if lsn == self._change[0] else 1
 
     def _was_taken(self, lsn: int) -> bool:
-        """Whether an earlier connection has taken the next change of the transaction, which was written there. Changes of a transaction come in that order."""
+        """Return True if an earlier connection has taken the transaction's next change, which was
+        written at ``lsn``. Changes of a transaction come in the order of these LSNs.
+        """
         if not self._skip:
             return False
         if self._numbered(lsn) <= self._skip_to if self._skip_to[0] else self._event < self._skip:
             return True
-        # The last one that was taken is not published any more.
+        # The last change that was taken is not published any more.
         self._event, self._change, self._skip = self._skip, self._skip_to, 0
         return False
 
     def _take(self, lsn: int) -> None:
-        """Count a change of the transaction. Numbers go on behind those that were given, and none is given twice. # I2"""
+        """Count a change of the transaction. Numbers continue after those given before, and none is
+        given twice. # I2
+        """
         self._change = self._numbered(lsn)
         self._event += 1
         if not self._skip:
@@ -279,7 +291,9 @@ class ReferenceLogDecoder:
             self._event = min(self._event, self._skip - 1)
 
     def _event_out(self, message: Relation | messages.Truncate | messages.Message | SignalRow, lsn: int, *, taken: bool) -> None:
-        """A message by itself, behind the rows in front of it. ``taken``: it counts as a change."""
+        """Emit a message by itself, after the rows that precede it. ``taken`` is True if it counts
+        as a change.
+        """
         self._emit_batch()
         number = self._event + 1
         if taken:
@@ -287,7 +301,7 @@ class ReferenceLogDecoder:
         self._out.append(
             LogEvent(
                 message=message,
-                lsn=lsn or self._commit_lsn,  # a Relation message has none
+                lsn=lsn or self._commit_lsn,  # a Relation message has no LSN
                 commit_lsn=self._commit_lsn or self._lsn,
                 number=number,
                 xid=self._xid,
@@ -389,7 +403,8 @@ class ReferenceLogDecoder:
         if not keys:
             return
         segment = next((s for s in reversed(self._segments) if s[0].plan.topic == encoder.plan.topic), None)
-        if segment is None or segment[0] is not encoder:  # a topic's rows never overtake those of another table in it. # I2
+        # Rows of a topic never overtake those of another table in it. # I2
+        if segment is None or segment[0] is not encoder:
             self._segments.append((encoder, [], [], {}))
             segment = self._segments[-1]
         segment[3].update({len(segment[1]) + index: header for index, header in headers.items()})
@@ -412,7 +427,7 @@ class ReferenceLogDecoder:
             table = str(encoder.plan.table.id)
             self._counts.tables[table] = self._counts.tables.get(table, 0) + records
         rows = records
-        if "d" not in encoder.plan.skipped_operations:  # a key that has changed is a delete and a create
+        if "d" not in encoder.plan.skipped_operations:  # a changed key gives a delete and a create
             rows -= sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())
         if not keys:
             skipped = op in encoder.plan.skipped_operations
@@ -428,7 +443,7 @@ class ReferenceLogDecoder:
     # ---- output
 
     def _offset(self) -> LogOffset:
-        if self._skip:  # nothing that is new has come yet of the transaction that was taken in part
+        if self._skip:  # no new change has come yet of the transaction that was taken in part
             return LogOffset(
                 lsn=self._lsn,
                 commit_lsn=self._skip_commit,

@@ -1,4 +1,6 @@
-"""What a log decoder gives: offsets, batches of finished rows, and messages that need a decision. Values only, shared by both decoders."""
+"""The results of a log decoder: offsets, batches of finished rows, and messages that need a
+decision. Values only, shared by both decoders.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class LogOffset:
-    """Where reading would go on. ``lsn`` is the resume point: every transaction that ended in front of it has been taken, whatever else was.
+    """The place where reading would continue. ``lsn`` is the resume point: every transaction that
+    ended before it has been taken.
 
-    ``commit_lsn`` is the open transaction's, 0 outside; ``event`` counts its rows, messages and truncates that were taken. ``change_lsn`` is where the newest
-    of them was written, and ``change`` how many of that place were taken: by these two it is found again, whatever else a publication gives (0: not known).
-    ``xid``, ``ts_us`` and ``kind`` are those of the newest record, for Debezium's offset.
+    - ``commit_lsn`` is the commit LSN of the open transaction, 0 outside of one; ``event`` counts
+      its rows, messages and truncates that were taken.
+    - ``change_lsn`` is the LSN at which the newest of them was written, and ``change`` the number
+      of changes taken from there (0: unknown). The two identify the change, whatever else a
+      publication gives.
+    - ``xid``, ``ts_us`` and ``kind`` are those of the newest record, for Debezium's offset.
     """
 
     lsn: int
@@ -28,17 +34,19 @@ class LogOffset:
     ts_us: int = 0
     kind: str = ""
     transaction: TransactionCounts | None = None
-    """The records of the open transaction, where they are counted."""
+    """Counts of the open transaction's records; None if they are not counted."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is taken in part."""
+        """True if a transaction has been taken in part."""
         return self.commit_lsn > 0
 
 
 @dataclass(frozen=True, slots=True)
 class SignalRow:
-    """A row that was inserted into a signal table: its first three columns; ``fault``: why it is none."""
+    """The first three columns of a row that was inserted into a signal table. ``fault`` is the
+    reason why it is not a signal; None if it is one.
+    """
 
     texts: tuple[str | None, str | None, str | None]
     fault: str | None = None
@@ -46,8 +54,11 @@ class SignalRow:
 
 @dataclass(slots=True, kw_only=True)
 class LogEvent:
-    """A message of the log that the reader must decide on. ``position`` is the offset behind it; ``lsn`` where it was written, ``number`` its number in the
-    transaction (a Relation has that of the row it precedes), ``commit_lsn`` the transaction's, or its own where it is of none.
+    """A message of the log on which the reader must decide.
+
+    ``position`` is the offset after it, and ``lsn`` the place where it was written. ``number`` is
+    its number in the transaction; a Relation has that of the row that follows. ``commit_lsn`` is
+    the transaction's, or the message's own if it belongs to none.
     """
 
     message: Relation | Truncate | Message | SignalRow

@@ -1,4 +1,6 @@
-"""Debezium's record of a logical message (pg_logical_emit_message): its connector's LogicalDecodingMessageMonitor."""
+"""Builds Debezium's record of a logical message (pg_logical_emit_message), as its
+LogicalDecodingMessageMonitor does.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from dblog.dialects.postgres.pgoutput.messages import Message
 from dblog.dialects.postgres.pgoutput.source_block import source_schema
 
 SUFFIX = "message"
-"""Of the topic's name."""
+"""Suffix of the topic's name."""
 
 KEY = struct("io.debezium.connector.postgresql.MessageKey", ("prefix", OPTIONAL_STRING), version=1)
 
 
 @cache
 def value_schema(binary_mode: str) -> Schema:
-    """``binary_mode``: binary.handling.mode, of the content."""
+    """Return the schema of the record's value. ``binary_mode`` is binary.handling.mode, for the
+    content.
+    """
     content = Schema(kind=Kind.BYTES if binary_mode == "bytes" else Kind.STRING, optional=True)
     message = struct("io.debezium.connector.postgresql.Message", ("prefix", OPTIONAL_STRING), ("content", content), version=1)
     return struct(
@@ -34,7 +38,7 @@ def value_schema(binary_mode: str) -> Schema:
 
 
 def value(message: Message, source: dict[str, Any], *, binary_mode: str, now_us: int) -> dict[str, Any]:
-    """The record's value."""
+    """Return the record's value."""
     return {
         "op": "m",
         "ts_ms": now_us // 1000,

@@ -1,7 +1,8 @@
-"""Messages of the logical replication protocol, taken apart: what a walsender sends with pgoutput.
+"""Parses messages of the logical replication protocol, which a walsender sends with pgoutput.
 
-Rule source: PostgreSQL manual, 55.4 "Streaming Replication Protocol" (copy messages) and 55.9 "Logical Replication Message Formats". All numbers are
-big-endian, texts end with a zero byte. Times are microseconds since 2000-01-01.
+Source of the rules: PostgreSQL manual, 55.4 "Streaming Replication Protocol" (copy messages) and
+55.9 "Logical Replication Message Formats". All numbers are big-endian, and texts end with a zero
+byte. Times are microseconds since 2000-01-01.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import dataclass
 from dblog.errors import DamagedLogError
 
 POSTGRES_EPOCH_US = 946_684_800_000_000
-"""2000-01-01 in microseconds since 1970."""
+"""The moment 2000-01-01 in microseconds since 1970-01-01."""
 
 HEADER = struct.Struct("<I")
-"""In front of each copy message of a buffer: its length (wire/_libpq.pyx)."""
+"""Length before each copy message of a buffer (wire/_libpq.pyx)."""
 XLOG_DATA = struct.Struct(">cQQq")
 KEEPALIVE = struct.Struct(">cQqB")
 _BEGIN = struct.Struct(">Qqi")
@@ -30,7 +31,9 @@ OF_KEY = 1
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """``commit_lsn`` is where the commit record begins; rows of the transaction follow."""
+    """The begin of a transaction, whose rows follow. ``commit_lsn`` is where its commit record
+    begins.
+    """
 
     commit_lsn: int
     ts_us: int
@@ -39,7 +42,9 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """``end_lsn`` is behind the commit record: where reading goes on."""
+    """The end of a transaction. ``end_lsn`` is the place after the commit record, where reading
+    continues.
+    """
 
     commit_lsn: int
     end_lsn: int
@@ -48,7 +53,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class RelationColumn:
-    """``of_key``: whether it is part of the replica identity. ``modifier``: atttypmod."""
+    """A column of a Relation. ``of_key`` is True if it is part of the replica identity;
+    ``modifier`` is atttypmod.
+    """
 
     name: str
     type: int
@@ -58,7 +65,9 @@ class RelationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table as its rows have it from here on. ``identity``: relreplident (``d`` default, ``n`` nothing, ``f`` full, ``i`` index)."""
+    """The description of a table for the rows that follow. ``identity`` is relreplident (``d``
+    default, ``n`` nothing, ``f`` full, ``i`` index).
+    """
 
     number: int
     schema: str
@@ -69,14 +78,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Tables that were emptied by one statement, by number."""
+    """The numbers of the tables that one statement has emptied."""
 
     relations: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What pg_logical_emit_message has written."""
+    """A message that pg_logical_emit_message has written."""
 
     transactional: bool
     lsn: int
@@ -86,14 +95,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the transaction came from, of a server that replicates itself."""
+    """The origin of a transaction that the server itself received by replication."""
 
     lsn: int
     name: str
 
 
 def copy_messages(data: bytes) -> Iterator[tuple[int, int]]:
-    """(start, end) of each copy message of a buffer. DamagedLogError where the last one is not whole."""
+    """Yield (start, end) of each copy message of a buffer. Raise DamagedLogError if the last one is
+    incomplete.
+    """
     at, end = 0, len(data)
     while at < end:
         start = at + HEADER.size
@@ -104,25 +115,27 @@ def copy_messages(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def text_at(data: bytes, at: int, *, errors: str = "surrogateescape") -> tuple[str, int]:
-    """The text that begins there, and what is behind its zero byte. ``errors``: what becomes of bytes that are no UTF-8."""
+    """Return the text that begins at ``at`` and the place after its zero byte. ``errors`` is the
+    treatment of bytes that are not UTF-8.
+    """
     end = data.index(0, at)
     return data[at:end].decode("utf-8", errors), end + 1
 
 
 def read_begin(data: bytes, at: int) -> Begin:
-    """Behind the letter ``B``."""
+    """Read a Begin after the letter ``B``."""
     commit_lsn, ts, xid = _BEGIN.unpack_from(data, at)
     return Begin(commit_lsn, ts + POSTGRES_EPOCH_US, xid & 0xFFFFFFFF)
 
 
 def read_commit(data: bytes, at: int) -> Commit:
-    """Behind the letter ``C``."""
+    """Read a Commit after the letter ``C``."""
     _, commit_lsn, end_lsn, ts = _COMMIT.unpack_from(data, at)
     return Commit(commit_lsn, end_lsn, ts + POSTGRES_EPOCH_US)
 
 
 def read_relation(data: bytes, at: int) -> Relation:
-    """Behind the letter ``R``."""
+    """Read a Relation after the letter ``R``."""
     (number,) = struct.unpack_from(">I", data, at)
     schema, at = text_at(data, at + 4)
     name, at = text_at(data, at)
@@ -139,13 +152,14 @@ def read_relation(data: bytes, at: int) -> Relation:
 
 
 def read_truncate(data: bytes, at: int) -> Truncate:
-    """Behind the letter ``T``."""
+    """Read a Truncate after the letter ``T``."""
     (count,) = struct.unpack_from(">I", data, at)
-    return Truncate(struct.unpack_from(f">{count}I", data, at + 5))  # a byte of flags is in between
+    # A byte of flags comes between the count and the numbers.
+    return Truncate(struct.unpack_from(f">{count}I", data, at + 5))
 
 
 def read_message(data: bytes, at: int) -> Message:
-    """Behind the letter ``M``. ValueError where the content is cut off."""
+    """Read a Message after the letter ``M``. Raise ValueError if the content is cut off."""
     flags, lsn = _MESSAGE.unpack_from(data, at)
     prefix, at = text_at(data, at + _MESSAGE.size)
     (size,) = struct.unpack_from(">I", data, at)
@@ -156,6 +170,6 @@ def read_message(data: bytes, at: int) -> Message:
 
 
 def read_origin(data: bytes, at: int) -> Origin:
-    """Behind the letter ``O``. Records have the name."""
+    """Read an Origin after the letter ``O``. Its name goes into records."""
     (lsn,) = struct.unpack_from(">Q", data, at)
     return Origin(lsn, text_at(data, at + 8, errors="replace")[0])

@@ -1,17 +1,25 @@
-"""A source offset of PostgreSQL: Debezium's map, read, moved on by the log, and written back.
+"""Reads a source offset of PostgreSQL in Debezium's form, moves it along the log, and writes it
+back.
 
-Keys and meaning are Debezium's (``lsn``, ``lsn_commit``, ``txId``, ``ts_usec``, ``messageType``), so a connector can be taken over from Debezium and handed
-back. ``lsn`` and ``lsn_commit`` are the end of the last transaction that was taken whole, where both programs go on.
+Keys and meaning are Debezium's (``lsn``, ``lsn_commit``, ``txId``, ``ts_usec``, ``messageType``),
+so a connector can be taken over from Debezium and handed back. ``lsn`` and ``lsn_commit`` are the
+end of the last transaction that was taken completely, where both programs continue.
 
-Debezium's ``lsn_proc``, the last change that was processed, is read and never written. Where it stands in an offset, Debezium looks for that change in the log
-and skips it (WalPositionLocator.java). The next transaction often begins at the very end of the last commit record, so ``lsn_proc = lsn_commit`` would lose its
-first change; the place of an older change may be gone from the slot, which Debezium refuses (PostgresConnection.validateLogPosition). Without the key
-Debezium starts at ``lsn`` and skips nothing.
+Debezium's ``lsn_proc``, the last change that was processed, is read and never written. If an offset
+has it, Debezium looks for that change in the log and skips it (WalPositionLocator.java). The next
+transaction often begins at the very end of the last commit record, so ``lsn_proc = lsn_commit``
+would lose its first change. And the place of an older change may be gone from the slot, which
+Debezium refuses (PostgresConnection.validateLogPosition). Without the key Debezium starts at
+``lsn`` and skips nothing.
 
-Our own keys beside them: ``dblog_server`` (the system that the LSNs belong to, and its timeline), ``dblog_epoch`` (how often that has changed: D7),
-``dblog_commit``, ``dblog_event``, ``dblog_change_lsn`` and ``dblog_change`` (inside a transaction: its commit LSN, how many of its changes were taken, and
-where the last of them is), ``dblog_standby_started`` (since when the standby that is read runs: wire/successor.py), ``dblog_windows`` and
-``dblog_unreported`` (both readers/offset.py).
+Our own keys beside them:
+
+- ``dblog_server``: the system that the LSNs belong to, and its timeline.
+- ``dblog_epoch``: how often that has changed (D7).
+- ``dblog_commit``, ``dblog_event``, ``dblog_change_lsn`` and ``dblog_change``: inside a transaction
+  its commit LSN, the number of its changes that were taken, and the place of the last one.
+- ``dblog_standby_started``: the start time of the standby that is read (wire/successor.py).
+- ``dblog_windows`` and ``dblog_unreported``: see readers/offset.py.
 """
 
 from __future__ import annotations
@@ -31,14 +39,18 @@ from dblog.model import OffsetMap
 TRANSACTION_ID = "transaction_id"
 TABLE_COUNT = "transaction_data_collection_order_"
 LSN_FIELDS = ("lsn_commit", "lsn_proc", "lsn")
-"""Where a stored position may stand, the best first: Debezium goes on at its last commit."""
+"""Keys that may hold a stored position, the best first. Debezium continues at its last commit."""
 
 
 class PostgresProgress:
-    """How far the log has been taken; ``advance`` folds the decoder's offsets, in order. Implements ``readers.contract.Progress``."""
+    """The progress of reading the log. ``advance`` takes the decoder's offsets, in order.
+    Implements ``readers.contract.Progress``.
+    """
 
     def __init__(self, at: LogOffset, *, database: str, server: str | None = None, epoch: int = 0, standby_started_us: int = 0) -> None:
-        """``server``: ``<system identifier>/<timeline>``. ``standby_started_us``: since when that server's process runs, 0 where it is no standby."""
+        """Start at an offset. ``server`` is ``<system identifier>/<timeline>``.
+        ``standby_started_us`` is the start time of that server's process; 0 if it is not a standby.
+        """
         self.at = at
         self.database = database
         self.server = server
@@ -47,7 +59,9 @@ class PostgresProgress:
 
     @classmethod
     def of_offset(cls, offset: OffsetMap, *, database: str) -> Self:
-        """From a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
+        """Read a stored offset, ours or Debezium's. Raise DefiniteError if it names no position in
+        a log.
+        """
         lsn = next((value for name in LSN_FIELDS if isinstance(value := offset.get(name), int) and not isinstance(value, bool)), None)
         if lsn is None:
             message = "the connector's offset has no lsn; set it with PATCH /connectors/<name>/offsets, or reset the offsets to dump again"
@@ -73,11 +87,11 @@ class PostgresProgress:
         )
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Return an independent copy."""
         return type(self)(self.at, database=self.database, server=self.server, epoch=self.epoch, standby_started_us=self.standby_started_us)
 
     def advance(self, position: LogOffset) -> None:
-        """Take the offset behind an item. What an item does not show is as it was."""
+        """Take the offset after an item. Facts that an item does not show stay as they are."""
         before = self.at
         self.at = LogOffset(
             lsn=position.lsn,
@@ -93,63 +107,65 @@ class PostgresProgress:
 
     @property
     def timeline(self) -> int:
-        """The server's, 1 where it is not known."""
+        """Timeline of the server; 1 if it is unknown."""
         _, _, timeline = (self.server or "").partition("/")
         return int(timeline) if timeline.isdigit() else 1
 
     @property
     def sequence(self) -> Position:
-        """D7's numbers of this position."""
+        """Position in D7's two numbers."""
         return self.sequence_of(self.at)
 
     def sequence_of(self, position: LogOffset) -> Position:
-        """D7's numbers of an item's position, in this epoch."""
+        """Return an item's position in D7's two numbers, in this epoch."""
         return sequence_at(position, epoch=self.epoch)
 
     @property
     def source_ts_us(self) -> int:
-        """The commit time of the newest transaction that was taken, in part or whole."""
+        """Commit time of the newest transaction that was taken, in part or completely, in
+        microseconds.
+        """
         return self.at.ts_us
 
     @property
     def resume_point(self) -> Hashable:
-        """Equal as long as a new connection would begin at the same change."""
+        """Value that stays equal as long as a new connection would begin at the same change."""
         return self.at.lsn, self.at.commit_lsn, self.at.event
 
     @property
     def is_between(self) -> bool:
-        """Whether no transaction is taken in part."""
+        """True if no transaction is taken in part."""
         return not self.at.in_transaction
 
     def has_come_to(self, mark: int, *, quiet: bool) -> bool:  # noqa: ARG002 - the contract's: an LSN alone shows it
-        """Whether every transaction that ended in front of the LSN has been taken."""
+        """Return True if every transaction that ended before the LSN has been taken."""
         return self.at.lsn >= mark
 
     def taken_over(self) -> None:
-        """Debezium's LSNs mean the same."""
+        """Do nothing: Debezium's LSNs have the same meaning."""
 
     def note(self) -> dict[str, object]:
-        """For people: the history and log lines."""
+        """Return the position for people, in the history and in log lines."""
         return {"lsn": lsn_text(self.at.lsn)}
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder."""
+        """Return numbers for the herder."""
         return {"log_pos": float(self.at.lsn), "log_file": float(self.timeline)}
 
     def row_context(self, *, now_us: int) -> PostgresContext:
-        """The source block of a record that belongs to this position."""
+        """Return the context of the source block for a record at this position."""
         high, low = self.sequence
         return PostgresContext(
             database=self.database, lsn=self.at.lsn, source_ts_us=now_us, now_us=now_us, sequence_high=high, sequence_low=low
         )
 
     def watermark_position(self) -> WatermarkPosition:
-        """For markers of chunks: the WAL file, and the LSN."""
+        """Return the position for markers of chunks: the WAL file and the LSN."""
         high, low = self.sequence
         return WatermarkPosition(file=wal_file(self.timeline, self.at.lsn), pos=self.at.lsn, sequence_high=high, sequence_low=low)
 
     def to_map(self) -> dict[str, str | int | float | bool | None]:
-        """The offset as Debezium writes it; what is zero of ours is left out."""
+        """Return the offset as Debezium writes it. Our own keys are left out if they are zero."""
         at = self.at
         out: dict[str, str | int | float | bool | None] = {"lsn": at.lsn, "lsn_commit": at.lsn}
         if at.ts_us:
@@ -181,7 +197,9 @@ class PostgresProgress:
 
 
 def sequence_at(position: LogOffset, *, epoch: int) -> Position:
-    """D7's numbers of where the next change would stand: inside a transaction behind those that were taken."""
+    """Return the position of the next change in D7's two numbers. Inside a transaction it comes
+    after the changes that were taken.
+    """
     if position.in_transaction:
         return sequence_of(epoch=epoch, lsn=position.commit_lsn, number=position.event + 1)
     return sequence_of(epoch=epoch, lsn=position.lsn)

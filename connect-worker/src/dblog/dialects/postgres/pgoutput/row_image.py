@@ -1,8 +1,9 @@
-"""Tuples of the log and lines of COPY, taken apart into values: the reference implementation of both.
+"""Splits tuples of the log and lines of COPY into values: the reference implementation of both.
 
-In the log a tuple is a count, then for each column a letter: ``n`` NULL, ``u`` a large value that was not changed and is not sent, ``t`` text behind its length
-(PostgreSQL manual, 55.9 "TupleData"). A line of COPY is the same texts between tabs, with backslashes in front of what would end them (manual, COPY, "Text
-Format"). So a row has the same bytes by both ways.
+In the log a tuple is a count, then a letter for each column: ``n`` is NULL, ``u`` a large value
+that was not changed and is not sent, ``t`` a text after its length (PostgreSQL manual, 55.9
+"TupleData"). A line of COPY has the same texts between tabs, with backslashes before characters
+that would end them (manual, COPY, "Text Format"). So a row has the same values both ways.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ Raw = list[bytes | None]
 
 
 class _Unchanged(bytes):
-    """A field that is none: known by its identity, which no slice of a message shares."""
+    """The type of the placeholder for a missing field. It is recognized by identity, which no slice
+    of a message shares.
+    """
 
 
 UNCHANGED: bytes = _Unchanged()
-"""Stands for the field of a large value that was not sent."""
+"""Placeholder for the field of a large value that was not sent."""
 
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _MEANT = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
@@ -37,7 +40,9 @@ NULL_FIELD = rb"\N"
 
 
 def tuple_at(data: bytes, at: int) -> tuple[Raw, int]:
-    """The fields of the tuple that begins there, and what is behind it. DefiniteError for one that is cut off."""
+    """Return the fields of the tuple that begins at ``at``, and the place after it. Raise
+    DefiniteError if it is cut off.
+    """
     try:
         (count,) = struct.unpack_from(">H", data, at)
         at += 2
@@ -69,7 +74,7 @@ def _cut_off() -> DefiniteError:
 
 
 def fields_of_line(line: bytes) -> Raw:
-    """The fields of one line, which has no newline at its end."""
+    """Return the fields of one line, given without the newline at its end."""
     return [None if field == NULL_FIELD else _plain(field) for field in line.split(b"\t")]
 
 
@@ -80,7 +85,7 @@ def _plain(field: bytes) -> bytes:
 
 
 def end_of_rows(rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
-    """See ``rowplan.RowEncoder``."""
+    """Return the end of the next rows; see ``rowplan.RowEncoder``."""
     end = start
     for _ in range(rows_max):
         newline = rows.find(b"\n", end)
@@ -93,7 +98,9 @@ def end_of_rows(rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
 
 
 def images(op: str, body: bytes) -> tuple[Raw | None, Raw | None, bool]:
-    """(before, after, whether all columns are in ``before``) of an insert, update or delete: its message behind the table's number."""
+    """Return (before, after, True if ``before`` has all columns) of an insert, update or delete.
+    ``body`` is its message after the table's number.
+    """
     before = after = None
     whole = False
     at = 0
@@ -112,7 +119,9 @@ def images(op: str, body: bytes) -> tuple[Raw | None, Raw | None, bool]:
 
 
 def lacks_values(plan: TablePlan, body: bytes) -> bool:
-    """Whether the new row of an update has no value in a column that records have: it was not changed, and the old row does not show it either."""
+    """Return True if the new row of an update lacks a value that records need: it was not changed,
+    and the old row does not show it either.
+    """
     before, after, _ = images("u", body)
     return (
         after is not None
@@ -125,7 +134,7 @@ def lacks_values(plan: TablePlan, body: bytes) -> bool:
 
 
 def with_values(body: bytes, values: Mapping[int, bytes | None]) -> bytes:
-    """An update with these fields in its new row, by their places."""
+    """Return an update with these fields, by index, in its new row."""
     at = 0
     if body[:1] in (b"K", b"O"):
         _, at = tuple_at(body, 1)
@@ -136,7 +145,9 @@ def with_values(body: bytes, values: Mapping[int, bytes | None]) -> bytes:
 
 
 def _shows_key(plan: TablePlan, before: Raw) -> bool:
-    """Whether a replica identity has the columns of the message key, which may be others."""
+    """Return True if a replica identity has the columns of the message key, which may be different
+    ones.
+    """
     names = {name.lower() for name in plan.table.key}
     return all(
         before[at] is not None or (plan.table.columns[at].nullable and plan.table.columns[at].name.lower() in names) for at in plan.key
@@ -144,7 +155,7 @@ def _shows_key(plan: TablePlan, before: Raw) -> bool:
 
 
 def no_key(plan: TablePlan) -> BadRowsError:
-    """A delete of which nobody can say which row it was."""
+    """Return the error for a delete that does not show which row it was."""
     columns = ", ".join(plan.table.columns[at].name for at in plan.key)
     return BadRowsError(
         f"{plan.table.id}: the log has deletes without the columns of the message key ({columns}), which are not in the table's replica identity; run "
@@ -153,7 +164,7 @@ def no_key(plan: TablePlan) -> BadRowsError:
 
 
 def no_value(plan: TablePlan, at: int) -> BadRowsError:
-    """A change without a value that a record cannot do without."""
+    """Return the error for a change that lacks a value which a record needs."""
     return BadRowsError(
         f"{plan.table.id}.{plan.table.columns[at].name}: the log does not have a large value that an update has not changed, and no placeholder can stand "
         f"for it in this column; run ALTER TABLE {plan.table.id} REPLICA IDENTITY FULL; {DUMP_AGAIN}"
@@ -161,13 +172,13 @@ def no_value(plan: TablePlan, at: int) -> BadRowsError:
 
 
 class PostgresImage:
-    """The reader of both forms. Satisfies ``codecs.rowplan.Image``."""
+    """A reader of tuples of the log and lines of COPY. Satisfies ``codecs.rowplan.Image``."""
 
     def __init__(self, modes: TypeModes) -> None:
         self._modes = modes
 
     def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - the protocol's
-        """A reader of one change: its message behind the table's number."""
+        """Return a reader of one change, given as its message after the table's number."""
         values = self._values(plan)
         unavailable = [self.unavailable(column) for column in plan.columns]
         needed = [self.needs_value(plan, at) for at in range(len(plan.columns))]
@@ -179,7 +190,8 @@ class PostgresImage:
                 if row is not None and len(row) != len(plan.columns):
                     raise other_width(plan, len(row))
             if op == "u" and before is None and "u" in plan.skipped_operations:
-                return  # its key is as it was, so nothing of it is written, whatever the log lacks
+                # The key is unchanged, so nothing is written, whatever the log lacks.
+                return
             if before is not None and after is not None:
                 after = [old if new is UNCHANGED and old is not None else new for old, new in zip(before, after, strict=True)]
             if (
@@ -196,7 +208,7 @@ class PostgresImage:
         return read
 
     def ResultRows(self, plan: TablePlan, /) -> Callable[[bytes], Iterator[Row]]:  # noqa: N802 - the protocol's
-        """A reader of lines of COPY."""
+        """Return a reader of lines of COPY."""
         values = self._values(plan)
 
         def read(rows: bytes) -> Iterator[Row]:
@@ -209,16 +221,19 @@ class PostgresImage:
         return read
 
     def reader(self, plan: TablePlan, column: ColumnPlan, /) -> fields.Read:
-        """From a column's text to its value."""
+        """Return a function from a column's text to its value."""
         return fields.reader(column, self._modes, where=f"{plan.table.id}.{column.name}")
 
     def unavailable(self, column: ColumnPlan, /) -> Any:
-        """What stands for a value of the column that was not sent; None: nothing can."""
+        """Return the placeholder for a value of the column that was not sent; None if no
+        placeholder is possible.
+        """
         return unavailable_of(column, self._modes) if column.schema is not None else None
 
     def needs_value(self, plan: TablePlan, at: int, /) -> bool:
-        """Whether there is no record without a value of this column: it is of the key, or nothing can stand for it. A column that may be NULL is that then, as
-        with Debezium, unless event.converting.failure.handling.mode=fail.
+        """Return True if a record needs a real value of this column: it is in the key, or no
+        placeholder is possible. A column that may be NULL becomes NULL instead, as with Debezium,
+        unless event.converting.failure.handling.mode=fail.
         """
         column = plan.columns[at]
         if at in plan.key:
@@ -228,7 +243,7 @@ class PostgresImage:
         return not column.schema.optional or self._modes.event_converting_failure_handling_mode == "fail"
 
     def _values(self, plan: TablePlan) -> Callable[[Raw, list[Any]], Row]:
-        # A column that is in no record may have a type that nobody can read.
+        # A column that is in no record may have a type that no reader supports.
         keys = set(plan.key)
         readers = [self.reader(plan, column) if column.included or at in keys else None for at, column in enumerate(plan.columns)]
 
@@ -241,12 +256,14 @@ class PostgresImage:
         return values
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int, /) -> int:
-        """See ``rowplan.RowEncoder``."""
+        """Return the end of the next rows; see ``rowplan.RowEncoder``."""
         return end_of_rows(rows, start, rows_max, bytes_max)
 
     def source_block(self, plan: TablePlan, context: PostgresContext, /, *, row: int) -> dict[str, Any]:
-        """See ``rowplan.Image``."""
+        """Return the source block of one row; see ``rowplan.Image``."""
         return source_block(plan, context, row=row)
 
     def check_table_map(self, plan: TablePlan, body: bytes, /) -> None:
-        """A Relation message is compared before the plan is asked for (task/schemas.py)."""
+        """Do nothing: a Relation message is compared before the plan is requested
+        (task/schemas.py).
+        """

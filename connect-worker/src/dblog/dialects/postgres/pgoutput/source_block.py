@@ -1,4 +1,6 @@
-"""Debezium's source block of PostgreSQL (its connector's SourceInfo): schema, transaction and LSN."""
+"""Builds Debezium's source block of PostgreSQL (its connector's SourceInfo): schema, transaction
+and LSN.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from dblog.codecs.schema import Schema
 from dblog.dialects.postgres.pgoutput.position import lsn_text
 
 CONNECTOR = "postgresql"
-"""``source.connector``."""
+"""Value of ``source.connector``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresContext(RowContext):
-    """The change that rows belong to; ``xid`` and ``lsn`` are None for rows of a chunk."""
+    """The change that rows belong to. ``xid`` and ``lsn`` are None for rows of a chunk."""
 
     database: str
     xid: int | None = None
@@ -33,7 +35,7 @@ class PostgresContext(RowContext):
 
 @cache
 def source_schema() -> Schema:
-    """The source block."""
+    """Return the schema of the source block."""
     return envelope.source_schema(
         CONNECTOR,
         ("schema", STRING),
@@ -47,7 +49,7 @@ def source_schema() -> Schema:
 
 
 def source_of_message(context: PostgresContext, *, version: str, name: str) -> dict[str, Any]:
-    """``source`` of a logical message, which is of no table."""
+    """Return the ``source`` of a logical message, which belongs to no table."""
     return {
         "version": version,
         "connector": CONNECTOR,
@@ -68,7 +70,7 @@ def source_of_message(context: PostgresContext, *, version: str, name: str) -> d
 
 
 def source_block(plan: TablePlan, context: PostgresContext, *, row: int) -> dict[str, Any]:
-    """The envelope's ``source`` of one row."""
+    """Return the envelope's ``source`` of one row."""
     return source_head(plan, context, row=row, database=context.database) | {
         "schema": plan.table.id.database,
         "table": plan.table.id.name,

@@ -1,12 +1,16 @@
-"""Transactions that the server sends while they are under way (``dblog.log.streaming``): kept until they commit, and then decoded like any other.
+"""Keeps transactions that the server sends before they have ended (``dblog.log.streaming``) until
+they commit; then they are decoded like any other.
 
-Without it the server keeps a large transaction on its own disk, and begins to send it when it commits. With it (protocol version 2) pieces of it come in
-between other transactions, each piece between Stream Start and Stream Stop; at the end there is Stream Commit or Stream Abort, of the whole or of a
-subtransaction. So a piece goes to a spool, and at the commit the decoder gets what it would have got without streaming: Begin, the changes, Commit. Records,
-their order and their numbers are the same, and so is an offset in the middle of them. # I1
+Without streaming the server keeps a large transaction on its own disk, and begins to send it when
+it commits. With streaming (protocol version 2) pieces of it come in between other transactions,
+each piece between Stream Start and Stream Stop. At the end comes Stream Commit or Stream Abort, for
+the whole or for a subtransaction. Pieces go to a spool. At the commit the decoder gets what it
+would get without streaming: Begin, the changes, Commit. Records, their order and their numbers are
+the same, and so is an offset in the middle of them. # I1
 
-A run that ends forgets its spools: the server sends again what has not been confirmed. Rule source: PostgreSQL manual, 55.5 "Logical Streaming Replication
-Protocol", 55.9 "Logical Replication Message Formats".
+A run that ends loses its spools: the server sends everything again that was not confirmed. Source
+of the rules: PostgreSQL manual, 55.5 "Logical Streaming Replication Protocol", 55.9 "Logical
+Replication Message Formats".
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ from dblog.dialects.postgres.pgoutput.messages import HEADER, XLOG_DATA
 from dblog.errors import DamagedLogError, TransientError
 
 PIECE_BYTES_MAX = 1 << 20
-"""Of what the decoder gets at once, but for a single piece that is larger: a receive's."""
+"""Number of bytes that the decoder gets at once, unless a single piece is larger: one receive can
+give such a piece.
+"""
 
 _START, _STOP, _COMMIT, _ABORT = b"SEcA"
 _PIECE = struct.Struct("<I")
@@ -35,24 +41,32 @@ _COMMIT_MESSAGE = struct.Struct(">cBQQq")
 
 @dataclass(slots=True)
 class _UnderWay:
-    """One transaction: its pieces, each behind its length, and the subtransactions that were taken back."""
+    """A transaction under way: its pieces, each after its length, and the subtransactions that were
+    rolled back.
+    """
 
     spool: BinaryIO
     aborted: set[int] = field(default_factory=set)
 
 
 class StreamedTransactions:
-    """One connection's. ``spool`` makes a file for one transaction, which is gone when it is closed."""
+    """The transactions under way of one connection. ``spool`` opens a file for one transaction,
+    which is deleted when it is closed.
+    """
 
     def __init__(self, spool: Callable[[], BinaryIO]) -> None:
         self._spool = spool
         self._under_way: dict[int, _UnderWay] = {}
         self._open: _UnderWay | None = None
         self._unshown: dict[int, bytes] = {}
-        """Relation messages of subtransactions that were taken back, by the tables' numbers: the server does not send them again, and a row may need them."""
+        """Relation messages of rolled-back subtransactions, by the tables' numbers. The server does
+        not send them again, and a row may need them.
+        """
 
     def take(self, data: bytes) -> Iterator[bytes]:
-        """Copy messages as they arrived to copy messages for the decoder. TransientError where no disk is left for a transaction."""
+        """Take copy messages as they arrived and yield copy messages for the decoder. Raise
+        TransientError if the disk has no room for a transaction.
+        """
         at, size = 0, len(data)
         while at < size:
             start, end, letter = next_border(data, at)
@@ -78,7 +92,7 @@ class StreamedTransactions:
                 raise DamagedLogError(message) from e
 
     def close(self) -> None:
-        """Forget all. Any thread may."""
+        """Drop all transactions and their files. Any thread may call this."""
         for one in list(self._under_way.values()):
             _close(one.spool)
         self._under_way.clear()
@@ -137,7 +151,9 @@ class StreamedTransactions:
 
 
 def _close(spool: BinaryIO) -> None:
-    """What it has not written yet may find no room; nobody needs it any more."""
+    """Close a spool. Its last buffered bytes may find no room on the disk, but nobody needs them
+    any more.
+    """
     with contextlib.suppress(OSError):
         spool.close()
 
@@ -147,7 +163,7 @@ def _copy_message(content: bytes) -> bytes:
 
 
 def _no_room(error: OSError | ValueError) -> TransientError:
-    if isinstance(error, ValueError):  # a file that was closed, by another thread
+    if isinstance(error, ValueError):  # another thread has closed the file
         return TransientError("the log connection is closed")
     return TransientError(
         f"a transaction under way cannot be kept in the directory for temporary files (TMPDIR): {error.strerror}; have room there for the "

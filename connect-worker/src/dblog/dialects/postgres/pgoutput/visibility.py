@@ -1,11 +1,14 @@
-"""What a snapshot shows of what the log has: the rule that keeps a chunk from going back in time on PostgreSQL. # I2
+"""Decides if a snapshot shows everything that the log has: the rule that keeps a chunk from going
+back in time on PostgreSQL. # I2
 
-A transaction is logged before it is visible: its commit record is written and flushed, a synchronous standby may be waited for, and only then do snapshots show
-it (xact.c, RecordTransactionCommit; procarray.c, ProcArrayEndTransaction). So a chunk's snapshot, though it shows the low watermark, may lack a transaction
-that the log has in front of that watermark: its rows have been sent, and the chunk has them as they were before. Such a chunk is read again.
+A transaction is logged before it is visible. Its commit record is written and flushed, the server
+may wait for a synchronous standby, and only then do snapshots show it (xact.c,
+RecordTransactionCommit; procarray.c, ProcArrayEndTransaction). So a chunk's snapshot may show the
+low watermark and still lack a transaction that the log has before that watermark. The transaction's
+rows have been sent, and the chunk has older versions of them. Such a chunk is read again.
 
-A transaction that was logged in an earlier run is not known here. So those that are under way when a run begins are in doubt until a snapshot shows them, or
-the log has them.
+Transactions that were logged in an earlier run are not known here. So those that are under way when
+a run begins are in doubt until a snapshot shows them or the log has them.
 """
 
 from __future__ import annotations
@@ -17,17 +20,22 @@ from dataclasses import dataclass
 from dblog.core.timeline import Position
 
 RECENT_MAX = 65_536
-"""Transactions whose tables are remembered. Of older ones that no snapshot has shown yet only the numbers are."""
+"""Number of transactions whose tables are remembered. For older ones that no snapshot has shown
+yet, only the numbers are kept.
+"""
 
 RANGES_MAX = 100_000
-"""Of numbers of older ones: between two of them stands one that is under way, or was rolled back."""
+"""Number of ranges of older transactions' numbers. Between two ranges is a transaction that is
+under way or was rolled back.
+"""
 
 _XID_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """pg_current_snapshot() (PostgreSQL manual, 9.27.6): transactions below ``xmin`` are over, those from ``xmax`` on had not begun, of those in between
+    """The value of pg_current_snapshot() (PostgreSQL manual, 9.27.6). Transactions below ``xmin``
+    are over, those from ``xmax`` on had not begun, and of those in between the ones in
     ``under_way`` were not over. Numbers have 64 bits.
     """
 
@@ -37,21 +45,25 @@ class Snapshot:
 
     @classmethod
     def of(cls, text: str) -> Snapshot:
-        """From the server's text, ``xmin:xmax:xip,...``."""
+        """Parse the server's text, ``xmin:xmax:xip,...``."""
         xmin, xmax, under_way = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(int(one) for one in under_way.split(",") if one))
 
     def shows(self, transaction: int) -> bool:
-        """Whether it shows what the transaction has done, if that was committed."""
+        """Return True if the snapshot shows the changes of the transaction, provided that it
+        committed.
+        """
         return transaction < self.xmin or (transaction < self.xmax and transaction not in self.under_way)
 
     def shows_xid(self, xid: int) -> bool:
-        """The same of a transaction by the 32 bits that the log has of its number."""
+        """Return True if the snapshot shows a transaction that is given by the 32 bits in the
+        log.
+        """
         return self.shows(whole(xid, near=self.xmax))
 
 
 def whole(xid: int, *, near: int) -> int:
-    """The number of 64 bits that ends in these 32 and is nearest to ``near``."""
+    """Return the 64-bit number that ends in these 32 bits and is nearest to ``near``."""
     found = near >> _XID_BITS << _XID_BITS | xid
     half = 1 << _XID_BITS - 1
     if found > near + half:
@@ -60,10 +72,10 @@ def whole(xid: int, *, near: int) -> int:
 
 
 class Logged:
-    """The transactions that a run has read from the log, as far as a snapshot may lack them: the reference implementation of ``_fast.FastLogged``. The log
-    thread alone uses it.
+    """The transactions that a run has read from the log and that a snapshot may lack: the reference
+    implementation of ``_fast.FastLogged``. Only the log thread uses it.
 
-    ``begin``: a snapshot that was taken ahead of the first connection to the log.
+    ``begin`` is a snapshot taken before the first connection to the log.
     """
 
     def __init__(self, begin: Snapshot) -> None:
@@ -75,7 +87,9 @@ class Logged:
         self._overflown = False
 
     def committed(self, xid: int, position: Position, relations: frozenset[int]) -> None:
-        """The log has its commit. ``xid`` has 32 bits; ``relations``: the numbers of the tables that it has changed."""
+        """Note that the log has the commit of this transaction. ``xid`` has 32 bits; ``relations``
+        are the numbers of the tables that it has changed.
+        """
         transaction = self._whole(xid)
         self._in_doubt.discard(transaction)
         self._recent.append((transaction, position, relations))
@@ -84,8 +98,9 @@ class Logged:
             self._add(oldest)
 
     def shows(self, shown: Snapshot, relation: int | None, low: Position) -> bool:
-        """Whether a chunk of the table that was read in this snapshot shows all that the log has of it in front of ``low``. ``relation`` None: its number is
-        not known, so any transaction counts.
+        """Return True if a chunk of the table, read in this snapshot, shows everything that the log
+        has of the table before ``low``. ``relation`` is None if the table's number is unknown; then
+        every transaction counts.
         """
         self._newest = max(self._newest, shown.xmax)
         self._forget(shown.xmin)
@@ -100,13 +115,13 @@ class Logged:
         )
 
     def _whole(self, xid: int) -> int:
-        """The number of 64 bits that is nearest to the newest known one."""
+        """Return the 64-bit number that is nearest to the newest known one."""
         found = whole(xid, near=self._newest)
         self._newest = max(self._newest, found)
         return found
 
     def _forget(self, xmin: int) -> None:
-        """Every snapshot from now on shows what is below."""
+        """Drop transactions below ``xmin``, which every snapshot from now on shows."""
         self._in_doubt = {one for one in self._in_doubt if one >= xmin}
         self._recent = deque(note for note in self._recent if note[0] >= xmin)
         keep = bisect_right(self._ends, xmin)
@@ -115,7 +130,7 @@ class Logged:
             self._overflown = False
 
     def _add(self, transaction: int) -> None:
-        """To the ranges [start, end) of old ones."""
+        """Add a transaction to the ranges [start, end) of old ones."""
         if self._is_old(transaction):
             return  # the log was read again
         at = bisect_right(self._starts, transaction)
@@ -139,5 +154,7 @@ class Logged:
         return at >= 0 and transaction < self._ends[at]
 
     def _has_old_from(self, transaction: int) -> bool:
-        """Whether an old one is not below this number: the snapshot is older than the log thread's reading."""
+        """Return True if an old transaction has a number from this one on: the snapshot is older
+        than the log thread's reading.
+        """
         return bool(self._ends) and self._ends[-1] > transaction

@@ -1,1 +1,1 @@
-"""What a source task needs of PostgreSQL: the contract of readers/contract.py fulfilled."""
+"""Implementation of a source task for PostgreSQL, as readers/contract.py requires it."""

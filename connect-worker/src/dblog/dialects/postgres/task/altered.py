@@ -1,4 +1,6 @@
-"""Whether a connector can start from offsets that a user gives it (PATCH /connectors/{name}/offsets), asked before they are stored."""
+"""Checks that a connector can start from offsets that a user gives it (PATCH
+/connectors/{name}/offsets), before they are stored.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _NAME_CHARS_SHOWN = 100
 
 
 def check_altered(server: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
-    """Raise DefiniteError with the field and the remedy. ``server``: the connector's topic.prefix. Any partition may be removed (offset None)."""
+    """Raise DefiniteError with the wrong field and the remedy. ``server`` is the connector's
+    topic.prefix. Any partition may be removed (offset None).
+    """
     for partition, offset in changes:
         if offset is None:
             continue

@@ -1,4 +1,4 @@
-"""What a configuration asks of its server: the same at validation and at a task's start."""
+"""Passes a configuration to the check of its server, at validation and at a task's start alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def check_configured(
     named: Parts,
     starts: bool = False,
 ) -> list[str]:
-    """``wire.check.check`` with what the configuration says. DefiniteError with all that is missing; warnings otherwise."""
+    """Run ``wire.check.check`` with the options of a configuration. Return warnings; raise
+    DefiniteError that names everything that is missing.
+    """
     warnings = check(
         session,
         tables=[plans.chunk_sql.of(table) for table in tables],

@@ -1,4 +1,6 @@
-"""The connections of one task to its server: a session for questions, the log, chunks; and which server they all have to reach."""
+"""Manages the connections of one task to its server: a session for queries, the log, chunks; and
+remembers which server they all must reach.
+"""
 
 from __future__ import annotations
 
@@ -26,86 +28,104 @@ from dblog.model import TableId
 from dblog.readers.standing_warnings import StandingWarnings
 
 ANSWER_LIMIT_S = 15.0
-"""A session that does not answer the simplest question within that time is opened again."""
+"""Seconds after which a session that does not answer the simplest query is opened again."""
 
 _SHOWN = re.compile(r"[ -~]{1,50}")
-"""A name that an application_name shows whole: other characters are replaced there, and it ends after 63."""
+"""Pattern of a name that an application_name shows unchanged: other characters are replaced in it,
+and it is cut after 63.
+"""
 
 
 def by_root(settings: Settings) -> bool:
-    """Whether rows of partitions come under their partitioned table's name."""
+    """Return True if rows of partitions come under the name of their partitioned table."""
     return settings.boolean("publish.via.partition.root")
 
 
 def reader_name(settings: Settings) -> str:
-    """What the connector's log connection is called at the server (application_name): by this it knows its own, which an earlier run may have left."""
+    """Return the application_name of the connector's log connection. By it the connector recognizes
+    its own connection, which an earlier run may have left.
+    """
     name = settings.text("name")
     shown = name if _SHOWN.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()[:16]
     return f"dblog log {shown}"
 
 
 def chunk_settings_of(settings: Settings) -> ConnectSettings:
-    """Where chunks are read in read-only mode: a standby where one is named."""
+    """Return the settings for reading chunks in read-only mode: those of a standby if one is
+    named.
+    """
     where = settings_of(settings)
     host, port = settings.text_or_none("dblog.dump.hostname"), settings["dblog.dump.port"]
     return replace(where, host=host or where.host, port=port if isinstance(port, int) else where.port)
 
 
 class Connections:
-    """One session serves the starting thread, then the log thread, which closes it while it has nothing to ask. The log and each dump thread have connections
-    of their own.
+    """The connections of one task. One session serves the starting thread and then the log thread,
+    which closes it while it has no queries. The log and each dump thread have separate connections.
     """
 
     def __init__(self, settings: Settings, session: Session, *, warnings: StandingWarnings | None = None) -> None:
-        """``warnings`` takes what an operator has to know while the task runs; None: nobody reads them."""
+        """Start with an open session. ``warnings`` receives what an operator must know while the
+        task runs; None if nobody reads them.
+        """
         self.settings = settings
         self.session = session
         self.warnings = warnings or StandingWarnings()
         self.opening = Opening(self.warnings)
-        """Where each connection of the task is opened."""
+        """Context manager around the opening of each connection of the task."""
         self._idle = IdleSession()
         self.identity = session.identity
-        """Which server they all have to reach."""
+        """Identity of the server that all connections must reach."""
         self.is_standby = session.is_standby
         self.moved_on: str | None = None
-        """The identity that the standby has come to by a promotion, its own or its upstream's: connections that are open live through that."""
+        """Identity that the standby has got by a promotion, its own or its upstream's; None before.
+        Open connections survive a promotion.
+        """
         self.doubts = Doubts()
         self.marks = session.catalog_marks()
-        """Of ``Session.catalog_marks``, from ahead of what is read of the tables; then as the watch has seen them last."""
+        """Marks of ``Session.catalog_marks``: first from before the tables were read, later those
+        of the last watch.
+        """
         self.entries = Entries()
-        """Of ``Session.publication_entries``: as the start has found them, then as the watch has seen them last."""
+        """Entries of ``Session.publication_entries``: first those of the start, later those of the
+        last watch.
+        """
         self.said: dict[str, str] = {}
-        """Texts that the watch has logged, by the keys of standing warnings: each is logged once."""
+        """Texts that the watch has logged, by the keys of standing warnings, so that each is logged
+        once.
+        """
         self.lacking: frozenset[TableId] = frozenset()
-        """The captured tables that the publication lacked when the watch looked last."""
+        """Captured tables that the publication lacked at the last watch."""
 
     @property
     def slot(self) -> str:
-        """slot.name."""
+        """Value of slot.name."""
         return self.settings.text("slot.name")
 
     @property
     def reader_name(self) -> str:
-        """Of the log connection."""
+        """Name of the log connection."""
         return reader_name(self.settings)
 
     @property
     def publication(self) -> str:
-        """publication.name."""
+        """Value of publication.name."""
         return self.settings.text("publication.name")
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing may be written."""
+        """True if nothing may be written to the server."""
         return self.settings.boolean("read.only")
 
     @property
     def streams(self) -> bool:
-        """dblog.log.streaming."""
+        """Value of dblog.log.streaming."""
         return self.settings.boolean("dblog.log.streaming")
 
     def live_session(self) -> Session:
-        """The session for questions of the log thread; opened again when the server has dropped it, or it was closed while nobody asked."""
+        """Return the session for queries of the log thread. It is opened again if the server has
+        dropped it or if it was closed as idle.
+        """
         self._idle.used()
         try:
             self.session.wire.query("SELECT 1", doing="asking whether the server is there", limit_s=ANSWER_LIMIT_S)
@@ -121,16 +141,20 @@ class Connections:
         return self.session
 
     def close_idle_session(self) -> None:
-        """Close the session that has been asked nothing for a while: the next question opens it again. Called by the log thread, again and again."""
+        """Close the session if it has had no query for a while; the next one opens it again. The
+        log thread calls this regularly.
+        """
         if self._idle.is_due():
             self.session.close()
 
     def changed(self, identity: str) -> ServerChangedError:
-        """Return the error for a connection that has reached another server, or another timeline."""
+        """Return the error for a connection that has reached another server or another timeline."""
         return ServerChangedError(f"{moved_to(self.session.settings.address, self.identity, identity)}; the connector starts again")
 
     def open_chunks(self, reads: ReadColumns) -> DumpConnection:
-        """Connections for chunks and watermarks; in read-only mode chunks may come from a standby. ``reads``: which columns of a table chunks read."""
+        """Open connections for chunks and watermarks. In read-only mode chunks may come from a
+        standby. ``reads`` decides which columns of a table chunks read.
+        """
         where = settings_of(self.settings)
         with self.opening():
             return DumpConnection.open(
@@ -145,7 +169,9 @@ class Connections:
             )
 
     def open_heartbeat(self) -> Wire:
-        """For the statement of heartbeats, to this very server; it ends one that takes long."""
+        """Open a connection to this very server for the statement of heartbeats. The server ends a
+        statement that takes long.
+        """
         settings = settings_of(self.settings)
         limited = replace(settings, statement_timeout_s=min(settings.statement_timeout_s or STATEMENT_LIMIT_S, STATEMENT_LIMIT_S))
         with self.opening():
@@ -159,7 +185,9 @@ class Connections:
         return wire
 
     def open_log(self, at: PostgresProgress, confirmed: ConfirmedLsn) -> LogConnection:
-        """The log from there on. ServerChangedError when another server answers than the position belongs to."""
+        """Open the log from a position. Raise ServerChangedError if another server answers than the
+        one that the position belongs to.
+        """
         session = self.live_session()
         if at.server is not None and at.server != session.identity:
             raise self.changed(session.identity)
@@ -186,7 +214,8 @@ class Connections:
             wire.close()
             raise
         try:
-            # Nobody else can read the slot on, or make another one, from here on: what happened between the first question and the opening shows now.
+            # From here on no other reader can move the slot or create it again. So this check finds
+            # what happened between the first check and the opening.
             require_position(session, self.slot, at)
         except BaseException:
             connection.close()
@@ -195,7 +224,9 @@ class Connections:
 
 
 class ConfirmedLsn:
-    """How far all is stored, as the committing thread has said last. Callable from any thread."""
+    """The LSN up to which everything is stored, as the committing thread reported last. Any thread
+    may call it.
+    """
 
     def __init__(self, lsn: int) -> None:
         self.lsn = lsn

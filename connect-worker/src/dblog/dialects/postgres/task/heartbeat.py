@@ -1,4 +1,4 @@
-"""The statement that a configuration wants run with each heartbeat (heartbeat.action.query)."""
+"""Runs the configured statement with each heartbeat (heartbeat.action.query)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from dblog.readers.standing_warnings import StandingWarnings
 log = structlog.get_logger(__name__)
 
 STATEMENT_LIMIT_S = 60.0
-"""The server ends a statement that takes longer, unless database.query.timeout.ms is shorter: what it holds must not be held for long."""
+"""Seconds after which the server ends the statement, unless database.query.timeout.ms is shorter:
+its locks must not be held for long.
+"""
 ANSWER_LIMIT_S = 2 * STATEMENT_LIMIT_S
-"""A server that has not answered by then is gone without a word."""
+"""Seconds after which a server that has not answered counts as dead."""
 FAILS = "heartbeat statement"
-"""The key of a standing warning."""
+"""Key of a standing warning."""
 
 
 class HeartbeatQuery:
-    """Runs it on a connection and in a thread of its own, for the log must not wait for it. A beat while it still runs is let go; the first of several failures
-    is logged, a warning stands until it succeeds, and each beat tries again. Between beats that are far apart the connection is closed.
+    """The runner of the heartbeat's statement, on a separate connection and thread, because the log
+    must not wait for it.
+
+    A beat is skipped while the statement of the one before still runs. The first of several
+    failures is logged, a warning stands until the statement succeeds, and each beat tries again. If
+    beats are far apart, the connection is closed between them.
     """
 
     def __init__(self, statement: str, connect: Callable[[], Wire], *, interval_s: float, warnings: StandingWarnings) -> None:
@@ -37,7 +43,7 @@ class HeartbeatQuery:
         self._busy = threading.Lock()
 
     def beat(self) -> None:
-        """Run it once more."""
+        """Run the statement in a new thread, unless it is still running."""
         if self._busy.acquire(blocking=False):
             threading.Thread(target=self._run, name="heartbeat-query", daemon=True).start()
 

@@ -1,13 +1,18 @@
-"""Holds tables whose dump would miss what was written to them before the log had them, until no transaction of then is under way.
+"""Holds tables whose dump would miss changes made before the log had them, until all transactions
+of that time have ended.
 
-Such a table is new to the connector or to the publication, or its changes were in no log for a while. The server decodes each change with the publication as
-it was there. So of a transaction that was under way when the publication got a table the log has what it wrote after that, and a dump does not see what it
-wrote before until it has ended. No window of the table opens until then; no writer is made to wait. # I3
+Such a table is new to the connector or to the publication, or its changes were in no log for a
+while. The server decodes each change with the publication as it was at that position. So for a
+transaction that was open when the publication got a table, the log has only what it wrote
+afterwards, and a dump does not see what it wrote earlier until it has ended. No window of the table
+opens until then; no writer has to wait. # I3
 
-A restart does not know any more who was under way then: it waits for every transaction that is under way when it begins.
+After a restart nobody knows which transactions were open then. So it waits for every transaction
+that is open when it begins.
 
-A standby does not know which tables a transaction of its primary has written to (pg_locks has none of its locks). Its snapshots know the oldest transaction
-that is under way, prepared ones too, so there all of them are waited for.
+A standby does not know which tables a transaction of its primary has written to (pg_locks has none
+of its locks). Its snapshots know the oldest open transaction, prepared ones included, so there all
+of them are waited for.
 """
 
 from __future__ import annotations
@@ -27,25 +32,30 @@ LOOK_INTERVAL_S = 1.0
 
 
 class Joined:
-    """The held tables of one run, by their numbers, so that another name changes nothing. Made before its first window; then the log thread's."""
+    """The held tables of one run, by number, so that a rename changes nothing. It is created before
+    the first window opens; afterwards only the log thread uses it.
+    """
 
     def __init__(self, connections: Connections, context: TaskContext, schemas: PostgresSchemas) -> None:
         self._connections = connections
         self._context = context
         self._schemas = schemas
         self._writers: set[tuple[int, str]] = set()
-        """(Table, transaction) of those that are waited for."""
+        """Writers that are waited for, as (table, transaction)."""
         self._until: dict[int, int] = {}
-        """On a standby: the transaction before which all others have to be over."""
+        """Transaction before which all others must have ended, by table; used on a standby."""
         self._ends: dict[int, int | None] = {}
-        """Tables that are held, and up to where the log has to be read; None while somebody is waited for."""
+        """Held tables, each with the LSN up to which the log must be read; None while a transaction
+        is waited for.
+        """
         self._looked_s = 0.0
         self._told = Held(tables=frozenset(), reason="")
         self.add(context.joined, returning=context.returned)
 
     def add(self, tables: AbstractSet[TableId], *, returning: AbstractSet[TableId] = frozenset()) -> None:
-        """Hold tables that join now: of a new one nobody was told when the publication got it, so whoever writes to it at this moment is waited for.
-        ``returning``: tables that were in no log for a while.
+        """Hold tables that join now. It is unknown when the publication got a new table, so the
+        transactions that are writing to it at this moment are waited for. ``returning`` are tables
+        that were in no log for a while.
         """
         if tables:
             self._context.patience(lambda: self._begin(self._numbers(tables)))
@@ -56,7 +66,9 @@ class Joined:
         return {number for number in map(self._schemas.number_of, tables) if number is not None}
 
     def held(self, lsn: int) -> Iterator[Held]:
-        """Yield what is held from here on, where that has changed since the last call. ``lsn``: up to where the log has been read."""
+        """Yield the held tables and the reason if they have changed since the last call. ``lsn`` is
+        the LSN up to which the log has been read.
+        """
         if not self._ends and not self._told.tables:
             return
         if self._is_waiting and self._told.tables and self._context.clock.monotonic_s() - self._looked_s >= LOOK_INTERVAL_S:
@@ -86,8 +98,8 @@ class Joined:
         self._look()
 
     def _look(self) -> None:
-        """Ask who is still under way of those that are waited for. Where a standby may be read, the log has to come to their ends, for it has come there
-        as well by then.
+        """Find out which of the awaited transactions are still open. If a standby may be read, the
+        log must also reach their ends, because only then has the standby.
         """
         session = self._connections.live_session()
         if self._connections.is_standby:
@@ -113,5 +125,7 @@ class Joined:
 
 
 def _is_recovered(transaction: str) -> bool:
-    """Return whether it is a prepared transaction that the server has found when it started: it had another number before (procarray of twophase.c)."""
+    """Return True for a prepared transaction that the server restored at its start: it had another
+    number before (procarray of twophase.c).
+    """
     return transaction.startswith("-1/")

@@ -1,4 +1,6 @@
-"""PostgreSQL as a kind of database: the source of a connector, and what is asked without a task."""
+"""Defines PostgreSQL as a kind of database: the source of a connector, and queries without a
+task.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,16 @@ from dblog.readers.topics import require_own_topics
 
 
 class PostgresKind:
-    """Implements ``readers.contract.DatabaseKind``."""
+    """The PostgreSQL kind of database. Implements ``readers.contract.DatabaseKind``."""
 
     def source(self, settings: Settings) -> PostgresSource:
-        """The source of a connector."""
+        """Return the source of a connector."""
         return PostgresSource(settings)
 
     def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
-        """Reachable, the right login, a log of rows, privileges, slot and publication as far as they are there. Nothing is made."""
+        """Return warnings about the server: reachable, right login, a log of rows, privileges, slot
+        and publication as far as they exist. Nothing is created.
+        """
         overrides = Overrides(settings.originals)
         source = self.source(settings)
         selection = Selection.from_settings(
@@ -58,7 +62,9 @@ class PostgresKind:
             session.close()
 
     def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
-        """An account that is a superuser can do with REPLICATION and SELECT."""
+        """Return the statement that removes superuser rights from the account, which needs only
+        REPLICATION and SELECT.
+        """
         session = self._connect(settings, limit_s, abort)
         try:
             superuser = session.wire.one(
@@ -69,17 +75,17 @@ class PostgresKind:
         return [f"ALTER ROLE {quote(settings.text('database.user'))} NOSUPERUSER REPLICATION;"] if superuser else []
 
     def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
-        """By the dialect's own offsets."""
+        """Check offsets that a user gives, by the rules of this dialect."""
         check_altered(prefix, changes)
 
     def effects(self, settings: Settings, statement: str, timeline: Timeline, *, database: str, limit_s: float, abort: Abort) -> Effects:
-        """The log of PostgreSQL has no statements, so none is read there."""
+        """Raise DefiniteError: the log of PostgreSQL has no statements to explain."""
         del settings, statement, timeline, database, limit_s, abort
         message = "the log of PostgreSQL holds no statements: what one does shows in the columns of the rows behind it, and the connector follows those"
         raise DefiniteError(message)
 
     def _connect(self, settings: Settings, limit_s: float, abort: Abort) -> Session:
-        """Without the user's initial statements: they may change something."""
+        """Open a session without the user's initial statements, which may change something."""
         where = settings_of(settings)
         return connect(
             replace(
@@ -90,7 +96,9 @@ class PostgresKind:
 
 
 def _require_taken(session: Session, overrides: Overrides, tables: Iterable[TableId]) -> None:
-    """ConfigError for the first condition of a SELECT of the user's own that the server does not take. No row is read."""
+    """Raise ConfigError for the first configured condition of a SELECT that the server does not
+    accept. No row is read.
+    """
     for table, probe in probes(overrides, tables):
         try:
             session.try_condition(probe, doing=f"trying the condition of the SELECT for {table}")

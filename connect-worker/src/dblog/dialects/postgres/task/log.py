@@ -1,4 +1,6 @@
-"""The log as the reader layer reads it: copy messages through the decoder to rows, changes of tables, watermarks and signals."""
+"""Reads the log for the reader layer: copy messages become rows, changes of tables, watermarks and
+signals.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,13 @@ log = structlog.get_logger(__name__)
 _TOKENS = 2
 
 _NOTHING = 0
-"""InvalidXLogRecPtr: a status message with it leaves the slot where it is (lsn.flush.mode=manual)."""
+"""InvalidXLogRecPtr. A status message with it leaves the slot where it is
+(lsn.flush.mode=manual).
+"""
 
 
 class PostgresLog:
-    """One task's log, over all connections. Implements ``readers.contract.LogSource``."""
+    """The log of one task, over all its connections. Implements ``readers.contract.LogSource``."""
 
     def __init__(
         self,
@@ -83,9 +87,10 @@ class PostgresLog:
         self._logged: FastLogged | None = None
 
     def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> PostgresReader:
-        """Read on from ``at``."""
+        """Continue reading at ``at``."""
         assert isinstance(at, PostgresProgress), "made by this dialect"
-        del unreadable  # no message of a stream can be passed over by its position: it is not damaged at rest, but on the way
+        # Messages cannot be skipped by position: a stream is damaged on the way, not at rest.
+        del unreadable
         if self._confirmed is None:
             self._confirmed = ConfirmedLsn(at.at.lsn if self._confirms else _NOTHING)
         if self._logged is None:
@@ -122,17 +127,19 @@ class PostgresLog:
         return self._reader
 
     def end(self, *, epoch: int) -> Position:
-        """Where the server's log ends now."""
+        """Return the position where the server's log ends now."""
         return sequence_of(epoch=epoch, lsn=self._connections.live_session().log_end())
 
     def shows(self, shown: Any, table: TableId, low: Position) -> bool:
-        """By the transactions that this run has read."""
+        """Return True if the snapshot shows everything that the log has of the table before
+        ``low``, by the transactions that this run has read.
+        """
         assert isinstance(shown, Snapshot), "made by this dialect"
         assert self._logged is not None, "windows open with the log's first connection"
         return self._logged.shows(shown, self._schemas.number_of(table), low)
 
     def passed_over(self, table: TableId) -> None:
-        """Nothing to remember: a transaction comes when it commits."""
+        """Do nothing: a transaction comes when it commits, so nothing has to be remembered."""
 
     def beat(self) -> None:
         """Run heartbeat.action.query."""
@@ -140,14 +147,14 @@ class PostgresLog:
             self._heartbeat.beat()
 
     def confirm(self, offset: OffsetMap) -> None:
-        """The server may drop what lies in front of the stored position. # I1"""
+        """Let the server drop the log before the stored position. # I1"""
         lsn = offset.get("lsn_commit")
         if self._confirms and self._confirmed is not None and isinstance(lsn, int) and lsn > self._confirmed.lsn:
             self._confirmed.lsn = lsn
 
 
 class PostgresReader:
-    """One log connection. Implements ``readers.contract.LogReader``."""
+    """A reader of one log connection. Implements ``readers.contract.LogReader``."""
 
     def __init__(
         self,
@@ -165,7 +172,9 @@ class PostgresReader:
         database: str,
         starts_over: bool,
     ) -> None:
-        """``starts_over``: whether the connector may dump again where the log cannot be had."""
+        """Start at the decoder's offset. ``starts_over`` is True if the connector may dump again
+        when the log cannot be read.
+        """
         self._connection = connection
         self._decoder = decoder
         self._connections = connections
@@ -183,19 +192,22 @@ class PostgresReader:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the server's keepalives are overdue."""
+        """True if the server's keepalives are overdue."""
         return self._connection.is_silent
 
     @property
     def counts(self) -> LogCounts:
-        """What it has met since it was opened."""
+        """Counts of everything decoded since the reader was opened."""
         counts: LogCounts = self._decoder.counts
         return counts
 
     def receive(self, timeout_s: float) -> int:
-        """How many bytes of the log have arrived. A keepalive is none: it moves the position, and shows that nothing more is there."""
+        """Return the number of bytes of the log that have arrived. Keepalives count as 0: they only
+        move the position and show that nothing more exists.
+        """
         self._connections.close_idle_session()
-        if self._connections.moved_on is not None:  # offsets are to have the timeline that is read
+        # Offsets must have the timeline that is read.
+        if self._connections.moved_on is not None:
             raise self._connections.changed(self._connections.moved_on)
         try:
             data = self._connection.receive(timeout_s)
@@ -211,16 +223,19 @@ class PostgresReader:
         return len(data)
 
     def items(self) -> Iterator[LogItem]:
-        """What the bytes that arrived hold."""
-        yield from self._held()  # ahead of a watermark that would close a window
+        """Yield the items in the bytes that have arrived."""
+        yield from self._held()  # before a watermark that would close a window
         data, self._received = self._received, b""
         for piece in (data,) if self._streamed is None else self._streamed.take(data):
             yield from self._feed(piece)
-            while self._decoder.held:  # it stops behind a message that may change how the next ones are read
+            # The decoder stops after a message that may change how the next ones are read.
+            while self._decoder.held:
                 yield from self._feed(b"")
 
     def flush(self) -> Iterator[LogItem]:
-        """The rows that were kept back."""
+        """Yield the rows that were held back, then changes of tables that nothing in the log
+        shows.
+        """
         yield from self._decoded(self._decoder.flush())
         yield from self._found_out()
         yield from self._held()
@@ -241,7 +256,7 @@ class PostgresReader:
         self._connection.wake()
 
     def close(self) -> None:
-        """Tell the server how far all is stored, and close the connection."""
+        """Confirm to the server what is stored, and close the connection."""
         self._connection.close()
         if self._streamed is not None:
             self._streamed.close()
@@ -314,7 +329,7 @@ class PostgresReader:
         )
 
     def _found_out(self) -> Iterator[LogItem]:
-        """What has become of tables without anything in the log."""
+        """Yield the changes of tables that nothing in the log shows."""
         at = self._at
         high, low = sequence_of(epoch=self._epoch, lsn=at.lsn)
         found = self._schemas.found_out(at, (high, low))
@@ -356,7 +371,7 @@ def _note_of(event: LogEvent, change: RelationChanged | MadeAgain | Truncated) -
 
 
 def _only_keepalives(data: bytes) -> bool:
-    """Whether nothing of the log is among the messages. Each stands behind its length."""
+    """Return True if the messages contain nothing of the log. Each message follows its length."""
     at = 0
     while at < len(data):
         if data[at + 4 : at + 5] != b"k":
@@ -366,7 +381,9 @@ def _only_keepalives(data: bytes) -> bool:
 
 
 def _watermark_of(prefix: str, content: bytes) -> tuple[str, str] | None:
-    """(name, token) of a message that is a watermark; others may use the prefix, too."""
+    """Return (name, token) of a message that is a watermark. Return None for any other, since
+    others may use the prefix too.
+    """
     if prefix != WATERMARK_PREFIX:
         return None
     try:

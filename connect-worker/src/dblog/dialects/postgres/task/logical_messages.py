@@ -1,4 +1,4 @@
-"""Which logical messages become records, and the records."""
+"""Selects the logical messages that become records, and builds these records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX_SHOWN_MAX = 200
 
 
 class LogicalMessages:
-    """One connector's."""
+    """The logical messages of one connector."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._clock = clock
@@ -27,13 +27,13 @@ class LogicalMessages:
         self._excluded = name_matcher(settings.originals.get(_EXCLUDE), option=_EXCLUDE)
 
     def includes(self, prefix: str) -> bool:
-        """Whether messages of this prefix are written: all without a list."""
+        """Return True if messages with this prefix become records; without a list all do."""
         if self._included is not None:
             return self._included(prefix)
         return self._excluded is None or not self._excluded(prefix)
 
     def record(self, message: Message, context: PostgresContext, position: LogOffset) -> OtherRecord:
-        """Debezium's record of it."""
+        """Return Debezium's record of a message."""
         source = source_of_message(context, version=__version__, name=self._name)
         now_us = self._clock.now_us()
         return OtherRecord(

@@ -1,8 +1,11 @@
-"""Leaves out deletes of old keys at which another row of the same transaction is by then, for tables whose key is not enforced row by row.
+"""Leaves out the delete of an old key if another row of the same transaction has the key by then,
+for tables whose key is not enforced row by row.
 
-``core/moved_keys.py`` has the rule. Here the changes of such a table become others that mean the same: an update without its delete is an insert of its new
-row, and a key that has to be looked up is an update to the row that the table has of it. That row is the one of then, or a later change brings it once more.
-All of a transaction's changes are noted, also those that an earlier connection has taken, so that a restart inside of it decides alike. # I1 I3
+``core/moved_keys.py`` has the rule. This module replaces the changes of such a table by others with
+the same effect: an update without its delete becomes an insert of its new row, and a key that must
+be looked up becomes an update to the table's row. That row is the one of that time, or a later
+change brings it again. All changes of a transaction are noted, including those that an earlier
+connection has taken, so that a restart inside the transaction decides alike. # I1 I3
 """
 
 from __future__ import annotations
@@ -19,23 +22,28 @@ from dblog.dialects.postgres.task.unsent_values import NotReadableError, UnsentV
 from dblog.model import Table
 
 Change = tuple[Op, bytes]
-"""A change of a row: its operation, and its message behind the table's number."""
+"""Operation of a change, and its message after the table's number."""
 
 
 class OldKeys:
-    """The old keys of one log connection's transactions. The log thread calls it with each change of a table that needs it, in order."""
+    """The old keys of one log connection's transactions. The log thread calls it with each change
+    of a table that needs it, in order.
+    """
 
     def __init__(self, table: UnsentValues) -> None:
-        """``table`` reads rows by their keys once a transaction is visible."""
+        """Start without a transaction. ``table`` reads rows by key once a transaction is
+        visible.
+        """
         self._table = table
         self._commit_lsn = 0
         self._moved = MovedKeys()
         self._last: tuple[tuple[int, int], list[Change]] | None = None
 
     def __call__(self, plan: TablePlan, op: Op, body: bytes, xid: int, commit_lsn: int, number: int, *, taken: bool) -> list[Change]:
-        """Return the changes that are to be sent instead of this one, the change ``number`` of its transaction.
+        """Return the changes to send instead of the change with this ``number`` in its transaction.
 
-        ``taken``: an earlier connection has sent it, so that nothing is to be read for it. Asked again about the same change, the answer is the same.
+        ``taken`` is True if an earlier connection has sent the change, so that nothing has to be
+        read for it. A second call for the same change returns the same.
         """
         if commit_lsn != self._commit_lsn:
             self._commit_lsn, self._moved, self._last = commit_lsn, MovedKeys(), None
@@ -52,7 +60,7 @@ class OldKeys:
         before, after, whole = images(op, body)
         width = len(plan.columns)
         if (before is not None and len(before) != width) or (after is not None and len(after) != width):
-            return [(op, body)]  # the encoder refuses it
+            return [(op, body)]  # the encoder refuses this row
         if before is not None and after is not None:
             after = [old if new is UNCHANGED and old is not None else new for old, new in zip(before, after, strict=True)]
         old, new = _key(plan, before), _key(plan, after)
@@ -83,7 +91,9 @@ class OldKeys:
 
 
 def _as_read(plan: TablePlan) -> Table:
-    """Return the table with the message key for its key, and the marks of columns that no record has."""
+    """Return the table with the message key as its key, and with columns that no record has marked
+    as not read.
+    """
     columns = tuple(
         replace(column, unread=not plan.columns[at].included and at not in plan.key) for at, column in enumerate(plan.table.columns)
     )
@@ -91,7 +101,7 @@ def _as_read(plan: TablePlan) -> Table:
 
 
 def _key(plan: TablePlan, row: Raw | None) -> tuple[bytes, ...] | None:
-    """Return the message key of a row; None where the log does not show all of it."""
+    """Return the message key of a row; None if the log does not show all of it."""
     if row is None:
         return None
     fields = tuple(field for field in (row[index] for index in plan.key) if field is not None and field is not UNCHANGED)
@@ -107,6 +117,6 @@ def _digest(row: Raw) -> bytes:
 
 
 def _new_row(row: Raw) -> bytes:
-    """A row as an insert has it, and an update that does not show the row of before."""
+    """Return a row in the form of an insert, or of an update that does not show the old row."""
     made = (b"n" if field is None else b"u" if field is UNCHANGED else b"t" + struct.pack(">I", len(field)) + field for field in row)
     return b"".join([b"N", struct.pack(">H", len(row)), *made])

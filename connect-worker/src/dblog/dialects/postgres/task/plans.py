@@ -1,4 +1,4 @@
-"""From a table version to records: row plans for tuples of the log and lines of COPY."""
+"""Builds the row plans of a table version, for tuples of the log and lines of COPY."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMN, _DATATYPE = "column.propagate.source.type", "datatype.propagate.source.
 
 
 class _NeededColumns:
-    """The columns of a table that its records have, or their keys."""
+    """Function that returns the columns of a table that its records or their keys have."""
 
     def __init__(self, selection: Selection, rules: tuple[KeyRule, ...]) -> None:
         self._selection = selection
@@ -38,7 +38,7 @@ class _NeededColumns:
 
 
 class PostgresPlans:
-    """One connector's. Implements ``readers.contract.RowPlans``."""
+    """The row plans of one connector. Implements ``readers.contract.RowPlans``."""
 
     name = CONNECTOR
 
@@ -54,19 +54,21 @@ class PostgresPlans:
         selection = Selection.from_settings(settings.originals, namespace=Namespace.SCHEMA, builtin=BUILTIN_SCHEMAS)
         self._needed = _NeededColumns(selection, key_rules(settings.originals.get("message.key.columns")))
         self.chunk_sql = ReadColumns(self._needed)
-        """Statements that read the columns that records have."""
+        """Statements that read only the columns that records have."""
 
     @property
     def source(self) -> Schema:
-        """Of the source block."""
+        """Schema of the source block."""
         return source_schema()
 
     def source_block(self, plan: TablePlan, context: PostgresContext, *, row: int) -> dict[str, Any]:
-        """``source`` of one row."""
+        """Return the ``source`` of one row."""
         return source_block(plan, context, row=row)
 
     def chunk_context(self, low: WatermarkPosition, now_us: int) -> PostgresContext:
-        """Rows of a chunk stand at the low watermark, and belong to no transaction."""
+        """Return the context of a chunk's rows: they have the position of the low watermark, and
+        belong to no transaction.
+        """
         return PostgresContext(
             database=self._database,
             source_ts_us=now_us,
@@ -77,18 +79,20 @@ class PostgresPlans:
         )
 
     def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
-        """What becomes of a column."""
+        """Return the plan of one column."""
         return column_plan(column, self._modes, table, included=included)
 
     def cannot_show(self, table: Table) -> list[str]:
-        """The table's columns in which no placeholder can be told from a value."""
+        """Return the names of the table's columns in which a placeholder looks like a value."""
         plans = (self.column_plan(column, table.id, included=True) for column in table.columns)
         return [plan.name for plan in plans if cannot_show(plan, self._modes)]
 
     def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
-        """The encoder of a table version: compiled where the plan writes Avro by itself."""
+        """Return the encoder of a table version: the compiled one if it writes Avro itself, else
+        the reference implementation.
+        """
         return FastPlan(plan, self._image) if writers is None else ReferencePlan(plan, self._image, writers)
 
     def schema_change(self, report: Any, at: Any, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Debezium's PostgreSQL connector reports no schemas, so there is nothing to take apart."""
+        """Raise AssertionError: Debezium's PostgreSQL connector reports no schema changes."""
         raise AssertionError(report, at, prefix, snapshot)

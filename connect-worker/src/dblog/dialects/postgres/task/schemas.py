@@ -1,4 +1,4 @@
-"""What the log shows of tables: Relation messages, brought together with what the catalog knows of them."""
+"""Combines what the log shows of tables, in Relation messages, with what the catalog knows."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ ADVICE = Advice(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What one snapshot of the catalog had of tables in doubt, by name, and under whatever names they have now, by number. The log ended at ``end`` behind
-    that.
+    """The catalog's answer about doubtful tables, from one snapshot: by name, and by number under
+    their current names. ``end`` is the end of the log after the snapshot.
     """
 
     tables: frozenset[TableId] = frozenset()
@@ -47,7 +47,9 @@ class _Asked:
 
 
 class PostgresSchemas:
-    """One task's. Implements ``readers.contract.LogSchemas``; used by the log thread."""
+    """The schemas of one task's tables. Implements ``readers.contract.LogSchemas``. The log thread
+    uses it.
+    """
 
     advice = ADVICE
 
@@ -57,23 +59,28 @@ class PostgresSchemas:
         self._context = context
         self._epoch = epoch
         self.numbers: dict[int, TableId] = {}
-        """The captured tables by the numbers that the log has for them."""
+        """Captured tables by their numbers in the log."""
         self._of_tables: dict[TableId, int] = {}
         self._newest: dict[int, Table] = {}
-        """By number, tables as they were seen last, whatever has their names now."""
+        """Tables as they were seen last, by number, whatever their names are now."""
         self._asked = _Asked()
         self._looked_at: Position = (0, 0)
-        """Where the log ended when the catalog was compared with the history. What a statement in front of that did, another one may have undone."""
+        """Position where the log ended when the catalog was compared with the history. The effect
+        of an earlier statement may have been undone by another one.
+        """
         self.joining: set[TableId] = set()
-        """Tables that have joined since the log was read on last, which may be new to the publication."""
+        """Tables that have joined since the log was last read on. They may be new to the
+        publication.
+        """
         self.returning: set[TableId] = set()
-        """Tables that were in no log for a while, of those found out since the log was read on last."""
+        """Tables, found since the log was last read on, that were in no log for a while."""
         self._shown: tuple[Position, int] = (0, 0), 0
-        """The position and the table number of the last Relation message."""
+        """Position and table number of the last Relation message."""
 
     def know(self, tables: Mapping[int, Table], *, put_back: AbstractSet[TableId] = frozenset()) -> None:
-        """The catalog has these tables, by their numbers, and no other captured ones. What the history has goes before: the log begins where that ends.
-        ``put_back``: those that this start has put into the publication, which are dumped by the number of their joining.
+        """Take the captured tables that the catalog has now, by number. The history takes
+        precedence, since the log begins where it ends. ``put_back`` are tables that this start has
+        added to the publication; they are dumped because they count as joined.
         """
         for again in tables.values():
             if again.id in put_back:
@@ -88,24 +95,27 @@ class PostgresSchemas:
                 self._number(table.number, table_id)
                 self._newest[table.number] = table
             if not has_its_name and self._context.includes(table_id):
-                # Dropped, or it has another name: the log tells of that with a next row, which may never come.
+                # The table was dropped or renamed. The log shows that only with a next row, which
+                # may never come.
                 self._connections.doubts.add(table_id)
         self._compare(tables)
         self._looked_at = sequence_of(epoch=self._epoch, lsn=self._log_end())
 
     def _compare(self, tables: Mapping[int, Table]) -> None:
-        """With what is known of tables that the catalog has now."""
+        """Compare the catalog's current tables with what is known of them."""
         for number, table in tables.items():
             known = self._timeline.current_table(table.id)
             if number not in self.numbers and table.id not in self._of_tables:
                 self._number(number, table.id)
                 self._newest.setdefault(number, table)
             elif self.numbers.get(number) != table.id:
-                self._connections.doubts.add(self.numbers.get(number, table.id))  # it has got another's name, or lost its own
+                # It has got another table's name, or lost its own.
+                self._connections.doubts.add(self.numbers.get(number, table.id))
             elif known is None:
                 continue
             elif known != table or interruption(known, table) or has_other_files(known, table) or lost_partitions(known, table):
-                self._connections.doubts.add(table.id)  # by a statement that the log still has, or has no row behind
+                # A statement changed it that the log still has, or that no row follows.
+                self._connections.doubts.add(table.id)
             else:
                 self._timeline.refresh(kept_entries(known, table))
 
@@ -114,21 +124,25 @@ class PostgresSchemas:
         self._of_tables[table] = number
 
     def number_of(self, table: TableId) -> int | None:
-        """The number that the log has for a table; None where it is not known."""
+        """Return a table's number in the log; None if it is not known."""
         return self._of_tables.get(table)
 
     # ---- the contract
 
     def read_table_map(self, table_map: Relation) -> tuple[TableId, Seen, Merge]:
-        """Name, columns and key of a Relation message. The server does not send another where a partitioned table is renamed whose rows come under its name: it
-        notes with each partition whether it has. So the name is the one that was found out for its number.
+        """Return name, columns and key of a Relation message.
+
+        The server sends no new message after the rename of a partitioned table whose rows come
+        under its name, because it remembers for each partition that it has sent one. So the name is
+        the one that was found for the table's number.
         """
         table = self.numbers.get(table_map.number, TableId(table_map.schema, table_map.name))
         return table, Seen(columns=self._columns(table_map), named=True, complete=True, key=self._key(table, table_map)), merged
 
     def _key(self, table: TableId, relation: Relation) -> tuple[str, ...] | None:
-        """The primary key that a Relation message shows, which has no order: that of the known key, or of the server's, where it is of the same columns. None
-        where the replica identity is another.
+        """Return the primary key that a Relation message shows; None if the replica identity is
+        another. The message has no order of the columns, so the order is that of the known key, or
+        of the server's, if that has the same columns.
         """
         of_key = tuple(column.name for column in relation.columns if column.of_key)
         if relation.identity != "d" or not of_key:
@@ -142,22 +156,24 @@ class PostgresSchemas:
     def parse_statement(
         self, statement: RelationChanged | MadeAgain | FoundOut | Truncated, text: str, position: Position
     ) -> Iterable[Change]:
-        """The changes of what the log shows."""
+        """Return the changes of tables that the log shows."""
         del text, position
         return changes_of(statement)
 
     def rewritten(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
-        """The tables whose old rows the changes alter without rows in the log."""
+        """Return the tables whose old rows change without rows in the log, with the reason."""
         del before
         return rewritten(changes)
 
     def row_change(self, statement: Any, text: str) -> tuple[str, AbstractSet[TableId]] | None:
-        """The log has rows."""
+        """Return None: the log of PostgreSQL has rows and no statements."""
         del statement, text
         return None
 
     def read_table(self, table: TableId, position: Position, begin: Any) -> Reading:
-        """The table as the server has it now. Nobody can say what the log holds of it up to there, for it shows a change with the next row only."""
+        """Return the table as the server has it now. What the log holds of it up to there is
+        unknown, since the log shows a change only with the next row.
+        """
         del begin
         session = self._connections.live_session()
         found = session.read_tables(lambda other: other == table)
@@ -170,9 +186,11 @@ class PostgresSchemas:
     # ---- what a Relation message changes
 
     def changed(self, relation: Relation, position: Position, *, resumed: Position) -> RelationChanged | MadeAgain | None:
-        """What has become of a captured table since its last version; None where nothing has, or where no version of it is known.
+        """Return what has changed of a captured table since its last version. Return None if
+        nothing has, or if no version of it is known.
 
-        ``resumed``: where the connection's log begins. What precedes it is in a transaction that was taken in part, and known.
+        ``resumed`` is the position where the connection's log begins. Messages before it belong to
+        a transaction that was taken in part, and are known.
         """
         table_id = TableId(relation.schema, relation.name)
         former = self.numbers.get(relation.number)
@@ -183,10 +201,11 @@ class PostgresSchemas:
         if not self._context.includes(table_id) and (former is None or not self._context.includes(former)):
             return None
         self._number(relation.number, table_id)
-        lookup = self._timeline.lookup_before(position)  # an earlier connection may have come to this very message
+        # An earlier connection may have read this very message.
+        lookup = self._timeline.lookup_before(position)
         before = None if former is None else lookup(former)
         if before is not None and before.number not in (None, relation.number):
-            before = None  # another table has taken its name meanwhile
+            before = None  # another table has taken its name since
         before = before or lookup(table_id)
         if position < resumed or (before is None and relation.number not in self._newest):
             return None
@@ -201,12 +220,14 @@ class PostgresSchemas:
                 self._connections.doubts.add(table_id)
                 self._connections.doubts.add(former or table_id)
             elif not self._asked.tables.isdisjoint((table_id, former)):
-                self._connections.doubts.add(table_id)  # the message may be newer than what the catalog had of it, so it is asked again
+                # The message may be newer than the catalog's answer, so the catalog is asked again.
+                self._connections.doubts.add(table_id)
         return change
 
     def _is_shown_beside(self, relation: Relation, position: Position) -> bool:
-        """Whether the message is of a partition whose rows come under its root's name: the server sends both messages one after the other, and then a row of
-        the root (pgoutput.c, maybe_send_schema). A TRUNCATE of many tables has such messages, too, and no columns.
+        """Return True if the message is of a partition whose rows come under its root's name. The
+        server sends both messages one after the other, and then a row of the root (pgoutput.c,
+        maybe_send_schema). A TRUNCATE of many tables has such messages too, without columns.
         """
         shown, number = self._shown
         self._shown = position, relation.number
@@ -216,7 +237,8 @@ class PostgresSchemas:
         self, table_id: TableId, before: Table | None, relation: Relation, position: Position
     ) -> RelationChanged | MadeAgain | None:
         columns = self._columns(relation)
-        if before is None:  # the table that had its number has lost its name to another one, as where two tables swap theirs
+        # The table of this number has lost its name to another one, as when two tables swap theirs.
+        if before is None:
             former = self._newest[relation.number]
             made = self._as_logged(table_id, replace(former, id=table_id), columns, relation, position)
             return MadeAgain(made, returns=former.id == table_id)
@@ -243,8 +265,9 @@ class PostgresSchemas:
         return end
 
     def _look_behind(self, known: Table, relation: Relation, now: Unshown | None) -> None:
-        """The log does not show that a column was dropped and made again with its name and type, nor that a partition was attached, but it names the columns
-        once more. Where the catalog has another column by now, or more such partitions, the table is in doubt.
+        """Note the table as doubtful if the catalog shows a change that an unchanged Relation
+        message hides. A column that was dropped and created again with its name and type, or an
+        attached partition, makes the server repeat the message without a difference.
         """
         numbers = {} if now is None else now.numbers
         attached: list[tuple[int, str]] = (
@@ -261,8 +284,12 @@ class PostgresSchemas:
     # ---- what nothing in the log shows
 
     def found_out(self, at: LogOffset, position: Position) -> FoundOut | None:
-        """What has become of the tables that are in doubt. It holds from where the log ended when the catalog was asked: rows that the table had as it was
-        before have all come by then, for a statement that alters a table waits for transactions that have written to it. ``at``: between two transactions.
+        """Return the changes of the tables in doubt, or None. ``at`` must be between two
+        transactions.
+
+        They hold from the end of the log at the time when the catalog was asked. All rows of the
+        table's earlier form have come by then, because a statement that alters a table waits for
+        the transactions that have written to it.
         """
         if doubted := self._connections.doubts.take():
             self._asked = self._context.patience(lambda: self._ask(doubted | self._asked.tables))
@@ -274,12 +301,16 @@ class PostgresSchemas:
         return found
 
     def _has_version(self, table: TableId, position: Position) -> bool:
-        """Whether a change of here would count as a replay, as where the log has not moved since the last one was found out."""
+        """Return True if a change at this position would count as a replay, since the log has not
+        moved since the last one was found.
+        """
         versions = self._timeline.versions(table)
         return bool(versions) and versions[-1].position >= position
 
     def _difference(self, asked: _Asked, position: Position) -> FoundOut | None:
-        """Between the history and the catalog. A table whose name has changed keeps its history where nothing else has to do with either name."""
+        """Return the differences between the history and the catalog. A renamed table keeps its
+        history if nothing else uses either name.
+        """
         states = {name: self._timeline.state_at(name, position) for name in asked.tables}
         known = {name: state.table for name, state in states.items() if isinstance(state, Known)}
         by_name = {table.id: table for table in asked.found.values()}
@@ -307,7 +338,8 @@ class PostgresSchemas:
             for number, table in sorted(asked.found.items())
             if table.id not in in_place | asked.unpublished
             and self._context.includes(table.id)
-            and self.numbers.get(number) != table.id  # else it is expected further on, or has to be read again
+            # Otherwise it is expected further on, or has to be read again.
+            and self.numbers.get(number) != table.id
             and not isinstance(states[table.id], Parked)
         ]
         new = [table.number for table in made if table.number is not None and table.number not in self.numbers]
@@ -317,7 +349,8 @@ class PostgresSchemas:
         for name in gone:
             number = self._of_tables.pop(name, None)
             if number is not None and self.numbers.get(number) == name:
-                del self.numbers[number]  # one that comes back, as a partition that is detached, is dumped like a new one
+                # A table that comes back, such as a detached partition, is dumped like a new one.
+                del self.numbers[number]
         for name, why in interrupted.items():
             log.warning(
                 "changes of a table may be in no log for a while",
@@ -340,7 +373,9 @@ class PostgresSchemas:
         return (former is not None and former.id == table.id) or self._timeline.comes_back(table)
 
     def _rewritten(self, before: Table, now: Table) -> str | None:
-        """Return why rows may be others than the log has shown; None where they are not. Whatever else has changed of the table tells nothing of its rows."""
+        """Return the reason why rows may differ from those in the log; None if they do not. Other
+        changes of the table say nothing about its rows.
+        """
         if not has_other_files(before, now) or not self._connections.live_session().was_rewritten(now):
             return None
         return (
@@ -348,7 +383,9 @@ class PostgresSchemas:
         )
 
     def _with_unfilled(self, before: Table, now: Table) -> Table:
-        """As it is now, with those of its partitions that have been attached since ``before`` and have no row."""
+        """Return the table as it is now, with the partitions noted that were attached since
+        ``before`` and have no rows.
+        """
         if not (new := set(now.attached) - set(before.attached)):
             return now
         places = {int(place.partition(":")[0]): place for place in new}
@@ -359,7 +396,9 @@ class PostgresSchemas:
         return self._of_tables.get(table.id) if table.number is None else table.number
 
     def _ask(self, tables: AbstractSet[TableId]) -> _Asked:
-        """Names lead to numbers, and these to other names, until all that have changed theirs with one of them are there."""
+        """Ask the catalog about tables. Names lead to numbers, and numbers to other names, until
+        all tables are found that have exchanged names with one of them.
+        """
         session = self._connections.live_session()
         names, numbers = set(tables), set[int]()
         while True:
@@ -380,13 +419,16 @@ class PostgresSchemas:
         return found
 
     def _as_logged(self, table_id: TableId, before: Table, columns: tuple[Column, ...], relation: Relation, position: Position) -> Table:
-        """The table with these columns: as the server has it now where that fits, whatever its name is by now, else what is known of each column."""
+        """Return the table with these columns. If the server's current table fits, it is that one
+        under this name; otherwise it is built from what is known of each column.
+        """
         now: Table | None = self._context.patience(lambda: self._of_number(relation.number))
         now = None if now is None else replace(now, id=table_id)
         if now is not None and _agree(now.columns, columns) and not _other_key(now, relation):
             return _nullable_once(now, before) if position < self._looked_at else now
         made = tuple(_known_column(column, before, now) for column in columns)
-        file = before.file if _same_types(before.columns, made) else None  # else it is not known whether the values were converted
+        # Otherwise it is not known if the values were converted.
+        file = before.file if _same_types(before.columns, made) else None
         names = {column.name for column in made}
         indexes = tuple(index for index in before.indexes if set(index.columns) <= names)
         if _other_key(before, relation):
@@ -414,13 +456,13 @@ class PostgresSchemas:
         )
 
     def _of_number(self, number: int) -> Table | None:
-        """The table that the server has now."""
+        """Return the table that has this number on the server now; None if it is gone."""
         session = self._connections.live_session()
         name = session.table_numbers().get(number)
         return None if name is None else session.read_tables(lambda table: table == name).get(number)
 
     def _columns(self, relation: Relation) -> tuple[Column, ...]:
-        """As far as the log shows them; whether NULL is allowed it does not."""
+        """Return the columns as far as the log shows them, which is without NOT NULL."""
         session = self._connections.live_session
         texts = self._context.patience(lambda: session().type_texts((column.type, column.modifier) for column in relation.columns))
         types = self._connections.session.types
@@ -440,7 +482,9 @@ class PostgresSchemas:
 
 
 def _known_column(seen: Column, before: Table, now: Table | None) -> Column:
-    """What is known of a column that the log shows. One of its name and another type may be another column: whether it takes NULL is not known then."""
+    """Return what is known of a column that the log shows. A known column of its name but of
+    another type may be another column, so NULL is allowed then.
+    """
     known = [column for table in (now, before) if table is not None for column in table.columns if column.name == seen.name]
     agreeing = next((column for column in known if merged(column, seen) is column), None)
     if agreeing is not None:
@@ -449,8 +493,8 @@ def _known_column(seen: Column, before: Table, now: Table | None) -> Column:
 
 
 def _nullable_once(now: Table, before: Table) -> Table:
-    """As it is now, in a stretch of the log that is older: a column may have taken NULL there until all its rows had a value. One that was added with a
-    value in every row has not.
+    """Return the current table for an older part of the log. There a column may have allowed NULL
+    until all rows had a value, except for one that was added with a value in every row.
     """
     known = {column.name: column for column in before.columns}
 
@@ -463,23 +507,25 @@ def _nullable_once(now: Table, before: Table) -> Table:
 
 
 def _same_types(before: tuple[Column, ...], after: tuple[Column, ...]) -> bool:
-    """Whether no column has another type, as far as they go by the same names."""
+    """Return True if no column that both have by name has another type."""
     types = {column.name: type_of(column) for column in before}
     return all(types.get(column.name, type_of(column)) == type_of(column) for column in after)
 
 
 def _other_key(known: Table, relation: Relation) -> bool:
-    """Whether the log shows another key: by REPLICA IDENTITY DEFAULT it flags the columns of the primary key, in no order, else those of the index that is the
-    replica identity.
+    """Return True if the log shows another key. With REPLICA IDENTITY DEFAULT it flags the columns
+    of the primary key, in no order; otherwise those of the index that is the replica identity.
     """
     of_key = {column.name for column in relation.columns if column.of_key}
     return _shows_key(relation) and bool(of_key) and of_key != set(known.key)
 
 
 def _differs_unseen(known: Table, relation: Relation, now: Unshown) -> bool:
-    """Whether the server has the table otherwise now in what the log does not show: whether a column takes NULL; the order of the primary key, whether there
-    still is one where the message flags no column (as it does where the key is deferrable), whether it is enforced row by row, and all of it with another
-    replica identity.
+    """Return True if the server's current table differs in something that the log does not show.
+
+    That is: if a column allows NULL; the order of the primary key; if the key still exists although
+    the message flags no column (as with a deferrable key); if it is enforced row by row; and with
+    another replica identity the whole key.
     """
     if any(column.name in now.nullable for column in known.columns if not column.nullable):
         return True
@@ -493,24 +539,24 @@ def _differs_unseen(known: Table, relation: Relation, now: Unshown) -> bool:
 
 
 def _shows_key(relation: Relation) -> bool:
-    """Whether the columns that a Relation message flags are those of the key."""
+    """Return True if the columns that a Relation message flags are those of the key."""
     return relation.identity in ("d", "i")
 
 
 def _agree(known: tuple[Column, ...], seen: tuple[Column, ...]) -> bool:
-    """Whether the log shows the table as it is known."""
+    """Return True if the log shows the table as it is known."""
     return len(known) == len(seen) and all(
         one.name == other.name and merged(one, other) is one for one, other in zip(known, seen, strict=True)
     )
 
 
 ASKED = "asked"
-"""In a version's note: ``RelationChanged.asked``."""
+"""Field of a version's note: ``RelationChanged.asked``."""
 
 
 def asked_of(note: Mapping[str, object]) -> Position:
-    """Up to where a message that repeats the version says that something has become of the table, which the version may have already: the catalog was asked
-    of it behind that.
+    """Return the position of the log's end when the catalog was asked about the version. A message
+    up to there that repeats the version may report a change that the version contains already.
     """
     match note.get(ASKED):
         case [int(high), int(low)]:

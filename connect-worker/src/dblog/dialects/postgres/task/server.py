@@ -1,4 +1,6 @@
-"""One PostgreSQL server as the reader layer sees it: its session, the positions and schemas that it answers with, and its connections for log and chunks."""
+"""Represents one PostgreSQL server for the reader layer: its session, its positions and schemas,
+and its connections for log and chunks.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,13 @@ from dblog.readers.start import may_start_over
 log = structlog.get_logger(__name__)
 
 CHECK_LIMIT_MS = 2000
-"""How long the check of a request waits for a table that somebody locks, in milliseconds."""
+"""Milliseconds that the check of a request waits for a lock on a table."""
 
 
 class PostgresServer:
-    """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
+    """The server of one task. Implements ``readers.contract.Server``. One session serves the
+    starting thread, then the log thread.
+    """
 
     log_has_statements = False
 
@@ -75,17 +79,17 @@ class PostgresServer:
         self._overrides = Overrides(connections.settings.originals)
         self._numbered: dict[int, Table] = {}
         self._lacking: list[TableId] = []
-        """Tables that the publication lacks, and that are to be added."""
+        """Tables that the publication lacks and that will be added."""
         self._includes: Callable[[TableId], bool] = lambda _table: False
         self._publication_is_new = False
         self._is_resumed = False
-        """Whether the log is read on from a stored position."""
+        """True if the log continues from a stored position."""
         self._put_back: frozenset[TableId] = frozenset()
         """Tables that this start has added to the publication."""
 
     @property
     def session(self) -> Session:
-        """The session at this moment."""
+        """Current session."""
         return self.connections.session
 
     def close(self) -> None:
@@ -95,7 +99,9 @@ class PostgresServer:
     # ---- start
 
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
-        """Everything that the server must offer; then the publication is made, where it is ours to make."""
+        """Check everything that the server must provide and return warnings. Then create the
+        publication and set replica identities, if the configuration says so.
+        """
         del watermarks
         warnings = check_configured(
             self.session, self.settings, tables=tables, plans=self._plans, signal_tables=self.signal_tables, named=named, starts=True
@@ -105,7 +111,9 @@ class PostgresServer:
         return warnings
 
     def _publish(self, tables: list[TableId]) -> None:
-        """The publication as publication.autocreate.mode wants it. Ahead of the slot: a slot decodes with the catalog of then."""
+        """Create or plan the publication that publication.autocreate.mode asks for. This comes
+        before the slot, because a slot decodes with the catalog of its time.
+        """
         mode, name = self.settings.text("publication.autocreate.mode"), self.connections.publication
         if mode == "disabled":
             return
@@ -116,13 +124,16 @@ class PostgresServer:
             chosen = None if mode == "all_tables" else [] if mode == "no_tables" else wanted
             create_publication(self.session, name, chosen, by_root=by_root(self.settings))
             self._publication_is_new = True
-            if mode == "no_tables" and wanted:  # what is written to them until then would be in no record
+            # What is written to the tables until then would be in no record.
+            if mode == "no_tables" and wanted:
                 raise DefiniteError(lacks_tables(name, wanted))
         elif mode == "filtered" and not found.all_tables:
             self._lacking = [table for table in wanted if table not in found.tables]
 
     def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
-        """The publication gets the tables that it lacks. Those that it has got since the slot was made lack rows as well, where nothing is stored yet."""
+        """Add the tables that the publication lacks to it. If nothing is stored yet, tables that it
+        has got since the slot was created lack rows too, and are reported as lacking.
+        """
         if not self._is_resumed and is_older_than_publication(self.session, self.connections.slot, self.connections.publication):
             lacking([table.id for table in self._numbered.values()])
         if not self._lacking:
@@ -137,11 +148,13 @@ class PostgresServer:
         self._lacking = []
 
     def now(self) -> PostgresProgress:
-        """The log's end."""
+        """Return the position at the end of the log."""
         return self._progress(self.session.log_end())
 
     def begin(self) -> PostgresProgress:
-        """Where the slot begins, which is made here. A slot without an offset has been made for this connector, so it reads from there."""
+        """Return the position where the slot begins; create the slot if there is none. An existing
+        slot without an offset was created for this connector, so reading begins there.
+        """
         name, settings = self.connections.slot, settings_of(self.settings)
         found = find_slot(self.session, name)
         if found is not None:
@@ -158,7 +171,7 @@ class PostgresServer:
         return self._progress(lsn)
 
     def oldest(self) -> PostgresProgress:
-        """The slot's beginning."""
+        """Return the position where the slot begins."""
         return self.begin()
 
     def _progress(self, lsn: int) -> PostgresProgress:
@@ -170,7 +183,9 @@ class PostgresServer:
         )
 
     def resume(self, progress: Progress) -> bool:
-        """The slot must be there, and must not have gone on without us. After a promotion the epoch has to rise, for LSNs may come a second time."""
+        """Prepare to continue at a stored position. The slot must exist and must not have moved
+        past it. Return True if the epoch must rise, since LSNs may repeat after a promotion.
+        """
         assert isinstance(progress, PostgresProgress), "made by this dialect"
         session, name = self.session, self.connections.slot
         self._is_resumed = True
@@ -196,7 +211,9 @@ class PostgresServer:
         return self.session.process_started_us() if self.connections.is_standby else 0
 
     def _require_publication(self, progress: PostgresProgress) -> None:
-        """PositionLostError where the publication was not there behind the position: the slot gives nothing of then, and goes."""
+        """Raise PositionLostError if the publication did not exist after the position: the slot
+        cannot deliver that part, so it is dropped.
+        """
         name, publication = self.connections.slot, self.connections.publication
         if not self._publication_is_new and can_decode(self.session, name, publication):
             return
@@ -210,17 +227,19 @@ class PostgresServer:
     # ---- schemas
 
     def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
-        """Every table that ``include`` accepts and whose rows are logged."""
+        """Return every table that ``include`` accepts and whose rows are logged."""
         found = self.session.read_tables(include)
         self._numbered = found
         return sorted(found.values(), key=lambda table: table.id)
 
     def read_databases(self) -> dict[str, Database]:
-        """Tables inherit nothing from a schema."""
+        """Return {}: tables inherit nothing from a schema."""
         return {}
 
     def take_over(self, records: Iterable[bytes], timeline: Timeline, *, prefix: str, offset: OffsetMap) -> int:
-        """Debezium's PostgreSQL connector keeps no schema history: the catalog has the tables, and the log shows where they were otherwise."""
+        """Read the tables from the catalog and return their number. Debezium's PostgreSQL connector
+        keeps no schema history, and the log shows where tables were different.
+        """
         del records, prefix
         progress = PostgresProgress.of_offset(offset, database=self.session.settings.database)
         tables = self.read_tables(timeline.captures)
@@ -229,17 +248,17 @@ class PostgresServer:
         return len(tables)
 
     def at_start(self, include: Callable[[TableId], bool]) -> list[Any]:
-        """Debezium's PostgreSQL connector reports no schemas."""
+        """Return []: Debezium's PostgreSQL connector reports no schemas."""
         del include
         return []
 
     def of_statement(self, statement: Any, changes: Any, *, after: Any, includes: Any, includes_database: Any) -> list[Any]:
-        """Nor changes of them."""
+        """Return []: Debezium's PostgreSQL connector reports no changes of schemas."""
         del statement, changes, after, includes, includes_database
         return []
 
     def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> PostgresSchemas:
-        """What the log shows of tables."""
+        """Return the schemas of the task's tables, filled with what the start has read."""
         schemas = PostgresSchemas(self.connections, timeline, context, epoch=epoch)
         self.connections.entries = Entries((number, entry) for number, table in self._numbered.items() for entry in table.published_by)
         schemas.know(self._numbered, put_back=self._put_back)
@@ -249,35 +268,39 @@ class PostgresServer:
     # ---- connections
 
     def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> PostgresLog:
-        """The log."""
+        """Return the log of a task."""
         assert isinstance(schemas, PostgresSchemas), "made by this dialect"
         return PostgresLog(self.connections, schemas, resolve, context, signal_tables=self.signal_tables)
 
     def open_watch(self, abort: Abort) -> PostgresWatch:
-        """A session of its own for questions about the log."""
+        """Open a separate session for queries about the log."""
         return PostgresWatch(self.connections, abort, includes=self._includes)
 
     def open_load(self, abort: Abort) -> ServerLoad:
-        """A session of its own for questions about the load."""
+        """Open a separate session for queries about the load."""
         return ServerLoad(self.connections, abort)
 
     def own_condition(self, table: TableId) -> str | None:
-        """By snapshot.select.statement.overrides."""
+        """Return the condition of a table's first dump by snapshot.select.statement.overrides; None
+        for all rows.
+        """
         return self._overrides.condition(table)
 
     def open_chunks(self) -> DumpConnection:
-        """Connections for chunks and watermarks."""
+        """Open connections for chunks and watermarks."""
         return self.connections.open_chunks(self.chunk_sql)
 
     # ---- requests
 
     def _asking(self) -> Session:
-        """A session for the questions of one request."""
+        """Open a session for the checks of one request."""
         with self.connections.opening():
             return connect(settings_of(self.settings), by_root=by_root(self.settings), again=True)
 
     def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
-        """On a session of its own."""
+        """Check that the account can read the tables, and return row estimates unless there are too
+        many tables. It uses a separate session.
+        """
         session = self._asking()
         try:
             if session.identity != self.connections.identity:
@@ -288,7 +311,10 @@ class PostgresServer:
             session.close()
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
-        """Every change of a row is in the log, also one that a foreign key makes; but an index must give the order, and the log shows its columns alone."""
+        """Raise DefiniteError if a table cannot be read in the order of this column. The log has
+        every change of a row, even one made by a foreign key. But an index must provide the order,
+        and the log shows only the names of an index's columns.
+        """
         session = self._asking()
         try:
             parts = session.index_parts([table.id for table in tables])
@@ -304,7 +330,9 @@ class PostgresServer:
                 raise DefiniteError(message)
 
     def check_conditions(self, conditions_of: Sequence[tuple[Table, str]]) -> None:
-        """Look at the texts first, then ask the server about all of them, on one connection and in a transaction that is READ ONLY."""
+        """Raise DefiniteError for a condition that cannot be used. The texts are checked first,
+        then the server checks them all, on one connection and in a READ ONLY transaction.
+        """
         for table, where in conditions_of:
             if (fault := conditions.fault_of(where)) is not None:
                 message = f"the predicate of {table.id} cannot be used: {fault}"
@@ -318,7 +346,8 @@ class PostgresServer:
                     connection.select(conditions.probe(table.id, where), (), table=table.id)
                 except TableDeniedError:
                     raise
-                except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
+                # A missing column looks like a table that has changed.
+                except (DefiniteError, TableChangedError) as e:
                     message = f"the server does not take the predicate of {table.id}"
                     refused = DefiniteError(f"{message}: {str(e).removesuffix(TABLE_CHANGED)}")
                     refused.discreet = f"{message}: {discreet(e)}"
@@ -327,11 +356,13 @@ class PostgresServer:
             connection.close()
 
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
-        """By the columns' types."""
+        """Raise DefiniteError for keys that do not fit the types of the key's columns."""
         given_keys.check(table, keys)
 
     def try_keys(self, table: Table, keys: Sequence[Key]) -> None:
-        """All of them, in parts."""
+        """Raise DefiniteError if the server does not accept one of the keys. All are tried, in
+        parts.
+        """
         connection = self.open_chunks()
         try:
             connection.limit_locks(CHECK_LIMIT_MS)

@@ -1,4 +1,4 @@
-"""One connector's PostgreSQL source: its options, and nothing connected."""
+"""Represents the PostgreSQL source of one connector: its options, without a connection."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dblog.readers.standing_warnings import StandingWarnings
 log = structlog.get_logger(__name__)
 
 NO_TABLE = TableId("", "")
-"""Watermarks are messages of the log: no table holds them."""
+"""Name of no table: watermarks are messages of the log, so no table holds them."""
 
 
 class PostgresSource:
-    """Implements ``readers.contract.Source``."""
+    """The PostgreSQL source of one connector. Implements ``readers.contract.Source``."""
 
     watermark_table = NO_TABLE
     builtin_databases = BUILTIN_SCHEMAS
@@ -38,18 +38,20 @@ class PostgresSource:
 
     @property
     def signal_tables(self) -> frozenset[TableId]:
-        """As the configuration names them, where signals come from the source."""
+        """Signal tables that the configuration names; none unless signals come from the source."""
         if "source" not in self._settings.items_of("signal.enabled.channels"):
             return frozenset()
         names = self._settings.text_or_none("signal.data.collection") or ""
         return frozenset(sql.parse_table_name(name.strip()) for name in names.split(",") if name.strip())
 
     def leaving(self) -> Callable[[], None] | None:
-        """The slot goes with slot.drop.on.stop."""
+        """Return the function that drops the slot when the connector stops; None without
+        slot.drop.on.stop.
+        """
         return self._drop_slot if self._settings.boolean("slot.drop.on.stop") else None
 
     def _drop_slot(self) -> None:
-        """Drop it, unless somebody else reads it by now."""
+        """Drop the slot unless another process is reading it by now."""
         name = self._settings.text("slot.name")
         session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=True)
         try:
@@ -61,11 +63,11 @@ class PostgresSource:
             session.close()
 
     def progress(self, offset: OffsetMap) -> PostgresProgress:
-        """Read a stored offset."""
+        """Return the progress of a stored offset."""
         return PostgresProgress.of_offset(offset, database=self._settings.text("database.dbname"))
 
     def connect(self, *, again: bool, warnings: StandingWarnings | None = None) -> PostgresServer:
-        """Reach the server."""
+        """Connect to the server."""
         session = connect(settings_of(self._settings), by_root=by_root(self._settings), again=again)
         try:
             follow_publication(session, self._settings.text("publication.name"))

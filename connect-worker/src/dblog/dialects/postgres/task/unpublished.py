@@ -1,7 +1,8 @@
-"""Which captured tables' changes are in no log at this moment, or not all of them.
+"""Finds captured tables whose changes are, at this moment, not or not completely in the log.
 
-The publication may lack a table, leave out a kind of change or have a condition for rows, and a table may be unlogged. Nothing in the log shows any of that,
-so the watch asks, and standing warnings say it for as long as it is so. # I3
+The publication may lack a table, leave out a kind of change or have a row filter, and a table may
+be unlogged. Nothing in the log shows that. So the watch asks the server, and standing warnings
+report it as long as it lasts. # I3
 """
 
 from __future__ import annotations
@@ -32,24 +33,26 @@ DUMPED_THEN = (
 
 
 class Unpublished:
-    """The looks of one watch. ``includes``: whether a table is captured."""
+    """The looks of one watch at the publication. ``includes`` returns True for captured tables."""
 
     def __init__(self, connections: Connections, session: Session, *, includes: Callable[[TableId], bool]) -> None:
         self._connections = connections
         self._session = session
         self._includes = includes
         self.tables: Mapping[int, TableId] = {}
-        """All tables whose rows are logged, by number, as the last look has found them."""
+        """All tables whose rows are logged, by number, as the last look found them."""
 
     def look(self) -> int:
-        """Raise and withdraw the warnings. Return how many captured tables have changes that are in no log."""
+        """Raise and withdraw the warnings. Return the number of captured tables with changes that
+        are in no log.
+        """
         name = self._connections.publication
         found = follow_publication(self._session, name)
         self.tables = self._session.table_numbers()
         captured = frozenset(table for table in self.tables.values() if self._includes(table))
         unlogged = {table for table in self._session.unlogged_tables() if self._includes(table)}
         self._unlogged(unlogged)
-        if found is None:  # one that is gone ends the log, with its own sentence
+        if found is None:  # a missing publication ends the log, with its own message
             for key in (UNPUBLISHED, LEFT_OUT, SOME_ROWS):
                 self._connections.warnings.withdraw(key)
             return len(captured | unlogged)
@@ -66,7 +69,7 @@ class Unpublished:
             log.warning(what, reason=reason)
         self._raise(UNPUBLISHED, f"{what}: {reason}" if lacking else "")
         for table in self._connections.lacking - lacking:
-            self._connections.doubts.add(table)  # from here on the log has it
+            self._connections.doubts.add(table)  # from here on the log has the table
         self._connections.lacking = lacking
 
     def _left_out(self, found: Publication) -> bool:

@@ -1,10 +1,14 @@
-"""Reads large values that the log leaves out from the table, for rows that nobody has had: a changed key, or a row that no chunk of a dump shows.
+"""Reads large values that the log leaves out from the table, for rows that no consumer has had: a
+changed key, or a row that no chunk of a dump shows.
 
-An update that leaves a large value alone does not log it, and whoever has the row keeps the value. Beside another key nobody has the row: the record would be
-the only one of its key, and incomplete for ever. The same holds for a row that an update moves past all chunks of a dump that is not read by key
-(``TaskContext.moves_rows``). So the value is read as the table has it now. It is the one of then, or a later change brings it once more. # I3
+An update that does not change a large value does not log it, and a consumer that has the row keeps
+the value. Under a changed key no consumer has the row: the record would be the only one of its key,
+and incomplete for ever. The same holds for a row that an update moves past all chunks of a dump
+that is not read by key (``TaskContext.moves_rows``). So the value is read from the current table.
+It is the value of that time, or a later change brings it again. # I3
 
-Somebody may lock the table for hours. The log of all tables does not wait for that: such a table is named in the connector's status.
+Another session may lock the table for hours. The log of all tables does not wait for that; instead
+the connector's status names the table.
 """
 
 from __future__ import annotations
@@ -29,10 +33,10 @@ from dblog.readers.contract import TaskContext
 log = structlog.get_logger(__name__)
 
 UNREAD_ROWS = "rows beside a changed key that could not be read"
-"""The key of a standing warning."""
+"""Key of a standing warning about rows with a changed key."""
 
 PASSED_ROWS = "rows that a dump may have passed over and that could not be read"
-"""The key of another one."""
+"""Key of a standing warning about rows that a dump may have missed."""
 
 _NOT_READ = (
     "The table could not be read for them: somebody locked it, it was altered, or the account may not read it. Their records may have "
@@ -41,8 +45,8 @@ _NOT_READ = (
 _REMEDY = "Request a dump of these tables (dblog dumps start CONNECTOR TABLE --mode repair)"
 
 LOCK_LIMIT_S = 10.0
-"""The log waits so long for whoever locks a table, and no longer than once in ``LOCKED_FOR_S``: a table may have any number of such rows, and who alters a
-partitioned table locks each of its partitions.
+"""Seconds that the log waits for a lock on a table, at most once in ``LOCKED_FOR_S``. A table may
+have any number of such rows, and an ALTER of a partitioned table locks each of its partitions.
 """
 
 LOCKED_FOR_S = 60.0
@@ -53,19 +57,23 @@ _Key = tuple[Any, ...]
 
 
 class UnsentValues:
-    """One task's; the log thread asks."""
+    """The values of one task that the log leaves out. The log thread calls it."""
 
     def __init__(self, connections: Connections, context: TaskContext) -> None:
         self._connections = connections
         self._context = context
         self._visible: int | None = None
-        """The transaction that was found visible last: one may change many keys."""
+        """Transaction that was last found visible; one transaction may change many keys."""
         self._locked: dict[TableId, tuple[float, NotReadableError]] = {}
-        """Tables that somebody locked for too long: until when they count as locked, on the monotonic clock, and what the server said."""
+        """Tables that were locked for too long, each with the monotonic time until which it counts
+        as locked, and the server's error.
+        """
 
     def __call__(self, plan: TablePlan, body: bytes, xid: int) -> bytes:
-        """The update (its message behind the table's number) of the transaction ``xid`` with what the table has of it. As it is where the row is not there
-        any more: then another change of it follows.
+        """Return an update of the transaction ``xid`` with the values that the table has. ``body``
+        is its message after the table's number.
+
+        The update stays as it is if the row is gone, since another change of it follows then.
         """
         before, after, _ = images("u", body)
         table = getattr(plan, "table", None)
@@ -83,9 +91,11 @@ class UnsentValues:
         return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
 
     def complete(self, plan: TablePlan, body: bytes, xid: int) -> bytes | None:
-        """Return an update that lacks large values with those that the table has, where a dump moves rows of the table; as it is where the row is gone.
+        """Return an update that lacks large values with those of the table, if a dump moves rows of
+        the table. The update stays as it is if the row is gone.
 
-        None: no dump does, or the values cannot be read. Then whoever reads the table has to hear of the row.
+        Return None if no such dump runs or the values cannot be read. The reader of the table must
+        then be told of the row.
         """
         _, after, _ = images("u", body)
         if (
@@ -108,9 +118,10 @@ class UnsentValues:
         return body if values is None else with_values(body, dict(zip(lacking, values, strict=True)))
 
     def row(self, table: Table, key: Sequence[bytes], xid: int) -> Raw | None:
-        """Return the row of this key, as texts, once the transaction is visible; None where there is none. Of several rows the last one.
+        """Return the row with this key, as texts, once the transaction is visible; None if there is
+        none. Of several rows, return the last.
 
-        Raise NotReadableError where the table does not let it be read.
+        Raise NotReadableError if the table cannot be read.
         """
         whole = sql.whole_numbers(table)
         bounds = tuple(int(text) if is_whole else text for text, is_whole in zip(map(_text, key), whole, strict=True))
@@ -122,7 +133,9 @@ class UnsentValues:
         return found[-1] if found else None
 
     def note_unread(self, table: TableId, error: NotReadableError) -> None:
-        """Name a table of which a row with a changed key could not be read: the record lacks a value, or another row's delete hides it."""
+        """Raise a warning about a table with a changed key whose row could not be read: the record
+        lacks a value, or the delete of another row hides it.
+        """
         if self._connections.warnings.found_again(UNREAD_ROWS, table):
             return
         log.warning("a row beside a changed key cannot be read", table=str(table), reason=discreet(error))
@@ -135,7 +148,9 @@ class UnsentValues:
         )
 
     def _note_passed(self, table: TableId, error: NotReadableError) -> None:
-        """Name a table of which a dump may have passed a row that the log does not show whole: nobody may have its values."""
+        """Raise a warning about a table of which a dump may have missed a row that the log does not
+        show completely, so that no consumer may have its values.
+        """
         if self._connections.warnings.found_again(PASSED_ROWS, table):
             return
         log.warning("a large value of a row that a dump may pass over cannot be read", table=str(table), reason=discreet(error))
@@ -148,9 +163,10 @@ class UnsentValues:
         )
 
     def _read(self, plan: TablePlan, columns: list[Column], key: _Key, xid: int) -> Raw | None:
-        """Return the columns of the row of this key once the transaction is visible: until then another row may have the key. None: it is gone.
+        """Return columns of the row with this key once the transaction is visible, since another
+        row may have the key until then. Return None if the row is gone.
 
-        Raise NotReadableError where the table does not let it be read.
+        Raise NotReadableError if the table cannot be read.
         """
         statement = sql.copy_out(sql.columns_by_key(plan.table, columns, [key]))
         self._wait_until_visible(xid)
@@ -168,7 +184,9 @@ class UnsentValues:
             self._visible = xid
 
     def _require_visible(self, xid: int) -> None:
-        """A commit is logged before it is visible; a synchronous standby may be waited for in between."""
+        """Raise TransientError until the transaction is visible. A commit is logged before it is
+        visible, and the server may wait for a synchronous standby in between.
+        """
         if not Snapshot.of(self._connections.live_session().snapshot()).shows_xid(xid):
             message = (
                 f"the transaction {xid} is in the log and not visible yet, so a large value that it has left alone cannot be read; the server "
@@ -195,7 +213,9 @@ class UnsentValues:
 
 
 class NotReadableError(DblogError):
-    """The table is another one by now, may not be read, or is locked: trying again does not help this row, or nobody knows when it will."""
+    """The table has changed, may not be read, or is locked. Trying again does not help this row, or
+    nobody knows when it will.
+    """
 
 
 def _refused(error: DblogError) -> NotReadableError:
@@ -205,12 +225,12 @@ def _refused(error: DblogError) -> NotReadableError:
 
 
 def _key_of(plan: TablePlan, row: Raw) -> _Key | None:
-    """Of a tuple of the log; None where it does not show all of it."""
+    """Return the key of a tuple of the log; None if the tuple does not show all of it."""
     return _as_bounds(plan, [row[at] for at in sql.key_indexes(plan.table)])
 
 
 def _as_bounds(plan: TablePlan, fields: Raw) -> _Key | None:
-    """A key's fields as ``sql`` takes them."""
+    """Return a key's fields in the form that ``sql`` takes; None if one is missing."""
     if any(field is None or field is UNCHANGED for field in fields):
         return None
     texts = [_text(field) for field in fields if field is not None]

@@ -1,4 +1,6 @@
-"""How far the server's log goes and how much of it is left for the slot, and what the server is under: asked on sessions of their own."""
+"""Watches the end of the server's log, how much of it the slot still keeps, and the server's load,
+on separate sessions.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def _asking(settings: ConnectSettings, connections: Connections, abort: Abort) -
 
 
 class PostgresWatch:
-    """Implements ``readers.contract.LogWatch``. ``includes``: whether a table is captured."""
+    """The watch of the log. Implements ``readers.contract.LogWatch``. ``includes`` returns True for
+    captured tables.
+    """
 
     def __init__(self, connections: Connections, abort: Abort, *, includes: Callable[[TableId], bool]) -> None:
         self._slot = connections.slot
@@ -50,7 +54,9 @@ class PostgresWatch:
             raise TransientError(message)
 
     def look(self, read: Progress, stored: Progress) -> LogState:
-        """One row of pg_replication_slots. A slot that is gone keeps nothing."""
+        """Return the state of the log from pg_replication_slots. Raise TransientError if the slot
+        is gone.
+        """
         assert isinstance(read, PostgresProgress), "made by this dialect"
         assert isinstance(stored, PostgresProgress), "made by this dialect"
         rows = self._session.query(_SLOT_SQL, (self._slot,), doing="asking how far the log goes")
@@ -69,7 +75,8 @@ class PostgresWatch:
             stored_behind_files=max(0, end // SEGMENT_BYTES - stored.at.lsn // SEGMENT_BYTES),
             margin_files=None
             if safe is None
-            else max(0, safe) // SEGMENT_BYTES,  # without max_slot_wal_keep_size a slot keeps all that it needs
+            # Without max_slot_wal_keep_size a slot keeps everything that it needs.
+            else max(0, safe) // SEGMENT_BYTES,
             margin_bytes=None if safe is None else max(0, safe),
             purged=status == "lost" or (confirmed is not None and lsn_of(confirmed) > stored.at.lsn),
             retention_s=None,
@@ -81,7 +88,9 @@ class PostgresWatch:
         )
 
     def _look_at_timeline(self) -> None:
-        """A standby that is promoted, or follows a server that was, cuts no connection, so nothing else shows it."""
+        """Note a new timeline of a standby. One that is promoted, or follows a promoted server,
+        cuts no connection, so nothing else shows it.
+        """
         if self._connections.is_standby:
             self._note_identity(identity_of(self._session.wire))
 
@@ -91,18 +100,24 @@ class PostgresWatch:
             self._connections.moved_on = found
 
     def _look_at_tables(self) -> None:
-        """The log tells of what a statement did to a table with its next row, which may never come; of a partitioned table's new name it may not tell."""
+        """Note tables that a statement has altered as doubtful. The log shows the effect only with
+        the table's next row, which may never come, and may never show the new name of a partitioned
+        table.
+        """
         self._look_at_entries()
         known, marks = self._connections.marks, self._session.catalog_marks()
         for number in known.keys() | marks.keys():
             if (before := known.get(number)) != (now := marks.get(number)):
-                for name, _ in filter(None, (before, now)):  # the new name may be one that is captured, which the old one was not
+                # The new name may be captured although the old one was not.
+                for name, _ in filter(None, (before, now)):
                     if self._includes(name):
                         self._connections.doubts.add(name)
         self._connections.marks = marks
 
     def _look_at_entries(self) -> None:
-        """A table that was taken out of the publication and put back since the last look is published by another entry."""
+        """Note tables as doubtful that were taken out of the publication and put back since the
+        last look: another entry publishes them now.
+        """
         known, entries = self._connections.entries, self._session.publication_entries()
         for number, table in self._unpublished.tables.items():
             now = entries.of(number)
@@ -111,7 +126,7 @@ class PostgresWatch:
         self._connections.entries = entries
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
-        """By the statistics of ANALYZE."""
+        """Return row counts by the statistics of ANALYZE."""
         return row_estimates(self._session, tables)
 
     def close(self) -> None:
@@ -138,14 +153,16 @@ _UNKNOWN = {
 
 
 class ServerLoad:
-    """Implements ``readers.contract.LoadWatch``."""
+    """The watch of the server's load. Implements ``readers.contract.LoadWatch``."""
 
     def __init__(self, connections: Connections, abort: Abort) -> None:
         where = chunk_settings_of(connections.settings) if connections.read_only else settings_of(connections.settings)
         self._session = _asking(where, connections, abort)
 
     def measure(self, wanted: Collection[Limit]) -> Load:
-        """Each by one cheap question."""
+        """Return the wanted measurements, each from one cheap query, and the reasons for those that
+        are missing.
+        """
         measured: dict[Limit, float] = {}
         missing: dict[Limit, str] = {}
         for limit in wanted:

@@ -1,1 +1,1 @@
-"""PostgreSQL's columns in records: schemas, values and defaults. Pure."""
+"""Conversion of PostgreSQL's columns for records: schemas, values and defaults. Pure."""

@@ -1,7 +1,8 @@
-"""An array's text, cut into the texts of its elements.
+"""Splits an array's text into the texts of its elements.
 
-Rule source: PostgreSQL manual, Array Input and Output Syntax: elements between braces and delimiters, in double quotes where they need it; in front of the
-braces the bounds, where they are not the usual ones.
+Source of the rules: PostgreSQL manual, Array Input and Output Syntax. Elements are between braces,
+separated by delimiters, and in double quotes where necessary; bounds precede the braces unless they
+are the default ones.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
 def elements(raw: bytes, delimiter: bytes = b",") -> list[bytes | None]:
-    """The texts of the elements in order; None is NULL. ``delimiter`` is the element type's ``typdelim``.
+    """Return the texts of the elements in order; None is NULL. ``delimiter`` is the element type's
+    ``typdelim``.
 
-    Raises InexpressibleError for an array of more than one dimension, which no schema of Debezium's describes; ValueError for no array.
+    Raise InexpressibleError for an array of more than one dimension, which no schema of Debezium's
+    describes, and ValueError for a text that is not an array.
     """
     if raw.startswith(b"["):
         raw = raw[raw.index(b"=") + 1 :]
@@ -34,7 +37,9 @@ def elements(raw: bytes, delimiter: bytes = b",") -> list[bytes | None]:
 
 
 def _quoted_elements(body: bytes, delimiter: bytes) -> list[bytes | None]:
-    """``elements`` of what stands between the braces: a brace that is not in quotes begins a further dimension."""
+    """Return the elements of the text between the braces. A brace outside of quotes begins another
+    dimension, which is refused.
+    """
     out: list[bytes | None] = []
     plain = re.compile(rb"[^%b\"\\{}]+" % re.escape(delimiter))
     at = 0

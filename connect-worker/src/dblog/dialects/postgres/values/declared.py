@@ -1,8 +1,10 @@
-"""A column's type as Debezium's metadata has it: name, length and scale.
+"""Describes a column's type as Debezium's metadata does: name, length and scale.
 
-They reach records by ``column.propagate.source.type``, and decide what a mask, a hash or a cut does. Debezium takes them from PostgreSQL's JDBC driver
-(TypeInfoCache: getPrecision, getScale, getDisplaySize) when a Relation message arrives (ColumnMetaData); its initial snapshot differs in ``serial`` types and
-in numeric without a precision, and gives way to the stream's.
+``column.propagate.source.type`` puts them into records, and they decide the effect of a mask, a
+hash or a truncation. Debezium takes them from PostgreSQL's JDBC driver (TypeInfoCache:
+getPrecision, getScale, getDisplaySize) when a Relation message arrives (ColumnMetaData). Its
+initial snapshot has other values for ``serial`` types and for numeric without a precision; here the
+stream's values are used.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import re
 from dblog.model import Column
 
 UNLIMITED = (1 << 31) - 1
-"""The driver's length of a type that has none."""
+"""Length that the driver reports for a type without one."""
 
 _LONG_NAMES = {
     "bigint": "int8",
@@ -29,7 +31,7 @@ _LONG_NAMES = {
     "time without time zone": "time",
     "time with time zone": "timetz",
 }
-"""format_type()'s spellings, and pg_type's."""
+"""Names of types in pg_type by format_type()'s spellings."""
 
 _MODIFIER = re.compile(r"\([^()\"]*\)")
 _LAST_NAME = re.compile(r'(?:.*\.)?(?:"((?:[^"]|"")+)"|([^."]+))', re.DOTALL)
@@ -40,7 +42,9 @@ _MICROS = 6
 
 
 def declared_type(column: Column) -> str:
-    """The declared type's name in pg_type, without its schema: a domain's own name, ``_int4`` for an array."""
+    """Return the declared type's name in pg_type, without its schema. A domain keeps its own name;
+    an array begins with ``_``, as ``_int4``.
+    """
     text = column.type_text
     name, dimensions = (text.removesuffix("[]"), "_") if text.endswith("[]") else (text, "")
     name = _MODIFIER.sub("", name).strip()
@@ -55,13 +59,15 @@ def declared_type(column: Column) -> str:
 
 
 def declared_length(column: Column) -> int:
-    """Characters, bits, a numeric's precision, or the width of the type's longest text; ``UNLIMITED`` where there is no limit."""
+    """Return the number of characters or bits, a numeric's precision, or the width of the type's
+    longest text. Return ``UNLIMITED`` if there is no limit.
+    """
     name = column.type.removeprefix("_")
     if name in _FIXED_LENGTHS:
         return _FIXED_LENGTHS[name]
     if name in _CLOCK_LENGTHS:
         digits = _MICROS if column.length is None else column.length
-        # The driver counts a digit too many for one fraction digit.
+        # With one fraction digit the driver counts a digit too many.
         return _CLOCK_LENGTHS[name] + (0 if digits == 0 else max(digits, 2) + 1)
     if name == "numeric":
         return _NUMERIC_LENGTH if column.length is None else column.length
@@ -71,7 +77,9 @@ def declared_length(column: Column) -> int:
 
 
 def declared_scale(column: Column) -> int:
-    """Fraction digits: of a numeric, a time, or as many as the driver gives floats."""
+    """Return the number of fraction digits of a numeric or a time; for floats, the number that the
+    driver reports.
+    """
     name = column.type.removeprefix("_")
     if name in ("float4", "float8"):
         return _FIXED_LENGTHS[name]

@@ -1,7 +1,8 @@
-"""A column's DEFAULT as the default of its schema.
+"""Converts a column's DEFAULT into the default of its schema.
 
-Rule source: Debezium 3.6.1 (PostgresDefaultValueConverter): literals of some types, and for what a function or the clock gives, whatever the column allows,
-the type's zero. Other expressions have no default, nor have columns of a domain, nor structs.
+Source of the rules: Debezium 3.6.1 (PostgresDefaultValueConverter). Literals of some types become
+defaults. A function or the clock gives the type's zero, whatever the column allows. Other
+expressions give no default, nor do columns of a domain, nor structs.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ _GENERATED = {
     "timestamptz": "1970-01-01 00:00:00+00",
     "interval": "00:00:00",
 }
-"""The types that have defaults, and the text that stands for what a function gives."""
+"""Types that have defaults, with the text that replaces the result of a function."""
 
 _TRIMMED = frozenset(_GENERATED) - {"bpchar", "varchar", "text", "json", "jsonb", "xml"}
 _EXACT = Context(prec=2000)
 
 
 def schema_default(column: Column, known: Typed, modes: TypeModes) -> Any:
-    """The default in Connect's value space, or None."""
+    """Return the default in Connect's value space, or None if the schema has none."""
     text = column.default
     if not column.has_default or text is None or column.generated or known.schema.kind is Kind.STRUCT:
         return None
@@ -93,7 +94,9 @@ def _converted(text: str, column: Column, known: Typed, modes: TypeModes) -> Any
 
 
 def _numeric(text: str, column: Column, known: Typed) -> Any:
-    """At the column's scale; a literal of more digits has no default, as it is not what the server would store."""
+    """Return the default at the column's scale. A literal with more digits raises ValueError and
+    gives no default, since it is not what the server would store.
+    """
     number = Decimal(text)
     if not number.is_finite():
         return None

@@ -1,7 +1,8 @@
-"""One field's text to one value in Connect's value space.
+"""Converts the text of one field into one value in Connect's value space.
 
-The texts are the server's, of log rows and chunk rows alike (``sources.PgSource`` has their forms). A compiled reader does the common ones by itself and
-calls these for the rest; they are its oracle too.
+The texts are the server's, for rows of the log and of chunks alike (``sources.PgSource`` describes
+their forms). A compiled reader handles the common ones itself and calls these for the rest; they
+are also its reference.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ __all__ = ["Read", "reader", "unavailable", "value_reader"]
 Read = Callable[[bytes], Any]
 
 _EXACT = Context(prec=100)
-"""Money has 19 digits at most."""
+"""Context for exact arithmetic: money has at most 19 digits."""
 
 
 def reader(plan: ColumnPlan, modes: TypeModes, *, where: str | None = None) -> Read:
-    """From the text of a field that is not NULL to its value; None where ``plan.unfit`` is ``null`` and the schema cannot express the value.
+    """Return a function from the text of a field that is not NULL to its value. The value is None
+    if the schema cannot express it and ``plan.unfit`` is ``null``.
 
-    Raises BadRowsError, which names ``where`` (table and column; the column alone if not given), for a value that cannot be expressed where that is not so,
-    and for a text that is none of the type's. Made once for each table version; a plan of a type that is left out has no reader.
+    In other cases a value that cannot be expressed raises BadRowsError, and so does a text that is
+    not one of the type's. The error names ``where`` (table and column; by default the column).
+    Create a reader once for each table version. A plan of a type that is left out has no reader.
     """
     column = declared_of(plan)
     known = typed(column, modes)
@@ -53,7 +56,7 @@ def reader(plan: ColumnPlan, modes: TypeModes, *, where: str | None = None) -> R
                 return None
             raise BadRowsError(f"{place}: {e}") from e
         except (ValueError, ArithmeticError, LookupError):
-            # Without the cause, whose message may quote the value.
+            # The cause is left out, because its message may quote the value.
             raise BadRowsError(
                 f"{place}: the server's text is not one of type {column.type_text or column.type}; the schema is out of sync, or the session's"
                 " DateStyle, IntervalStyle or bytea_output is not the one that was set; exclude the column if a restart of the task does not help"
@@ -63,7 +66,9 @@ def reader(plan: ColumnPlan, modes: TypeModes, *, where: str | None = None) -> R
 
 
 def value_reader(known: Typed, column: Column, modes: TypeModes) -> Read:
-    """As ``reader``, without its care for errors: raises InexpressibleError, ValueError, ArithmeticError and LookupError."""
+    """Return a reader like that of ``reader``, without its handling of errors: it raises
+    InexpressibleError, ValueError, ArithmeticError and LookupError.
+    """
     if known.element is None:
         return _scalar_reader(known, column.type, column, modes)
     element = element_type(column)
@@ -71,7 +76,7 @@ def value_reader(known: Typed, column: Column, modes: TypeModes) -> Read:
 
 
 _DELIMITERS = {"box": b";", "geometry": b":", "geography": b":"}
-"""``typdelim`` where it is no comma (pg_type.dat; PostGIS's CREATE TYPE)."""
+"""Values of ``typdelim`` other than a comma (pg_type.dat; PostGIS's CREATE TYPE)."""
 
 
 def _array_reader(element: Typed, read: Read, *, delimiter: bytes) -> Read:
@@ -131,7 +136,7 @@ def _scalar_reader(known: Typed, name: str, column: Column, modes: TypeModes) ->
 
 
 def _value_reader(known: Typed, name: str, modes: TypeModes) -> Read:
-    """Of a type whose source is ``PgSource.VALUE``, by its name."""
+    """Return the reader for a type whose source is ``PgSource.VALUE``, by its name."""
     if name in GEOMETRIC:
         form = _BINARY_FORMS[modes.binary_handling_mode]
         return lambda raw: _BINARY[form](shapes.with_java_numbers(_text(raw)).encode())
@@ -159,7 +164,9 @@ def _bool(raw: bytes) -> bool:
 
 
 def _text(raw: bytes) -> str:
-    """A database in SQL_ASCII may hold anything; what is no UTF-8 becomes a replacement character, as in Java."""
+    """Decode a text. A database in SQL_ASCII may contain any bytes; those that are not UTF-8 become
+    a replacement character, as in Java.
+    """
     return raw.decode("utf-8", "replace")
 
 
@@ -202,7 +209,7 @@ def _bit(raw: bytes) -> bool:
 
 
 def _bits(raw: bytes) -> bytes:
-    """As few little-endian bytes as the highest bit needs: ``BitSet.toByteArray``."""
+    """Return the fewest little-endian bytes that hold the highest bit: ``BitSet.toByteArray``."""
     number = int(raw or b"0", 2)
     return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
@@ -220,5 +227,7 @@ def _money_reader(modes: TypeModes) -> Read:
 
 
 def _money_bytes(amount: Decimal, unit: Decimal, digits: int) -> bytes:
-    """Rounded half up, as Debezium rounds an amount of more digits than ``money.fraction.digits``."""
+    """Return the amount rounded half up, as Debezium rounds an amount with more digits than
+    ``money.fraction.digits``.
+    """
     return numbers.unscaled_bytes(int(amount.quantize(unit, rounding=ROUND_HALF_UP, context=_EXACT).scaleb(digits, _EXACT)))

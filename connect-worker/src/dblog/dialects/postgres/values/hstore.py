@@ -1,6 +1,7 @@
-"""An hstore's text as a map or as JSON.
+"""Converts an hstore's text into a map or into JSON.
 
-Rule sources: PostgreSQL manual, hstore External Representation; Debezium's PostgresValueConverter, which reads it with HStoreConverter into a HashMap.
+Sources of the rules: PostgreSQL manual, hstore External Representation; Debezium's
+PostgresValueConverter, which reads it with HStoreConverter into a HashMap.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def hstore_map(text: str) -> dict[str, str | None]:
-    """Keys and values; None is NULL. ValueError for what is no hstore."""
+    """Return keys and values in Java's order; None is NULL. Raise ValueError for a text that is not
+    an hstore.
+    """
     out: dict[str, str | None] = {}
     at = 0
     while at < len(text):
@@ -30,11 +33,11 @@ def hstore_map(text: str) -> dict[str, str | None]:
 
 
 def hstore_json(text: str) -> str:
-    """The map as Jackson writes it."""
+    """Return the map as JSON, as Jackson writes it."""
     return json_object(hstore_map(text))
 
 
 def json_object(entries: dict[str, str | None]) -> str:
-    """Texts and nulls as a JSON object without blanks."""
+    """Return texts and nulls as a JSON object without blanks."""
     members = (f"{quoted(key)}:{'null' if value is None else quoted(value)}" for key, value in entries.items())
     return "{" + ",".join(members) + "}"

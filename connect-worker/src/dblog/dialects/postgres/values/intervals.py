@@ -1,7 +1,9 @@
-"""Intervals from PostgreSQL's text (IntervalStyle=postgres), as Debezium's MicroDuration and Interval.
+"""Converts intervals from PostgreSQL's text (IntervalStyle=postgres) into Debezium's MicroDuration
+and Interval.
 
-Rule sources: PostgreSQL manual, Interval Output; PGInterval of PostgreSQL's JDBC driver, which sees only what is printed; Debezium's MicroDuration (a month
-is 30.4375 days, in double arithmetic) and Interval.
+Sources of the rules: PostgreSQL manual, Interval Output; PGInterval of PostgreSQL's JDBC driver,
+which only knows the printed parts; Debezium's MicroDuration (a month is 30.4375 days, in double
+arithmetic) and Interval.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ _PARTS = re.compile(
 
 
 class Parts(NamedTuple):
-    """What the server prints; hours and below share one sign. ``micros`` holds seconds and their fraction."""
+    """The parts of an interval that the server prints. Hours, minutes and seconds share one sign.
+    ``micros`` holds the seconds and their fraction.
+    """
 
     years: int
     months: int
@@ -30,7 +34,9 @@ class Parts(NamedTuple):
 
 
 def parts(raw: bytes) -> Parts:
-    """The parts of an interval's text. InexpressibleError for the infinite intervals of PostgreSQL 17 and later."""
+    """Return the parts of an interval's text. Raise InexpressibleError for the infinite intervals
+    of PostgreSQL 17 and later.
+    """
     if raw in (b"infinity", b"-infinity"):
         raise InexpressibleError("an infinite interval cannot be written; give the row a finite one, or exclude the column")
     found = _PARTS.fullmatch(raw)
@@ -49,7 +55,9 @@ def parts(raw: bytes) -> Parts:
 
 
 def duration_micros(raw: bytes) -> int:
-    """MicroDuration: the interval's approximate length in microseconds, computed in doubles and cut as Java casts to long."""
+    """Return the interval's approximate length in microseconds (MicroDuration), computed in doubles
+    and truncated as Java casts to long.
+    """
     years, months, days, hours, minutes, micros = parts(raw)
     whole = abs(micros) // 1_000_000 * (-1 if micros < 0 else 1)
     seconds = whole + (micros - whole * 1_000_000) / 1e6
@@ -59,7 +67,7 @@ def duration_micros(raw: bytes) -> int:
 
 
 def duration_text(raw: bytes) -> str:
-    """Interval: ``P1Y2M3DT4H5M6.78S``, every part printed."""
+    """Return the interval as ``P1Y2M3DT4H5M6.78S`` with every part printed (Interval)."""
     years, months, days, hours, minutes, micros = parts(raw)
     whole, fraction = divmod(abs(micros), 1_000_000)
     seconds = f"{whole}.{fraction:06d}".rstrip("0").rstrip(".")

@@ -1,7 +1,8 @@
-"""The order in which ``java.util.HashMap`` gives its entries.
+"""Puts entries in the order of ``java.util.HashMap``.
 
-Debezium keeps hstore and sparsevec values in one, so its records have their entries in this order: by the lower bits of the spread hash, and within a
-bucket by insertion (Java's HashMap.java: ``hash``, ``putVal``, ``resize``, ``tableSizeFor``).
+Debezium keeps hstore and sparsevec values in such a map, so the entries of its records have this
+order: by the lower bits of the spread hash, and by insertion within a bucket (Java's HashMap.java:
+``hash``, ``putVal``, ``resize``, ``tableSizeFor``).
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ _MASK = (1 << 32) - 1
 
 
 def in_java_order(entries: Mapping[Key, Item], hash_code: Callable[[Key], int], *, capacity: int = DEFAULT_CAPACITY) -> dict[Key, Item]:
-    """The same entries in the order of a map that was made with ``capacity`` and filled in the given order.
+    """Return the entries in the order of a HashMap that was created with ``capacity`` and filled in
+    the given order.
 
-    Buckets of eight and more, which Java makes trees, keep that order too as long as nothing is removed.
+    Buckets with eight or more entries, which Java turns into trees, keep that order too as long as
+    nothing is removed.
     """
     buckets = 1 << max(0, capacity - 1).bit_length()
     while len(entries) > buckets * 3 // 4:
@@ -33,7 +36,7 @@ def in_java_order(entries: Mapping[Key, Item], hash_code: Callable[[Key], int], 
 
 
 def string_hash(text: str) -> int:
-    """``String.hashCode`` in 32 bits: over UTF-16 units."""
+    """Return ``String.hashCode`` as 32 bits, computed over UTF-16 units."""
     code = 0
     raw = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(raw), 2):
@@ -42,5 +45,5 @@ def string_hash(text: str) -> int:
 
 
 def short_hash(number: int) -> int:
-    """``Short.hashCode``: the number."""
+    """Return ``Short.hashCode``, which is the number."""
     return number

@@ -1,6 +1,7 @@
-"""The connector options that decide what PostgreSQL's columns become in records.
+"""Holds the connector options that decide what PostgreSQL's columns become in records.
 
-Names and defaults are those of Debezium's PostgreSQL connector (manual, Connector configuration properties).
+Names and defaults are those of Debezium's PostgreSQL connector (manual, Connector configuration
+properties).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _HEX = "hex:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeModes:
-    """The names are Debezium's property names with underscores. Raises DefiniteError for a mode that no connector knows."""
+    """The handling modes. The names are Debezium's property names with underscores. Raise
+    DefiniteError for an unknown mode.
+    """
 
     time_precision_mode: str = "adaptive"
     decimal_handling_mode: str = "precise"
@@ -38,14 +41,22 @@ class TypeModes:
     include_schema_comments: bool = False
     unavailable_value_placeholder: str = UNAVAILABLE
     column_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
-    """Whether a column, given as ``schema.table.column``, gets ``__debezium.source.column.*`` parameters."""
+    """Predicate for ``schema.table.column``: True if the column gets ``__debezium.source.column.*``
+    parameters. None if no column does.
+    """
     datatype_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
-    """The same, asked with ``schema.table.type``."""
+    """Predicate for ``schema.table.type``: True if columns of the type get these parameters. None
+    if none do.
+    """
     column_rewrite: Callable[[str], Rewrite | None] | None = field(default=None, compare=False)
-    """What is to replace a column's values, asked with ``schema.table.column``."""
+    """Function that returns the rewrite of a column's values for ``schema.table.column``, or
+    None.
+    """
 
     def __post_init__(self) -> None:
-        """Refuse what no connector knows."""
+        """Raise DefiniteError for an unknown mode, digits below zero or a placeholder that is not
+        hexadecimal.
+        """
         _check("time.precision.mode", self.time_precision_mode, TIME_MODES)
         _check("decimal.handling.mode", self.decimal_handling_mode, DECIMAL_MODES)
         _check("binary.handling.mode", self.binary_handling_mode, BINARY_MODES)
@@ -65,7 +76,9 @@ class TypeModes:
         datatype_propagate: Callable[[str], bool] | None = None,
         column_rewrite: Callable[[str], Rewrite | None] | None = None,
     ) -> TypeModes:
-        """Modes from a connector's properties or parsed settings, by property name; missing ones keep Debezium's default."""
+        """Return the modes from a connector's properties or parsed settings, by property name.
+        Missing ones keep Debezium's default.
+        """
 
         def text(name: str, default: str) -> str:
             value = settings.get(name)
@@ -93,7 +106,9 @@ class TypeModes:
 
     @property
     def placeholder(self) -> bytes:
-        """What stands for an unchanged TOAST value: the option's text in UTF-8, or the bytes that it spells behind ``hex:``."""
+        """Placeholder for an unchanged TOAST value: the option's text in UTF-8, or the bytes
+        written after ``hex:``.
+        """
         text = self.unavailable_value_placeholder
         if not text.startswith(_HEX):
             return text.encode()

@@ -1,7 +1,9 @@
-"""Dates and times from PostgreSQL's ISO text, for every year that the server has: 4713 BC to 5874897.
+"""Converts dates and times from PostgreSQL's ISO text, for every year that the server has: 4713 BC
+to 5874897.
 
-Rule sources: PostgreSQL manual, Date/Time Types and Date/Time Output; Debezium's DateTimeFormat and PostgresValueConverter; java.time's ISO formatters.
-All calendars are the proleptic Gregorian one; 1 BC is year 0.
+Sources of the rules: PostgreSQL manual, Date/Time Types and Date/Time Output; Debezium's
+DateTimeFormat and PostgresValueConverter; java.time's ISO formatters. All calendars are the
+proleptic Gregorian one; 1 BC is year 0.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ MICROS_PER_SECOND = 1_000_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAYS_PER_ERA = 146_097
 _YEARS_PER_ERA = 400
-"""The calendar repeats itself after 400 years, so every year has a like one that Python's dates know."""
+"""Number of years after which the calendar repeats. So every year has an equal one among those that
+Python's dates know.
+"""
 
 INFINITE_MICROS = {b"infinity": 9_223_372_036_825_200_000, b"-infinity": -9_223_372_036_832_400_000}
-"""PGStatement.DATE_POSITIVE_INFINITY and DATE_NEGATIVE_INFINITY of PostgreSQL's JDBC driver, which Debezium takes for microseconds."""
+"""PGStatement.DATE_POSITIVE_INFINITY and DATE_NEGATIVE_INFINITY of PostgreSQL's JDBC driver, which
+Debezium reads as microseconds.
+"""
 _INFINITE_DAYS = {b"infinity": (-5_877_611, 6, 21), b"-infinity": (-5_877_611, 6, 22)}
-"""What the driver's infinite date is as a local date; both lie before Christ (PostgresValueConverter)."""
+"""Local dates of the driver's infinite dates; both are before Christ (PostgresValueConverter)."""
 _LONG_MAX, _LONG_MIN = (1 << 63) - 1, -(1 << 63)
 _INFINITE_NANOS = {b"infinity": _LONG_MAX, b"-infinity": _LONG_MIN}
 
@@ -35,25 +41,27 @@ _IS_TIMESTAMP = re.compile(rb"%b %b(?:%b)?( BC)?" % (_DATE, _CLOCK, _OFFSET))
 
 
 def day_number(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01. ValueError for a day that the calendar does not have."""
+    """Return the number of days since 1970-01-01. Raise ValueError for a day that the calendar does
+    not have.
+    """
     era, year_of_era = divmod(year, _YEARS_PER_ERA)
     return date(year_of_era + _YEARS_PER_ERA, month, day).toordinal() - _EPOCH_DAY + (era - 1) * _DAYS_PER_ERA
 
 
 def calendar_date(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970-01-01."""
+    """Return year, month and day of a number of days since 1970-01-01."""
     era, day_of_era = divmod(days + _EPOCH_DAY - 1, _DAYS_PER_ERA)
     like = date.fromordinal(day_of_era + 1 + _DAYS_PER_ERA)
     return like.year + (era - 1) * _YEARS_PER_ERA, like.month, like.day
 
 
 def date_days(raw: bytes) -> int:
-    """A date's days since 1970-01-01."""
+    """Return a date's number of days since 1970-01-01."""
     return day_number(*_parsed_date(raw))
 
 
 def date_text(raw: bytes) -> str:
-    """``DateTimeFormatter.ISO_OFFSET_DATE`` in UTC."""
+    """Return a date as ``DateTimeFormatter.ISO_OFFSET_DATE`` in UTC."""
     return f"{_iso_date(*_parsed_date(raw))}Z"
 
 
@@ -67,23 +75,23 @@ def _parsed_date(raw: bytes) -> tuple[int, int, int]:
 
 
 def time_micros(raw: bytes) -> int:
-    """Microseconds since midnight; 24:00:00 is the last one."""
+    """Return the microseconds since midnight, up to 24:00:00."""
     return _clock_micros(*_matched(_IS_TIME, raw).groups(default=b""))
 
 
 def timetz_text(raw: bytes) -> str:
-    """``DateTimeFormatter.ISO_OFFSET_TIME`` of the time in UTC."""
+    """Return a time with an offset as ``DateTimeFormatter.ISO_OFFSET_TIME`` in UTC."""
     *clock, sign, hours, minutes, seconds = _matched(_IS_TIMETZ, raw).groups(default=b"")
     return time_text(_clock_micros(*clock) - _offset_micros(sign, hours, minutes, seconds))
 
 
 def time_text(micros: int) -> str:
-    """``DateTimeFormatter.ISO_OFFSET_TIME`` in UTC; 24:00:00 begins the next day."""
+    """Return a time as ``DateTimeFormatter.ISO_OFFSET_TIME`` in UTC; 24:00:00 becomes 00:00:00."""
     return f"{_iso_clock(micros % MICROS_PER_DAY, None)}Z"
 
 
 def timestamp_micros(raw: bytes) -> int:
-    """Microseconds since 1970-01-01T00:00:00; an offset, if the text has one, is taken off."""
+    """Return the microseconds since 1970-01-01T00:00:00. An offset in the text is subtracted."""
     infinite = INFINITE_MICROS.get(raw)
     if infinite is not None:
         return infinite
@@ -93,7 +101,9 @@ def timestamp_micros(raw: bytes) -> int:
 
 
 def timestamp_count(raw: bytes) -> int:
-    """``timestamp_micros`` as far as 64 bits hold it, which is not to the end of the server's last years."""
+    """Return ``timestamp_micros`` if it fits 64 bits, else raise InexpressibleError. The server's
+    last years do not fit.
+    """
     micros = timestamp_micros(raw)
     if micros > _LONG_MAX:
         raise InexpressibleError(
@@ -103,12 +113,14 @@ def timestamp_count(raw: bytes) -> int:
 
 
 def timestamp_nanos(raw: bytes) -> int:
-    """Nanoseconds since 1970-01-01T00:00:00, which 64 bits hold for days from 1677-09-22 on, until 2262-04-11 (NanoTimestamp)."""
+    """Return the nanoseconds since 1970-01-01T00:00:00 (NanoTimestamp). 64 bits hold them for days
+    from 1677-09-22 to 2262-04-11; other timestamps raise InexpressibleError.
+    """
     infinite = _INFINITE_NANOS.get(raw)
     if infinite is not None:
         return infinite
     micros = timestamp_micros(raw)
-    # Debezium multiplies the day first, so that the beginning of the first day has to fit too.
+    # Debezium multiplies the day first, so the beginning of the first day has to fit too.
     if micros // MICROS_PER_DAY * MICROS_PER_DAY * 1000 < _LONG_MIN or micros * 1000 > _LONG_MAX:
         raise InexpressibleError(
             "a timestamp before 1677-09-22 or after 2262-04-11 cannot be written in nanoseconds;"
@@ -118,13 +130,17 @@ def timestamp_nanos(raw: bytes) -> int:
 
 
 def timestamp_text(micros: int, digits: int | None) -> str:
-    """``DateTimeFormatter.ISO_OFFSET_DATE_TIME`` in UTC with so many fraction digits; None: as many as needed."""
+    """Return a timestamp as ``DateTimeFormatter.ISO_OFFSET_DATE_TIME`` in UTC with this many
+    fraction digits; None for as many as needed.
+    """
     days, clock = divmod(micros, MICROS_PER_DAY)
     return f"{_iso_date(*calendar_date(days))}T{_iso_clock(clock, digits)}Z"
 
 
 def zoned_text(raw: bytes, digits: int) -> str:
-    """A timestamptz as Debezium's ZonedTimestamp: exactly ``digits`` fraction digits; the infinities as the server prints them."""
+    """Return a timestamptz as Debezium's ZonedTimestamp: with exactly ``digits`` fraction digits,
+    and infinities as the server prints them.
+    """
     if raw in INFINITE_MICROS:
         return raw.decode("ascii")
     return timestamp_text(timestamp_micros(raw), digits)
@@ -150,7 +166,9 @@ def _offset_micros(sign: bytes, hours: bytes, minutes: bytes, seconds: bytes) ->
 
 
 def _iso_date(year: int, month: int, day: int) -> str:
-    """Java prints a year of more than four digits with its sign (ISO_LOCAL_DATE: SignStyle.EXCEEDS_PAD)."""
+    """Return a date as Java prints it: a year of more than four digits has a sign (ISO_LOCAL_DATE:
+    SignStyle.EXCEEDS_PAD).
+    """
     sign = "+" if year > 9999 else "-" if year < 0 else ""  # noqa: PLR2004 - four digits
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 

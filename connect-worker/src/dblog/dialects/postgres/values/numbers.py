@@ -1,7 +1,7 @@
-"""Exact numbers from PostgreSQL's text: numeric in its three modes, and money.
+"""Converts exact numbers from PostgreSQL's text: numeric in its three modes, and money.
 
-Rule sources: PostgreSQL manual, Numeric Types and Monetary Types; Debezium's PostgresValueConverter, SpecialValueDecimal and PostgresMoney;
-java.math.BigInteger.toByteArray.
+Sources of the rules: PostgreSQL manual, Numeric Types and Monetary Types; Debezium's
+PostgresValueConverter, SpecialValueDecimal and PostgresMoney; java.math.BigInteger.toByteArray.
 """
 
 from __future__ import annotations
@@ -13,19 +13,27 @@ from typing import Any
 from dblog.dialects.postgres.values.inexpressible import InexpressibleError
 
 SPECIAL = {b"NaN": "NAN", b"Infinity": "POSITIVE_INFINITY", b"-Infinity": "NEGATIVE_INFINITY"}
-"""What decimal.handling.mode=string writes for them: the names of Debezium's constants."""
+"""Texts that decimal.handling.mode=string writes for special values: the names of Debezium's
+constants.
+"""
 
 _INT_DIGITS_MAX = 2000
-"""Python's own limit for a text is 4300; a numeric may have 147455 digits."""
+"""Number of digits up to which Python's int reads a text at once. Python's own limit is 4300; a
+numeric may have 147455 digits.
+"""
 
 
 def unscaled_bytes(value: int) -> bytes:
-    """Two's complement, big-endian, shortest: ``java.math.BigInteger.toByteArray``."""
+    """Return the shortest big-endian two's complement, as ``java.math.BigInteger.toByteArray``
+    does.
+    """
     return value.to_bytes((value + (value < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 def unscaled(raw: bytes, scale: int) -> int:
-    """A numeric's text in units of ``10**-scale``. ValueError where that is no whole number, InexpressibleError for NaN and infinities."""
+    """Return a numeric's text in units of ``10**-scale``. Raise ValueError if that is not a whole
+    number, and InexpressibleError for NaN and infinities.
+    """
     if raw in SPECIAL:
         raise InexpressibleError(
             "NaN and infinity cannot be written as a decimal; set decimal.handling.mode=string (or double), or exclude the column"
@@ -39,18 +47,24 @@ def unscaled(raw: bytes, scale: int) -> int:
 
 
 def variable_scale(raw: bytes) -> dict[str, Any]:
-    """``io.debezium.data.VariableScaleDecimal``: as few fraction digits as the number needs."""
+    """Return a number as ``io.debezium.data.VariableScaleDecimal``, with as few fraction digits as
+    it needs.
+    """
     scale = len(raw.partition(b".")[2].rstrip(b"0"))
     return {"scale": scale, "value": unscaled_bytes(unscaled(raw, scale))}
 
 
 def plain_text(raw: bytes) -> str:
-    """The text as the server prints it, which is ``BigDecimal.toPlainString`` already."""
+    """Return the text as the server prints it, which equals ``BigDecimal.toPlainString``; special
+    values become the names of Debezium's constants.
+    """
     return SPECIAL.get(raw) or raw.decode("ascii")
 
 
 def _integer(digits: bytes) -> int:
-    """Read a whole number in much less time than the square of its digits takes: whoever writes a row may make it that long."""
+    """Return a whole number. The time grows much slower than the square of the number of digits,
+    because anybody who writes a row can make it very long.
+    """
     if len(digits) <= _INT_DIGITS_MAX:
         return int(digits)
     sign, size = (-1, digits[1:]) if digits.startswith(b"-") else (1, digits)
@@ -60,7 +74,9 @@ def _integer(digits: bytes) -> int:
 
 
 def _halved(digits: bytes, powers: dict[int, int]) -> int:
-    """Read digits by their halves; ``powers`` keeps those of ten, for the halves of all parts have few lengths."""
+    """Return the number that digits form, computed from their halves. ``powers`` caches powers of
+    ten, since the halves of all parts have only few lengths.
+    """
     if len(digits) <= _INT_DIGITS_MAX:
         return int(digits)
     low = len(digits) // 2
@@ -69,7 +85,7 @@ def _halved(digits: bytes, powers: dict[int, int]) -> int:
     return _halved(digits[:-low], powers) * powers[low] + _halved(digits[-low:], powers)
 
 
-# --- money -----------------------------------------------------------------------------------------------------------
+# --- money ------------------------------
 
 _AMOUNT = re.compile(r"\d(?:.*\d)?", re.DOTALL)
 _SEPARATOR = re.compile(r"\D+")
@@ -77,11 +93,14 @@ _GROUP = 3
 
 
 def money(text: str, fraction_digits: int) -> Decimal:
-    """The amount that the server prints for its ``lc_monetary``, which decides symbol, sign, and the separators of groups and of the fraction.
+    """Return the amount of money in the server's text. ``lc_monetary`` decides the symbol, the
+    sign, and the separators of groups and of the fraction.
 
-    Debezium takes commas away and reads the rest as a number, which works where the point separates the fraction. The same is read here, and other locales
-    as well: the last separator begins the fraction, unless it stands elsewhere too, or alone in front of three digits, which are a group of thousands
-    (a fraction only where ``fraction_digits``, the option money.fraction.digits, is 3).
+    Debezium removes commas and reads the rest as a number, which works if a point separates the
+    fraction. This function gives the same results and reads other locales too. The last separator
+    begins the fraction, with two exceptions: it also occurs earlier, or it is the only one and
+    three digits follow, which are a group of thousands. Three digits are a fraction only if
+    ``fraction_digits``, the option money.fraction.digits, is 3.
     """
     amount = _AMOUNT.search(text)
     if amount is None:

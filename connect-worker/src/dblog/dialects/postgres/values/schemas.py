@@ -1,7 +1,8 @@
-"""Which Connect schema each PostgreSQL type has in each handling mode, how its text is read, and what stands for NULL where none is allowed.
+"""Decides which Connect schema each PostgreSQL type has in each handling mode, how its text is
+read, and what replaces NULL if NULL is not allowed.
 
-Rule source: Debezium 3.6.1 (PostgresValueConverter, JdbcValueConverters, SchemaFactory) for columns of a stream. Where two columns of one type differ, the
-type modifier is the reason.
+Source of the rules: Debezium 3.6.1 (PostgresValueConverter, JdbcValueConverters, SchemaFactory) for
+columns of a stream. Two columns of one type differ only by the type modifier.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from dblog.model import Column
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """One type in these modes: how it is read, what it becomes, its bare schema, and the zero of that form.
+    """A type in the current modes: how it is read, its form, its bare schema, and the zero of that
+    form.
 
-    ``element`` is an array's element, its schema as the array has it. ``fallible``: the type has values that the schema cannot express.
+    ``element`` is the type of an array's elements, with the schema that the array gives them.
+    ``fallible`` is True if the type has values that the schema cannot express.
     """
 
     source: PgSource
@@ -34,7 +37,9 @@ class Typed:
 
 
 GEOMETRIC = frozenset({"box", "circle", "line", "lseg", "path", "polygon"})
-"""Unknown to Debezium up to 3.6, which with include.unknown.datatypes prints their numbers as Java does."""
+"""Types that Debezium up to 3.6 does not know. With include.unknown.datatypes it prints their
+numbers as Java does.
+"""
 
 _PLAIN_TEXTS = frozenset(
     {"text", "varchar", "bpchar", "char", "name", "citext", "isbn", "inet", "cidr", "macaddr", "macaddr8"}
@@ -86,9 +91,11 @@ _OPTIONAL_ELEMENTS = frozenset(
     }
     | {"timestamptz", "bytea", "geometry", "geography", "citext", "hstore", "ltree"}
 )
-"""Elements of these types may be NULL in Debezium's schema; those of the other types that it knows may not."""
+"""Types whose array elements may be NULL in Debezium's schema. Elements of the other types that it
+knows may not.
+"""
 _NEVER_ELEMENTS = frozenset({"money", "name", "interval", "varbit", "xml", "point", "refcursor"})
-"""Debezium leaves out arrays of these, whatever ``include.unknown.datatypes`` is."""
+"""Types whose arrays Debezium leaves out, whatever ``include.unknown.datatypes`` is."""
 
 _TEXT = Schema(kind=Kind.STRING)
 _VARIABLE_SCALE = Schema(
@@ -115,7 +122,7 @@ _POINT = Schema(
 _GEOMETRY = Schema(
     kind=Kind.STRUCT, optional=True, name="io.debezium.data.geometry.Geometry", version=1, doc="Geometry", fields=(_WKB, _SRID)
 )
-"""Always optional, also of a NOT NULL column."""
+"""Schema of a geometry: always optional, even for a NOT NULL column."""
 _GEOGRAPHY = Schema(kind=Kind.STRUCT, name="io.debezium.data.geometry.Geography", version=1, doc="Geography", fields=(_WKB, _SRID))
 _SPARSE_VECTOR = Schema(
     kind=Kind.STRUCT,
@@ -134,7 +141,9 @@ _MICROS_DIGITS = 6
 
 
 def typed(column: Column, modes: TypeModes) -> Typed | None:
-    """The type of a column; None for one that Debezium does not know, which is left out."""
+    """Return the type of a column. Return None if Debezium does not know it; then the column is
+    left out.
+    """
     if is_array(column):
         return _array(column, modes)
     known = _scalar(column.type, column, modes)
@@ -144,19 +153,23 @@ def typed(column: Column, modes: TypeModes) -> Typed | None:
 
 
 def is_array(column: Column) -> bool:
-    """Whether the type is an array. A type of another schema may have any name, so its declaration decides."""
+    """Return True if the type is an array. A type of another schema may have any name, so its
+    declaration decides.
+    """
     schema, _, name = column.type.rpartition(".")
     return name.startswith("_") and (not schema or column.type_text.endswith("[]"))
 
 
 def element_type(column: Column) -> str:
-    """The name of an array's element type: ``int4`` of ``_int4``, ``app.kind`` of ``app._kind``."""
+    """Return the name of an array's element type: ``int4`` for ``_int4``, ``app.kind`` for
+    ``app._kind``.
+    """
     schema, dot, name = column.type.rpartition(".")
     return schema + dot + name.removeprefix("_")
 
 
 def fraction_digits(column: Column) -> int:
-    """Of a time or timestamp: without (p) there are six."""
+    """Return the number of fraction digits of a time or timestamp; without (p) it is six."""
     return _MICROS_DIGITS if column.length is None else column.length
 
 
@@ -174,7 +187,7 @@ def _array(column: Column, modes: TypeModes) -> Typed | None:
 
 
 def _scalar(name: str, column: Column, modes: TypeModes) -> Typed | None:
-    """A type that is no array, with the modifier of ``column``."""
+    """Return a type that is not an array, with the modifier of ``column``."""
     if name in _INTEGERS:
         return Typed(PgSource.INT, Form.INT, Schema(kind=_INTEGERS[name]), 0)
     if name in _PLAIN_TEXTS:
@@ -232,7 +245,7 @@ def _scalar(name: str, column: Column, modes: TypeModes) -> Typed | None:
 
 
 def _unknown(name: str, modes: TypeModes) -> Typed:
-    """``include.unknown.datatypes``: the bytes of the text."""
+    """Return the type for ``include.unknown.datatypes``: the bytes of the text."""
     binary = _binary(PgSource.TEXT, modes)
     return replace(binary, source=PgSource.VALUE, form=Form.VALUE) if name in GEOMETRIC else binary
 
@@ -258,7 +271,9 @@ def _binary(source: PgSource, modes: TypeModes) -> Typed:
 
 
 def _bits(name: str, column: Column) -> Typed:
-    """One bit is a boolean; more are as few little-endian bytes as the highest bit needs, also of bit(n), whose text has n digits."""
+    """Return the type of a bit string. One bit is a boolean. More bits are as few little-endian
+    bytes as the highest bit needs, even for bit(n), whose text has n digits.
+    """
     bits = column.length if column.length is not None else 1 if name == "bit" else UNLIMITED
     if bits == 1:
         # A varbit(1) may be empty, which is neither true nor false.
@@ -274,7 +289,9 @@ def _decimal(*, scale: int, precision: int | None) -> Schema:
 
 
 def decimal_scale(column: Column) -> int:
-    """The scale of a numeric's decimal. A negative one (PostgreSQL 15) only rounds, and no Avro reader knows it: it becomes 0."""
+    """Return the scale of a numeric's decimal. A negative scale (PostgreSQL 15) only rounds, and no
+    Avro reader knows it, so it becomes 0.
+    """
     return max(0, column.scale or 0)
 
 
@@ -288,7 +305,8 @@ def _numeric(column: Column, modes: TypeModes) -> Typed:
     if column.length is None:
         return replace(_value(_VARIABLE_SCALE, {"scale": 0, "value": b"\x00"}), fallible=True)
     scale = decimal_scale(column)
-    # With a negative scale there are more digits than the precision tells; with one above the precision Avro wants as many as the scale.
+    # With a negative scale there are more digits than the precision says. With a scale above the
+    # precision, Avro needs a precision equal to the scale.
     precision = max(column.length - min(0, column.scale or 0), scale)
     return Typed(PgSource.NUMERIC, Form.DECIMAL, _decimal(scale=scale, precision=precision), b"\x00", fallible=True)
 

@@ -1,7 +1,7 @@
-"""Points, PostGIS geometries, vectors and the other geometric types from their text.
+"""Converts points, PostGIS geometries, vectors and the other geometric types from their text.
 
-Rule sources: PostgreSQL manual, Geometric Types; PostGIS manual, EWKB; pgvector's README; Debezium's Point, PostgisGeometry, Vectors and
-SparseDoubleVector.
+Sources of the rules: PostgreSQL manual, Geometric Types; PostGIS manual, EWKB; pgvector's README;
+Debezium's Point, PostgisGeometry, Vectors and SparseDoubleVector.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ _EWKB_MIN = 9
 _SHORT_MAX = 32767
 
 EMPTY_COLLECTION = bytes.fromhex("010700000000000000")
-"""WKB of GEOMETRYCOLLECTION EMPTY: what Debezium writes for a missing geometry."""
+"""WKB of GEOMETRYCOLLECTION EMPTY, which Debezium writes for a missing geometry."""
 
 _NUMBER = re.compile(r"[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|Infinity|NaN)")
 
 
 def point(text: str) -> dict[str, Any]:
-    """``(x,y)`` as ``io.debezium.data.geometry.Point``, with the WKB that Debezium makes of it."""
+    """Return ``(x,y)`` as ``io.debezium.data.geometry.Point``, with the WKB that Debezium adds."""
     x, y = map(float, text[1:-1].split(","))
     return point_struct(x, y)
 
 
 def point_struct(x: float, y: float) -> dict[str, Any]:
-    """The struct of a point without SRID."""
+    """Return the struct of a point without SRID."""
     return {"x": x, "y": y, "wkb": _LITTLE_ENDIAN_POINT + pack("<dd", x, y), "srid": None}
 
 
 def geometry(text: str) -> dict[str, Any]:
-    """Hexadecimal EWKB as ``io.debezium.data.geometry.Geometry`` or ``Geography``: the bytes as they are, and the SRID that they name."""
+    """Return hexadecimal EWKB as ``io.debezium.data.geometry.Geometry`` or ``Geography``: the
+    unchanged bytes, and the SRID that they name.
+    """
     wkb = bytes.fromhex(text)
     if len(wkb) < _EWKB_MIN:
         raise ValueError
@@ -48,20 +50,22 @@ def geometry(text: str) -> dict[str, Any]:
 
 
 def vector(text: str) -> list[float]:
-    """``[1,2.5]`` as doubles."""
+    """Return ``[1,2.5]`` as doubles."""
     if not text.startswith("[") or not text.endswith("]"):
         raise ValueError
     return [float(part) for part in text[1:-1].split(",")]
 
 
 def half_vector(text: str) -> list[float]:
-    """``[1,2.5]`` as 32-bit floats."""
+    """Return ``[1,2.5]`` as 32-bit floats."""
     numbers = vector(text)
     return list(unpack(f"<{len(numbers)}f", pack(f"<{len(numbers)}f", *numbers)))
 
 
 def sparse_vector(text: str) -> dict[str, Any]:
-    """``{1:1.5,3:2}/5`` as ``io.debezium.data.SparseDoubleVector``, whose indexes have 16 bits."""
+    """Return ``{1:1.5,3:2}/5`` as ``io.debezium.data.SparseDoubleVector``, whose indexes have 16
+    bits.
+    """
     body, _, dimensions = text.partition("/")
     if not body.startswith("{") or not body.endswith("}"):
         raise ValueError
@@ -74,5 +78,7 @@ def sparse_vector(text: str) -> dict[str, Any]:
 
 
 def with_java_numbers(text: str) -> str:
-    """The text of a box, circle, line, lseg, path or polygon as PostgreSQL's JDBC driver prints it again: with Java's doubles."""
+    """Return the text of a box, circle, line, lseg, path or polygon as PostgreSQL's JDBC driver
+    prints it: with Java's doubles.
+    """
     return _NUMBER.sub(lambda found: double_text(float(found[0])), text)

@@ -1,7 +1,9 @@
-"""What each PostgreSQL column becomes in a record: schema, form and default, for every handling mode of Debezium's.
+"""Decides what each PostgreSQL column becomes in a record: schema, form and default, for every
+handling mode of Debezium's.
 
-Rule source: Debezium 3.6.1 (PostgresValueConverter, PostgresDefaultValueConverter, TableSchemaBuilder, ColumnMappers). Decided once for each table version;
-nothing here runs per row. The types themselves are in ``schemas``, the values in ``fields``.
+Source of the rules: Debezium 3.6.1 (PostgresValueConverter, PostgresDefaultValueConverter,
+TableSchemaBuilder, ColumnMappers). It is decided once for each table version; nothing here runs per
+row. The types themselves are in ``schemas``, the values in ``fields``.
 """
 
 from __future__ import annotations
@@ -22,13 +24,16 @@ from dblog.model import Column, TableId
 __all__ = ["PgColumnPlan", "TypeModes", "column_plan"]
 
 _MASKED_TYPES = frozenset({"text", "varchar", "bpchar", "char", "name", "enum", "citext"})
-"""What a mask or hash changes: Debezium's character types, and citext, which is one too although PostgreSQL's JDBC driver does not say so."""
+"""Types that a mask or hash changes: Debezium's character types, and citext, which is one although
+PostgreSQL's JDBC driver does not say so.
+"""
 
 
 def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: bool = True) -> ColumnPlan:
-    """The plan of one column of ``table``, whose database is the schema.
+    """Return the plan of one column of ``table``, whose database is the schema.
 
-    A type that Debezium does not know is left out of the record: ``included`` is False then, and there is no schema, also not for a key.
+    A type that Debezium does not know is left out of the record: ``included`` is False then, and
+    there is no schema, not even for a key.
     """
     known = typed(column, modes)
     if known is None:
@@ -44,7 +49,8 @@ def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: b
         doc=column.comment if modes.include_schema_comments and column.comment else known.schema.doc,
     )
     asked = modes.column_rewrite(f"{table.database}.{table.name}.{column.name}") if included and modes.column_rewrite else None
-    # The first mapper that names a column is its only one (ColumnMappers), also where it has nothing to do.
+    # The first mapper that names a column is its only one (ColumnMappers), even if it has nothing
+    # to do.
     rewrite, parameters = (None, _propagated(column, modes, table)) if asked is None else _rewritten(column, known, asked)
     return PgColumnPlan(
         name=column.name,
@@ -65,9 +71,8 @@ def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: b
 
 
 def _unfit(known: Typed, modes: TypeModes, *, optional: bool) -> Unfit:
-    """What becomes of a value that the schema cannot express: Debezium leaves the field empty, unless it is told to fail.
-
-    In a column that takes no NULL its converter refuses the record then.
+    """Return the treatment of a value that the schema cannot express: NULL, unless the option says
+    fail or the column takes no NULL. This is what Debezium's converter does.
     """
     if not known.fallible:
         return "keep"
@@ -75,9 +80,11 @@ def _unfit(known: Typed, modes: TypeModes, *, optional: bool) -> Unfit:
 
 
 def _rewritten(column: Column, known: Typed, asked: Rewrite) -> tuple[Rewrite | None, tuple[tuple[str, str], ...]]:
-    """What a mask, hash or cut does to a column, and the parameters it leaves in the schema (MaskStrings, TruncateColumn).
+    """Return the rewrite that a mask, hash or truncation applies to a column, and the parameters
+    that it adds to the schema (MaskStrings, TruncateColumn).
 
-    A cut changes every value that is a text or bytes in records and may be longer; a column of another type has the parameter and keeps its values.
+    A truncation changes values that are text or bytes in records and may be longer. A column of
+    another type gets the parameter and keeps its values.
     """
     length = declared_length(column)
     if isinstance(asked, Truncate):
@@ -92,7 +99,9 @@ def _rewritten(column: Column, known: Typed, asked: Rewrite) -> tuple[Rewrite | 
 
 
 def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple[str, str], ...]:
-    """``__debezium.source.column.*``: the source type for consumers that rebuild it."""
+    """Return the parameters ``__debezium.source.column.*``, with which consumers can rebuild the
+    source type.
+    """
     by_column = modes.column_propagate_source_type
     by_type = modes.datatype_propagate_source_type
     name = declared_type(column)

@@ -1,9 +1,13 @@
-"""What stands in a record for a TOAST value that an UPDATE did not change, and which the log therefore does not have.
+"""Chooses the placeholder in a record for a TOAST value that an UPDATE did not change, so that the
+log does not have it.
 
-Rule source: Debezium 3.6.1 (UnchangedToastedPlaceholder, UnchangedToastedReplicationMessageColumn, PostgresValueConverter). Where Debezium has a placeholder
-that does not fit the column's schema, or none, its field stays empty, and nobody can tell that from NULL. Here every type that may be stored apart has one:
-the placeholder's bytes as those of a geometry or of a number, an element of an array for each byte, or for each bit. So a consumer sees it, and the sink
-keeps the value that it has. What is at most 24 bytes wide is never stored apart (PostgreSQL manual, 73.2 "TOAST").
+Source of the rules: Debezium 3.6.1 (UnchangedToastedPlaceholder,
+UnchangedToastedReplicationMessageColumn, PostgresValueConverter). If Debezium has no placeholder,
+or one that does not fit the column's schema, its field stays empty, which looks like NULL. Here
+every type that may be stored apart has a placeholder: the placeholder's bytes are used as those of
+a geometry or of a number, or give one element of an array for each byte or bit. So a consumer
+recognizes it, and the sink keeps the value that it has. Values of at most 24 bytes are never stored
+apart (PostgreSQL manual, 73.2 "TOAST").
 """
 
 from __future__ import annotations
@@ -23,14 +27,17 @@ _INTEGERS = frozenset({Kind.INT16, Kind.INT32, Kind.INT64})
 _FLOATS = frozenset({Kind.FLOAT32, Kind.FLOAT64})
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 DECIMAL_DIGITS_MAX = 38
-"""A decimal of as many digits is at most 28 bytes wide; one that is declared with more may have room for the placeholder."""
+"""Precision up to which a decimal has at most 28 bytes. One declared with more may have room for
+the placeholder.
+"""
 
 
 def unavailable(plan: ColumnPlan, modes: TypeModes) -> Any:
-    """The placeholder as a value of the column's schema; None where the schema has no room for one, or the column is left out.
+    """Return the placeholder as a value of the column's schema. Return None if the schema has no
+    room for one, or if the column is left out.
 
-    It is a value like any other: masks, hashes and cuts apply to it as well. Where it is None, a nullable column gets NULL; any other row cannot be written,
-    and needs REPLICA IDENTITY FULL.
+    Masks, hashes and truncations apply to it as to any value. Without a placeholder a nullable
+    column gets NULL; any other row cannot be written and needs REPLICA IDENTITY FULL.
     """
     column = declared_of(plan)
     schema = plan.schema or plan.key_schema
@@ -40,7 +47,9 @@ def unavailable(plan: ColumnPlan, modes: TypeModes) -> Any:
 
 
 def cannot_show(plan: ColumnPlan, modes: TypeModes) -> bool:
-    """Whether a hash or a cut makes another value of the placeholder, which nobody can tell from a row's then. A mask hides all values alike."""
+    """Return True if a hash or a truncation changes the placeholder, so that it looks like a value
+    of a row. A mask hides all values alike.
+    """
     value = unavailable(plan, modes)
     return value is not None and isinstance(plan.rewrite, Hash | Truncate) and plan.rewrite(value) != value
 
@@ -84,7 +93,7 @@ def _members(schema: Schema, placeholder: bytes) -> dict[str, Any] | None:
 def _elements(items: Schema, name: str, placeholder: bytes) -> list[Any] | None:
     if name == "uuid":
         return [name_uuid(placeholder)]
-    numbers = list(memoryview(placeholder).cast("b"))  # Java's bytes have a sign
+    numbers = list(memoryview(placeholder).cast("b"))  # Java's bytes are signed
     if items.kind in _INTEGERS:
         return numbers
     if items.kind in _FLOATS:
@@ -98,5 +107,7 @@ def _elements(items: Schema, name: str, placeholder: bytes) -> list[Any] | None:
 
 
 def name_uuid(placeholder: bytes) -> str:
-    """``UUID.nameUUIDFromBytes``: version 3, of the MD5 of the bytes without a namespace."""
+    """Return ``UUID.nameUUIDFromBytes``: version 3, from the MD5 of the bytes without a
+    namespace.
+    """
     return str(uuid.UUID(bytes=hashlib.md5(placeholder, usedforsecurity=False).digest(), version=3))

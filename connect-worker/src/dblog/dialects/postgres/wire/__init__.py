@@ -1,1 +1,1 @@
-"""All that talks to a server."""
+"""Connections to servers, and the questions asked on them."""

@@ -1,10 +1,13 @@
-"""How much a server may send in answer to one statement.
+"""Limits how much a server may send in answer to one statement.
 
-libpq keeps an answer whole, a single message of a gibibyte included, before anybody sees a row of it, and keeps notices and settings as well. So the bytes
-that arrive are counted where every one of them comes by, at the socket: the kernel counts them (Linux, ``struct tcp_info``, tcpi_bytes_received). A thread
-looks while statements are under way, and shuts the socket of an answer that is too long. What comes between two looks is over the limit: some ten MiB.
+libpq stores a whole answer, even a single message of a gibibyte, before it returns a row, and
+stores notices and settings as well. So the bytes are counted at the socket, where all of them pass:
+the kernel counts them (Linux, ``struct tcp_info``, tcpi_bytes_received). A thread looks while
+statements are running, and shuts the socket of an answer that is too long. Bytes that arrive
+between two looks come on top of the limit, some ten MiB.
 
-Limits are in bytes on the wire. A byte is taken for four of memory once libpq and Python have it, which is an estimate.
+Limits are in bytes on the wire. One byte is estimated to take four bytes of memory in libpq and
+Python.
 """
 
 from __future__ import annotations
@@ -22,16 +25,20 @@ from dblog.errors import DblogError, DefiniteError, TransientError
 MEMORY_PER_BYTE = 4
 
 ANSWER_BYTES_MAX = 64 << 20
-"""256 MiB of memory."""
+"""Limit of a normal answer: 256 MiB of memory."""
 
 CATALOG_BYTES_MAX = 512 << 20
-"""The same for a database's tables, columns or indexes: 2 GiB of memory. 15 000 tables of 100 columns send 0.2."""
+"""Limit of an answer about a database's tables, columns or indexes: 2 GiB of memory. 15 000 tables
+of 100 columns take 0.2 GiB.
+"""
 
 ROW_BYTES_MAX = (1 << 30) + (64 << 20)
-"""The same for rows by their keys: a server cannot send a row of more than a GiB (MaxAllocSize)."""
+"""Limit of an answer with rows by their keys. A server cannot send a row of more than a GiB
+(MaxAllocSize).
+"""
 
 _ROW_BYTES, _VALUE_BYTES = 64, 48
-"""What Python has for a row, and for each value in it."""
+"""Bytes that Python needs for a row, and for each value in it."""
 
 _LOOK_S = 0.01
 _RECEIVED = struct.Struct("<Q")
@@ -40,7 +47,9 @@ _INFO_BYTES = _RECEIVED_AT + _RECEIVED.size
 
 
 class Answer:
-    """One answer under way. ``descriptor`` is a connection's; the answer keeps one of its own, so that no other socket is meant when that is closed."""
+    """The answer to one running statement. ``descriptor`` is that of the connection. The answer
+    duplicates it, so that it cannot refer to another socket after the connection is closed.
+    """
 
     def __init__(self, descriptor: int, *, bytes_max: int, budget: AnswerBudget | None) -> None:
         self._socket = socket.socket(fileno=os.dup(descriptor))
@@ -53,7 +62,7 @@ class Answer:
         self.exceeds_budget = False
 
     def check(self) -> bool:
-        """Cut the connection where too much has come; return False then."""
+        """Cut the connection if too much has arrived, and return False then."""
         with self._look:
             if self._is_over():
                 return False
@@ -65,7 +74,9 @@ class Answer:
             return True
 
     def weigh_rows(self, rows: int, columns: int) -> bool:
-        """Refuse rows that take more memory than their bytes let expect, as very many NULLs do; return False then. Call it before they become objects."""
+        """Return False for rows that take more memory than their bytes suggest, such as very many
+        NULLs. Call it before the rows become objects.
+        """
         with self._look:
             self._weigh(rows * (_ROW_BYTES + _VALUE_BYTES * columns))
             return not self._is_over()
@@ -80,12 +91,12 @@ class Answer:
             self.budget_taken += 0 if self.exceeds_budget else more
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Close the descriptor."""
         with self._look:
             self._socket.close()
 
     def error(self, address: str) -> DblogError | None:
-        """Return what to raise; None for an answer within its limits."""
+        """Return the error to raise; None for an answer within its limits."""
         if self.is_too_long:
             return DefiniteError(
                 f"the server at {address} answers a statement with more than {self.bytes_max >> 20} MiB, which is more than its kind of answer can have; "
@@ -100,7 +111,7 @@ class Answer:
 
 
 class Answers:
-    """The answers that are under way in this process."""
+    """The answers of this process that are being received."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -110,7 +121,7 @@ class Answers:
 
     @contextlib.contextmanager
     def watched(self, answer: Answer) -> Iterator[None]:
-        """Look at an answer for as long as the block runs, and once at its end."""
+        """Watch an answer for as long as the block runs, and check it once at the end."""
         with self._lock:
             self._under_way.add(answer)
             if self._thread is None or not self._thread.is_alive():
@@ -139,7 +150,7 @@ class Answers:
                 continue
             pause.wait(_LOOK_S)
             for answer in under_way:
-                with contextlib.suppress(OSError):  # it has ended meanwhile
+                with contextlib.suppress(OSError):  # the answer has ended meanwhile
                     answer.check()
 
 
@@ -147,7 +158,7 @@ ANSWERS = Answers()
 
 
 def _received(connection: socket.socket) -> int:
-    """Return the bytes that have come in; 0 where the kernel does not count them."""
+    """Return the number of bytes received; 0 if the kernel does not count them."""
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
     except OSError:

@@ -1,8 +1,9 @@
-"""Log in at a server that anybody may have named, and that may be none.
+"""Logs in at a server that anybody may have named, and that may not be a PostgreSQL server.
 
-Until a login is over the server may send settings and notices without end, and libpq keeps them. So libpq is asked to go on step by step (PostgreSQL manual,
-34.1, PQconnectPoll), which shows the socket, and with it how much has come. A connection that began so stays of that kind for psycopg2: ``wait`` for each
-statement.
+Until a login is complete, a server may send settings and notices without end, and libpq stores
+them. So libpq is run step by step (PostgreSQL manual, 34.1, PQconnectPoll), which gives access to
+the socket and to the number of bytes received. For psycopg2 a connection made this way stays
+asynchronous, so each statement needs ``wait``.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from dblog.dialects.postgres.wire.encodings import NO_ENCODING
 from dblog.errors import DefiniteError
 
 LOGIN_BYTES_MAX = 1 << 20
-"""Certificates and settings have some ten thousand bytes."""
+"""Limit of the bytes received during a login; certificates and settings take some ten thousand."""
 
 
 def log_in(arguments: Mapping[str, Any], *, address: str) -> Any:
-    """Return an open connection; psycopg2.Error when there is none, DefiniteError for a server that sends too much. ``connect_timeout`` is for each address."""
+    """Return an open connection. Raise psycopg2.Error if none can be made, and DefiniteError for a
+    server that sends too much. ``connect_timeout`` applies to each address.
+    """
     connection = _at_any_address(arguments, address=address)
     if connection.get_parameter_status("server_encoding") == NO_ENCODING != arguments.get("client_encoding"):
         connection.close()
@@ -35,13 +38,15 @@ def log_in(arguments: Mapping[str, Any], *, address: str) -> Any:
 
 
 def wait(connection: Any) -> None:
-    """Wait until the statement under way has been answered."""
+    """Wait until the running statement has been answered."""
     while (state := connection.poll()) != POLL_OK:
         _ready(connection.fileno(), state, None)
 
 
 def _at_any_address(arguments: Mapping[str, Any], *, address: str) -> Any:
-    """Try one address of the host after the other, as libpq does by itself: of those that do not answer in time the next one may."""
+    """Try the addresses of the host one after the other, as libpq does itself, until one answers in
+    time.
+    """
     failed: psycopg2.Error | None = None
     for number in _addresses(str(arguments["host"]), int(arguments["port"])):
         try:
@@ -63,7 +68,8 @@ def _addresses(host: str, port: int) -> Iterator[str]:
 def _at(arguments: Mapping[str, Any], *, address: str) -> Any:
     until_s = time.monotonic() + float(arguments["connect_timeout"])
     connection = psycopg2.connect(**arguments, async_=1)
-    watched: dict[int, Answer] = {}  # a server without TLS, or with another method, gets a second socket
+    # A server without TLS, or with another login method, gets a second socket.
+    watched: dict[int, Answer] = {}
     try:
         with ExitStack() as looks:
             while (state := connection.poll()) != POLL_OK:

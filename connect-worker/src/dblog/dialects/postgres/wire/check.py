@@ -1,4 +1,6 @@
-"""Whether a connector can run on a server: settings, privileges, slot, publication, replica identities. Everything that is missing in one answer."""
+"""Checks if a connector can run on a server: settings, privileges, slot, publication, replica
+identities. One answer names everything that is missing.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,18 @@ def check(
     named: Parts = (),
     starts: bool = False,
 ) -> list[str]:
-    """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
+    """Return warnings. Raise DefiniteError that names every missing setting and privilege, with the
+    statement to run.
 
-    ``autocreate``: publication.autocreate.mode. ``cannot_show``: PostgresPlans.cannot_show. ``reader``: what the connector's own log connection is called,
-    which may read the slot. ``by_root``: publish.via.partition.root. ``key_rules``: message.key.columns. ``further``: options of the plugin that are asked
-    for (slot.stream.params). ``named``: what the include lists name. ``starts``: a task starts, which goes on beside tables that it may not read.
+    - ``autocreate``: publication.autocreate.mode.
+    - ``cannot_show``: PostgresPlans.cannot_show.
+    - ``reader``: the name of the connector's own log connection, which may be reading the slot.
+    - ``by_root``: publish.via.partition.root.
+    - ``key_rules``: message.key.columns.
+    - ``further``: requested options of the plugin (slot.stream.params).
+    - ``named``: the names in the include lists.
+    - ``starts``: True if a task starts. It runs on without tables that it may not read, so these
+      give warnings.
     """
     missing: list[str] = []
     warnings: list[str] = []
@@ -60,7 +69,8 @@ def check(
     missing += _publication(session, publication, autocreate, tables, standby=standby)
     (warnings if starts else missing).extend(_readable(session, tables))
     if missing:
-        raise DefiniteError("; ".join(missing).replace(";; ", "; "))  # statements end with one, too
+        # Statements end with a semicolon too.
+        raise DefiniteError("; ".join(missing).replace(";; ", "; "))
     unmatched = describe_unmatched_tables(named, [table.id for table in tables], lambda: _visible(session), namespace=Namespace.SCHEMA)
     by_id = {table.id: table for table in tables}
     identities = session.replica_identities(lambda table: table in by_id)
@@ -140,7 +150,7 @@ def _slot(session: Session, name: str, reader: str, warnings: list[str]) -> list
     try:
         require_ours(found, session.settings)
     except PositionLostError as e:
-        warnings.append(str(e))  # a start decides by snapshot.mode what becomes of it
+        warnings.append(str(e))  # at a start, snapshot.mode decides what follows
     if found.active_pid is None:
         return []
     other = session.wire.one(
@@ -186,7 +196,9 @@ def _publication(session: Session, name: str, autocreate: str, tables: Sequence[
 
 
 def leaves_out(publication: Publication) -> str | None:
-    """Return the sentence about kinds of changes that the log does not give."""
+    """Return the sentence about kinds of changes that the publication leaves out of the log; None
+    if there are none.
+    """
     lacking = sorted({"insert", "update", "delete"} - publication.operations)
     if not lacking:
         return None
@@ -197,7 +209,7 @@ def leaves_out(publication: Publication) -> str | None:
 
 
 def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
-    """The sentence about captured tables whose changes the log does not give."""
+    """Return the sentence about captured tables whose changes are not in the log."""
     listed = ", ".join(map(sql.quote_table, absent[:NAMED_MAX]))
     return (
         f"the publication {publication} lacks captured tables; run there: ALTER PUBLICATION {sql.quote(publication)} ADD TABLE {listed}; or leave the tables "
@@ -206,7 +218,9 @@ def lacks_tables(publication: str, absent: Sequence[TableId]) -> str:
 
 
 def require_readable(session: Session, tables: Iterable[Table]) -> None:
-    """PrivilegeError with the GRANT where the account may not read what chunks read of one of the tables."""
+    """Raise PrivilegeError, with the GRANT to run, if the account may not read the columns of a
+    table that chunks read.
+    """
     with LockWaits(session, doing="reading the tables") as waits:
         for table in tables:
             try:
@@ -221,7 +235,9 @@ def require_readable(session: Session, tables: Iterable[Table]) -> None:
 
 
 def grants_for(session: Session, tables: Sequence[Table]) -> str:
-    """Return the statements that let the account read what chunks read of these tables: of columns alone, where it may read others, or some are not read."""
+    """Return the statements that let the account read what chunks read of these tables. They grant
+    single columns if the account may read others already, or if some columns are not read.
+    """
     columns = {}
     for table in tables:
         read = sql.read_columns(table)
@@ -259,7 +275,9 @@ def _readable(session: Session, tables: Sequence[Table]) -> list[str]:
 
 
 def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableId, str]) -> list[str]:
-    """The sentence about tables whose updates and deletes the server refuses while they are published."""
+    """Return the sentence about tables for which the server refuses updates and deletes while they
+    are published.
+    """
     lacking = [
         table
         for table, kind in sorted(identities.items())
@@ -278,7 +296,7 @@ def without_identity(tables: Mapping[TableId, Table], identities: Mapping[TableI
 
 
 def without_message_key(tables: Mapping[TableId, Table], identities: Mapping[TableId, str], rules: tuple[KeyRule, ...]) -> list[str]:
-    """The sentence about tables whose old rows are not logged with the columns of the message key."""
+    """Return the sentence about tables whose logged old rows lack columns of the message key."""
     found = [
         table
         for table, kind in sorted(identities.items())
@@ -298,7 +316,9 @@ def without_message_key(tables: Mapping[TableId, Table], identities: Mapping[Tab
 def _of_publication(
     session: Session, name: str, tables: Container[TableId], *, by_root: bool, signal_tables: AbstractSet[TableId], filled: bool
 ) -> list[str]:
-    """What is otherwise in a publication that is there than the configuration lets one think. ``filled``: tables that it lacks are added."""
+    """Return warnings about an existing publication that differs from the configuration. ``filled``
+    is True if the connector adds tables that it lacks.
+    """
     found = find_publication(session, name)
     if found is None:
         return []
@@ -324,7 +344,7 @@ def _of_publication(
 
 
 def _absent_signal_tables(session: Session, signal_tables: AbstractSet[TableId]) -> list[str]:
-    """The sentence about a signal table that is not there, or that the name does not mean."""
+    """Return the sentence about signal tables that do not exist or whose names are wrong."""
     absent = sorted(signal_tables - set(session.table_numbers().values())) if signal_tables else []
     return [
         (
@@ -336,7 +356,9 @@ def _absent_signal_tables(session: Session, signal_tables: AbstractSet[TableId])
 
 
 def some_rows(publication: str, filtered: Sequence[TableId]) -> list[str]:
-    """The sentence about tables of which the log has some rows, and a dump all."""
+    """Return the sentence about tables for which the log has only some rows, while a dump has
+    all.
+    """
     if not filtered:
         return []
     return [
@@ -351,7 +373,9 @@ def some_rows(publication: str, filtered: Sequence[TableId]) -> list[str]:
 def without_values(
     tables: Mapping[TableId, Table], identities: Mapping[TableId, str], cannot_show: Callable[[Table], Sequence[str]]
 ) -> list[str]:
-    """The sentence about columns whose records have another value after an update that left a large one alone: a hash or a cut of the placeholder."""
+    """Return the sentence about columns whose records show a wrong value after an update that did
+    not change a large value: a hash or a truncation of the placeholder.
+    """
     found = [
         (table, columns)
         for table, kind in sorted(identities.items())

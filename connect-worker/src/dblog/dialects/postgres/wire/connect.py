@@ -1,8 +1,9 @@
-"""One connection to a PostgreSQL server: where to, with which login and TLS, and what its failures mean.
+"""Opens connections to a PostgreSQL server, with login and TLS, and translates their failures.
 
-psycopg2 (libpq) does the handshake, SCRAM and TLS; ``Wire`` keeps the rest of the dialect away from it. Every driver error becomes a ``TransientError`` (worth
-another try) or a ``DefiniteError`` (a person must act). Messages name server and user, never the password, and never words of the server that could hold
-data of rows.
+psycopg2 (libpq) does the handshake, SCRAM and TLS; ``Wire`` hides it from the rest of the dialect.
+Every driver error becomes a ``TransientError`` (worth another try) or a ``DefiniteError`` (a person
+must act). Messages name server and user, never the password, and never text from the server that
+could contain data of rows.
 """
 
 from __future__ import annotations
@@ -51,35 +52,48 @@ _VALUES = {
     "client_min_messages": "warning",
 }
 _KEPT = ("client_encoding", "lc_monetary", "quote_all_identifiers")
-"""These too, by what role and database have: the connection that reads the log has the same."""
+"""Settings that keep their values from role and database, since the connection that reads the log
+has the same values.
+"""
 SESSION = {
     **_VALUES,
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
-"""What decides how values look as text, in the log as in a chunk. row_security=off: an account that policies apply to gets an error, and not fewer rows. Limits
-that a role may have for its sessions (ALTER ROLE ... SET) are not meant for a connection that reads a log, or a table in a snapshot. Warnings are heard: by one
-the server says that it decodes without the publication.
+"""Settings of every session.
+
+The first decide the text form of values, in the log and in chunks alike. row_security=off gives an
+account with policies an error instead of fewer rows. Limits that a role may have for its sessions
+(ALTER ROLE ... SET) are lifted, as they are not meant for connections that read a log, or a table
+in a snapshot. Warnings are enabled, because the server reports with one that it decodes without the
+publication.
 """
 
 CUTS_TEXT_ALIKE_SQL = "SET standard_conforming_strings = on"
-"""Conditions are checked as the server cuts them with this setting. A pooler may drop what a connection begins with, so set it again where they run."""
+"""Statement to run before conditions of users. They are checked as the server tokenizes them with
+this setting, and a pooler may drop the settings that a connection begins with.
+"""
 
 _MORE_LIMITS = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
-"""Limits that servers know from a version on; an older one refuses a connection that names them."""
+"""Limits that servers know from a version on. An older server refuses a connection that names
+them.
+"""
 
 STATEMENT_TIMEOUT_S = 3600.0
 
 KEEP_ALIVE = {"keepalives": 1, "keepalives_idle": 60, "keepalives_interval": 15, "keepalives_count": 4, "tcp_user_timeout": 120_000}
-"""A server that is gone without a word is noticed within two minutes: by probes while nothing is sent (PostgreSQL manual, 34.1.2, keepalives_*; in seconds),
-and by what it does not acknowledge (tcp_user_timeout, in milliseconds).
+"""Options of libpq that detect a dead server within two minutes: by probes while nothing is sent
+(PostgreSQL manual, 34.1.2, keepalives_*; in seconds), and by data that it does not acknowledge
+(tcp_user_timeout, in milliseconds).
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectSettings:
-    """Where the server is and how to get in; by the names of libpq (PostgreSQL manual, 34.1.2 "Parameter Key Words")."""
+    """The address of a server and the login, with the names of libpq (PostgreSQL manual, 34.1.2
+    "Parameter Key Words").
+    """
 
     host: str
     user: str
@@ -92,29 +106,38 @@ class ConnectSettings:
     ssl_password: str | None = field(default=None, repr=False)
     ssl_root: str | None = None
     login_methods: str | None = None
-    """How the server may ask who comes, as libpq's require_auth has it; None: ``_login_methods``."""
+    """Authentication methods that the server may use, as in libpq's require_auth; None for those of
+    ``_login_methods``.
+    """
     channel_binding: str = "prefer"
     ssl_negotiation: str = "postgres"
-    """``direct``: TLS is the first thing that is spoken."""
+    """Start of TLS; with ``direct`` the connection begins with the TLS handshake."""
     connect_timeout_s: float = 30.0
     statement_timeout_s: float | None = STATEMENT_TIMEOUT_S
     keep_alive: bool = True
     initial_statements: tuple[str, ...] = field(default=(), repr=False)
     abort: Abort | None = field(default=None, repr=False, compare=False)
-    """Cuts every connection that is made with these settings."""
+    """Handle that cuts every connection made with these settings; None if nobody needs to."""
     budget: AnswerBudget | None = field(default=None, repr=False, compare=False)
-    """What may be read on these connections and on others together: for checks, in the worker's own process. They are made step by step (bounded_login.py)."""
+    """Memory that answers on these connections and on others may take together; None for no limit.
+    Checks in the worker's own process use it. Their connections are made step by step
+    (bounded_login.py).
+    """
     needs: str = field(default="", compare=False)
-    """How many connections the connector needs, for the error of a server that has none left."""
+    """Text with the number of connections that the connector needs, for the error of a server that
+    has none left.
+    """
 
     @property
     def address(self) -> str:
-        """``host:port`` for messages."""
+        """Address as ``host:port``, for messages."""
         return f"{self.host}:{self.port}"
 
 
 def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
-    """Settings from a connector's parsed options (Debezium's manual, "PostgreSQL connector"); absent ones take Debezium's defaults."""
+    """Return the settings from a connector's parsed options (Debezium's manual, "PostgreSQL
+    connector"). Missing ones get Debezium's defaults.
+    """
 
     def text(key: str) -> str | None:
         value = options.get(key)
@@ -144,28 +167,32 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
 
 
 def _statements(text: str) -> tuple[str, ...]:
-    """Debezium's form: semicolons part them, two of them are one in a statement."""
+    """Split statements at semicolons. Two semicolons stand for one inside a statement, as in
+    Debezium.
+    """
     return tuple(part.replace("\0", ";").strip() for part in text.replace(";;", "\0").split(";") if part.strip())
 
 
 class PrivilegeError(DefiniteError):
-    """The account may not do that."""
+    """The account lacks the privilege for a statement."""
 
 
 class ReadOnlyError(DefiniteError):
-    """A chunk's SELECT calls what writes."""
+    """A chunk's SELECT calls something that writes."""
 
 
 class UnconvertedTextError(DefiniteError):
-    """A text of the database has no form in UTF-8."""
+    """A text in the database cannot be converted to UTF-8."""
 
 
 class LockedError(TransientError):
-    """Somebody holds a lock that the statement did not get in time (lock_not_available)."""
+    """Another session holds a lock that the statement did not get in time (lock_not_available)."""
 
 
 class PublicationMissingError(DefiniteError):
-    """The publication was not there where the log is read: no change of then can be had."""
+    """The publication did not exist at the position where the log is read, so the changes there
+    cannot be read.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(
@@ -175,7 +202,9 @@ class PublicationMissingError(DefiniteError):
 
 
 class Wire:
-    """One open connection, in autocommit mode. One thread uses it; ``abort`` and ``close`` may be called from another."""
+    """An open connection in autocommit mode. Only one thread may use it; ``abort`` and ``close``
+    may be called from another.
+    """
 
     def __init__(self, connection: Any, settings: ConnectSettings, forget: Callable[[], None]) -> None:
         self.connection = connection
@@ -187,12 +216,14 @@ class Wire:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[int]:
-        """The PGconn for a call of ``_libpq`` that may take long: another thread that closes the connection, having cut it, waits until that has ended."""
+        """Lend the PGconn for a call of ``_libpq`` that may take long. A thread that cuts and
+        closes the connection waits until the call has ended.
+        """
         with self._used:
             yield self.pointer
 
     def copied(self, statement: str, *, doing: str, bytes_max: int = ROW_BYTES_MAX) -> bytes:
-        """The lines that ``COPY (...) TO STDOUT`` gives, all of them."""
+        """Return all lines of a ``COPY (...) TO STDOUT``."""
         try:
             with self.bounded(bytes_max), self.used() as connection:
                 rows, _, _ = _libpq.copied(connection, statement.encode("utf-8", "surrogateescape"), 0)
@@ -202,7 +233,9 @@ class Wire:
 
     @property
     def pointer(self) -> int:
-        """The PGconn, for ``_libpq``. TransientError once it is closed."""
+        """Address of the PGconn, for ``_libpq``. Raises TransientError once the connection is
+        closed.
+        """
         try:
             pointer = self.connection.pgconn_ptr
         except psycopg2.Error as e:
@@ -214,12 +247,12 @@ class Wire:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether statements have begun a transaction that has not ended."""
+        """True if statements have begun a transaction that has not ended."""
         return bool(self.connection.info.transaction_status != TRANSACTION_STATUS_IDLE)
 
     @property
     def version(self) -> int:
-        """The server's version number, 150004 for 15.4."""
+        """Version number of the server, such as 150004 for 15.4."""
         return int(self.connection.server_version)
 
     def query(
@@ -232,8 +265,10 @@ class Wire:
         limit_s: float | None = None,
         bytes_max: int = ANSWER_BYTES_MAX,
     ) -> list[tuple[Any, ...]]:
-        """The rows of a statement; none of one without rows. ``limit_s``: when the server has not answered by then, which may be gone without a word, the
-        connection is cut, and so it is when the answer has more than ``bytes_max``.
+        """Return the rows of a statement, or an empty list if it returns none.
+
+        The connection is cut if the server, which may be dead, has not answered after ``limit_s``
+        seconds, or if the answer has more than ``bytes_max`` bytes.
         """
         try:
             with self.bounded(bytes_max) as answer, self._cut_after(limit_s), self.connection.cursor() as cursor:
@@ -248,7 +283,9 @@ class Wire:
 
     @contextlib.contextmanager
     def bounded(self, bytes_max: int = ANSWER_BYTES_MAX) -> Iterator[Answer]:
-        """Have the server answer with no more than ``bytes_max``, nor more than the budget has; else the connection is cut, and the error says why."""
+        """Limit the server's answer to ``bytes_max`` and to what is left of the budget. A longer
+        answer cuts the connection and raises an error that says why.
+        """
         try:
             answer = Answer(self.connection.fileno(), bytes_max=bytes_max, budget=self.settings.budget)
         except OSError as e:
@@ -280,17 +317,19 @@ class Wire:
             timer.cancel()
 
     def one(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> Any:
-        """The first value of the first row; None where there is none."""
+        """Return the first value of the first row; None if there is no row."""
         rows = self.query(statement, arguments, doing=doing)
         return rows[0][0] if rows else None
 
     def abort(self) -> None:
-        """Cut the connection, from another thread."""
+        """Cut the connection. Called from another thread."""
         with self._closing, contextlib.suppress(Exception):
             _shut_down(self.connection.fileno())
 
     def close(self) -> None:
-        """Close it. libpq frees what a call of another thread would go on to use, so that is waited for: cut the connection first."""
+        """Close the connection. libpq frees memory that a call in another thread may be using, so
+        this waits for the call to end: cut the connection first.
+        """
         self._forget()
         taken, self._budget_taken = self._budget_taken, 0
         if self.settings.budget is not None:
@@ -305,11 +344,13 @@ def _shut_down(descriptor: int) -> None:
 
 
 def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bool = False, name: str = "dblog") -> Wire:
-    """Connect, authenticate and prepare the session. ``again``: we have been there before, so an unknown host may come back. ``replication``: a walsender's
-    session, for the log.
+    """Connect, authenticate and prepare the session. ``again`` is True for a server that was
+    reached before, so that an unknown host counts as a passing error. ``replication`` opens a
+    walsender's session for the log.
     """
     if not has_host_form(settings.host):
-        # libpq would read a comma as a list of hosts, and a slash or @ as the folder of a socket.
+        # libpq would read a comma as a list of hosts, and a slash or @ as the directory of a
+        # socket.
         message = f"'{settings.host}' is not a host name; correct database.hostname, or dblog.dump.hostname"
         raise DefiniteError(message)
     options = " ".join(f"-c {key}={_escaped(value)}" for key, value in SESSION.items())
@@ -365,7 +406,9 @@ def open_wire(settings: ConnectSettings, *, again: bool = False, replication: bo
 
 
 def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
-    """Run the user's statements. They may not change what values look like, nor leave a transaction open, whose snapshot all chunks would see."""
+    """Run the user's statements. They may neither change the text form of values nor leave a
+    transaction open, since all chunks would see its snapshot.
+    """
     if not statements:
         return
     kept = wire.query(
@@ -380,7 +423,9 @@ def _run_initial(wire: Wire, statements: Sequence[str]) -> None:
 
 
 def _login_methods(ssl_mode: str) -> str | None:
-    """The methods that libpq goes along with: all, where it has verified who asks; else none that shows the password."""
+    """Return the login methods that libpq accepts: all if it has verified the server, else all but
+    those that show the password.
+    """
     return None if ssl_mode.startswith("verify") else "!password"
 
 
@@ -392,7 +437,7 @@ def _take_bytes_as_they_are(wire: Wire) -> None:
 
 
 def _lift_limits(wire: Wire) -> None:
-    """Those that cannot be named before the server's version is known."""
+    """Lift the limits that cannot be named before the server's version is known."""
     for name, since in _MORE_LIMITS.items():
         if wire.version >= since:
             wire.query(f"SET {name} = 0", doing="setting up the session")
@@ -408,25 +453,31 @@ def _cut(connection: Any) -> None:
 
 
 def _nothing() -> None:
-    """Nobody may cut the connection, so nobody keeps it."""
+    """Do nothing. Used if no ``Abort`` keeps the connection, so that none has to forget it."""
 
 
-# -- what failures mean -----------------------------------------------------------------------------------------------------------------
+# -- what failures mean ------------------------------
 
 _ADDRESSED = re.compile(r"connection to server at .*?, port \d+ failed: ")
 _UNKNOWN_HOST = ("could not translate host name", "Name or service not known", "nodename nor servname")
 _REFUSED_LOGIN = frozenset({"28P01", "28000"})
 _TABLE_CHANGED = frozenset({"42P01", "42703", "3F000", "42883", "42804", "0A000", "42P10", "42704"})
-"""Undefined table, column, schema, function; a type that does not compare any more; a cached plan that must not change its result type."""
+"""SQLSTATEs of an undefined table, column, schema or function, of a type that no longer compares,
+and of a cached plan that must not change its result type.
+"""
 _NOT_CONVERTED = frozenset({"22021", "22P05"})
-"""character_not_in_repertoire, untranslatable_character."""
+"""SQLSTATEs character_not_in_repertoire and untranslatable_character."""
 _TOO_MANY_CONNECTIONS = "53300"
 _TRANSIENT_CLASSES = frozenset({"08", "40", "53", "55", "57", "58", "25"})
-"""Connection, rollback, resources, object not in its state (a lock, a slot in use), operator intervention, system error, transaction state."""
+"""Classes of SQLSTATEs: connection, rollback, resources, object not in its state (a lock, a slot in
+use), operator intervention, system error, transaction state.
+"""
 
 
 def translate(error: Exception, settings: ConnectSettings, doing: str, *, secret: bool = False) -> DblogError:
-    """The dblog error for a psycopg2 error. ``secret``: the statement was not ours, so nothing of the text is repeated."""
+    """Return the dblog error for a psycopg2 error. With ``secret`` the statement was not ours, so
+    nothing of the error's text is repeated.
+    """
     state = getattr(error, "pgcode", None) or ""
     diagnostics = getattr(error, "diag", None)
     primary = getattr(diagnostics, "message_primary", None)
@@ -436,19 +487,21 @@ def translate(error: Exception, settings: ConnectSettings, doing: str, *, secret
 
 
 def translate_server(error: _libpq.ServerError, settings: ConnectSettings, doing: str) -> DblogError:
-    """The same for an error of ``_libpq``."""
+    """Return the dblog error for an error of ``_libpq``."""
     if not error.sqlstate:
         return TransientError(f"{doing} at {settings.address} failed: the connection is lost ({first_line(error.primary)})")
     return meaning(error.sqlstate, error.primary, settings, doing)
 
 
 TABLE_CHANGED = ": the table is gone or has changed"
-"""Ends such an error's text. Where a statement has a text of the user's, its names are as likely to be wrong."""
+"""End of the text of an error about a changed table. In a statement with a user's text, the names
+in that text may just as well be wrong.
+"""
 
 
 def meaning(state: str, primary: str | None, settings: ConnectSettings, doing: str) -> DblogError:
-    """The dblog error for an SQLSTATE (PostgreSQL manual, appendix A). ``primary``: the error's first line, which quotes values only in the classes that are
-    left out here.
+    """Return the dblog error for an SQLSTATE (PostgreSQL manual, appendix A). ``primary`` is the
+    error's first line. It quotes values only in the classes 22 and 23, for which it is left out.
     """
     told = "" if primary is None or state[:2] in ("22", "23") else f", {first_line(primary)}"
     text = f"{doing} at {settings.address} failed (SQLSTATE {state}{told})"
@@ -493,12 +546,16 @@ _LIMITS = (
         "raise the limit of the pooler (max_client_conn, pool_size), or name the server itself: the log can be read through no pooler",
     ),
 )
-"""What a server, or a pooler before it, says where it takes no further connection (backend/utils/init/postinit.c, replication/walsender.c,
-storage/lmgr/proc.c; PgBouncer, Supavisor, Odyssey), and what helps."""
+"""Patterns of the texts with which a server, or a pooler before it, refuses a further connection,
+each with the remedy (backend/utils/init/postinit.c, replication/walsender.c, storage/lmgr/proc.c;
+PgBouncer, Supavisor, Odyssey).
+"""
 
 
 def limit_of_connections(text: str, settings: ConnectSettings) -> str | None:
-    """Return what helps where a server refuses a connection with this text, for it has too many; None for any other text."""
+    """Return the remedy if a server refuses a connection with this text because it has too many.
+    Return None for any other text.
+    """
     found = next((remedy for words, remedy in _LIMITS if re.search(words, text, re.IGNORECASE)), None)
     return None if found is None else found.format(user=settings.user, database=settings.database)
 
@@ -511,7 +568,9 @@ def _no_connections(text: str, settings: ConnectSettings) -> NoConnectionsError:
 
 
 def _not_connected(error: Exception, settings: ConnectSettings, *, again: bool) -> DblogError:
-    """Libpq gives no SQLSTATE for a refused login, so its words decide. It names the address before them, unless the login is made step by step."""
+    """Return the dblog error for a failed login. libpq gives no SQLSTATE for it, so the text
+    decides. The text begins with the address, unless the login is made step by step.
+    """
     text = _ADDRESSED.sub("", first_line(error))
     where = f"the server at {settings.address}"
     lowered = text.lower()
@@ -548,7 +607,9 @@ def _not_connected(error: Exception, settings: ConnectSettings, *, again: bool) 
 
 
 def _login_not_wanted(where: str, settings: ConnectSettings) -> DefiniteError:
-    """The error for a server that asks for the login in a way that ``settings`` do not allow."""
+    """Return the error for a server that asks for the login in a way that ``settings`` do not
+    allow.
+    """
     if settings.login_methods:
         asked = f"asks for the login in another way than driver.requireAuth={settings.login_methods} allows"
         return DefiniteError(f"{where} {asked}; correct it, or the method of the server's pg_hba.conf")
@@ -564,6 +625,6 @@ def _login_not_wanted(where: str, settings: ConnectSettings) -> DefiniteError:
 
 
 def first_line(error: object) -> str:
-    """What a person needs of an error that can be long."""
+    """Return the first line of an error that can be long, at most 300 characters."""
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__

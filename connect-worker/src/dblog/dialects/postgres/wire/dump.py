@@ -1,11 +1,15 @@
-"""The connections of a dump: watermarks are written on one, chunks are read in a snapshot on another.
+"""Manages the connections of a dump: watermarks are written on one, and chunks are read in a
+snapshot on the other.
 
-A watermark is a logical message (pg_logical_emit_message) in a transaction of its own: it needs no table and no privilege. A window proves itself (D5): the
-low watermark's transaction must be visible in the chunk's snapshot. That alone does not show all that the log has in front of it: on PostgreSQL a
-transaction is logged before it is visible, and another one that was logged earlier may become visible later. So the snapshot's own text goes with the rows,
-and the log thread, which knows what was logged, compares (pgoutput/visibility.py). # I2
+A watermark is a logical message (pg_logical_emit_message) in its own transaction; it needs neither
+table nor privilege. A window proves itself (D5): the low watermark's transaction must be visible in
+the chunk's snapshot. On PostgreSQL that does not prove that the snapshot shows everything in the
+log before the watermark. A transaction is logged before it is visible, and one that was logged
+earlier may become visible later. So the snapshot's own text accompanies the rows, and the log
+thread compares it with what was logged (pgoutput/visibility.py). # I2
 
-Rows come by COPY, as the log writes them, and stay as they are: the row plan reads them (D4).
+Rows come by COPY in the same form as in the log, and stay in that form: the row plan reads them
+(D4).
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
 WATERMARK_PREFIX = "dblog"
-"""Of the messages that are watermarks."""
+"""Prefix of the messages that are watermarks."""
 
 _DEFINITION_SQL = (
     "SELECT ARRAY(SELECT a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod) || ' ' || a.attnum FROM pg_catalog.pg_attribute a "
@@ -55,28 +59,34 @@ _DEFINITION_SQL = (
     "c.oid = pg_catalog.to_regclass(%s) "
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s"
 )
-"""A table as a snapshot's rows of the catalog have it; whether its files, those of its partitions, and its name are still the same: functions see the catalog
-of now."""
+"""Query for a table as the snapshot's rows of the catalog describe it: its columns; True if its
+files and those of its partitions are still the same; True if its name is. Functions see the current
+catalog, so the two can be compared.
+"""
 
 SILENCE_S = 60
-"""A worker that is silent for longer within a snapshot loses it: what it has read keeps an ALTER of the table waiting, and all writers behind that."""
+"""Seconds after which the server ends a snapshot whose worker sends nothing. The tables that it has
+read make an ALTER wait, and all writers after it.
+"""
 
 _READ_ONLY = "25006"
-"""read_only_sql_transaction."""
+"""SQLSTATE read_only_sql_transaction."""
 
 WRITTEN_MAX = 64
-"""Watermarks by name that a connection remembers."""
+"""Number of watermarks of each name that a connection remembers."""
 
 
 @dataclass(slots=True)
 class _Written:
-    """The newest watermarks of one name: (transaction, token)."""
+    """The newest watermarks of one name, each as (transaction, token)."""
 
     tokens: list[tuple[int, str]] = field(default_factory=list)
 
 
 class DumpConnection:
-    """Watermarks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
+    """The connection of one reader thread for watermarks and chunks. ``close`` may be called from
+    another thread. Satisfies ``ports.DumpConnection``.
+    """
 
     def __init__(
         self,
@@ -99,7 +109,7 @@ class DumpConnection:
         self._shown: Snapshot | None = None
         self._select_limit_s = 0.0
         self._waited_for = 0
-        """The log's end of which all commits are flushed, however far that is."""
+        """End of the log up to which all commits are known to be flushed."""
 
     @classmethod
     def open(
@@ -114,9 +124,12 @@ class DumpConnection:
         doubt: Callable[[TableId], None] = lambda _table: None,
         reads: ReadColumns | None = None,
     ) -> DumpConnection:
-        """Open both connections. ``server``: whose log is read; ServerChangedError when another one answers. A standby of it may answer for chunks.
-        ``publication``: may list the columns that the log has of a table. ``doubt`` hears of tables that are not as they are known.
-        ``reads``: which columns of a table chunks read; None: all.
+        """Open both connections.
+
+        ``server`` is the server whose log is read. Raise ServerChangedError if another one answers;
+        for chunks a standby of it may answer. ``publication`` may list the columns that the log has
+        of a table. ``doubt`` is called with tables that differ from what is known. ``reads``
+        decides which columns of a table chunks read; None for all.
         """
         snapshot = open_wire(settings, again=True, name="dblog chunks")
         try:
@@ -132,7 +145,8 @@ class DumpConnection:
                     raise ServerChangedError(message)
             look_in_safe_schemas(snapshot)
             look_in_no_schema(log_server)
-            # What a condition calls writes no table, outside of a snapshot either.
+            # Functions that a condition calls must not write to tables, outside of a snapshot
+            # either.
             snapshot.query(f"{CUTS_TEXT_ALIKE_SQL}; SET default_transaction_read_only = on", doing="preparing the dump")
             snapshot.query(f"SET idle_in_transaction_session_timeout = '{SILENCE_S}s'", doing="preparing the dump")
         except BaseException:
@@ -144,7 +158,7 @@ class DumpConnection:
     # ---- watermarks
 
     def write_watermark(self, name: str, token: str) -> None:
-        """Commit a message with name and token; returns when it is committed."""
+        """Commit a message with name and token. Returns after the commit."""
         assert not self._read_only, "nothing is written in read-only mode"
         content = json.dumps([name, token])
         rows = self._log_server.query(
@@ -156,7 +170,7 @@ class DumpConnection:
         written.tokens = [*written.tokens[-WRITTEN_MAX:], (int(rows[0][0]), token)]
 
     def read_watermark(self, name: str) -> str | None:
-        """The newest token under the name whose transaction the snapshot shows."""
+        """Return the newest token of this name whose transaction the snapshot shows."""
         shown = self._shown if self._shown is not None else Snapshot.of(self._current_snapshot())
         written = self._written.get(name)
         if written is None:
@@ -164,7 +178,9 @@ class DumpConnection:
         return next((token for transaction, token in reversed(written.tokens) if shown.shows(transaction)), None)
 
     def begin_snapshot_behind(self, low: Any) -> bool:
-        """Start a snapshot that may show what the log has brought up to there: on a standby, one behind its replay. The log thread compares the rest."""
+        """Start a snapshot that may show everything that the log has brought up to ``low``. Return
+        False if a standby has not replayed that far. The log thread checks the rest.
+        """
         assert isinstance(low, PostgresProgress), "made by this dialect"
         replayed = self._snapshot.one(
             "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()::text END",
@@ -176,7 +192,7 @@ class DumpConnection:
         return True
 
     def log_end(self) -> int:
-        """A place in the log in front of which is everything that any snapshot can have shown until now."""
+        """Return an LSN before which everything lies that any snapshot can have shown so far."""
         settled, self._waited_for = settled_log_end(self._log_server, self._waited_for)
         return settled
 
@@ -188,7 +204,7 @@ class DumpConnection:
         self._shown = Snapshot.of(self._current_snapshot())
 
     def snapshot_shown(self) -> Snapshot | None:
-        """Which transactions the open snapshot shows."""
+        """Return the transactions that the open snapshot shows; None if no snapshot is open."""
         return self._shown
 
     def end_snapshot(self) -> None:
@@ -197,11 +213,15 @@ class DumpConnection:
         self._snapshot.query("ROLLBACK", doing="ending a snapshot")
 
     def limit_locks(self, limit_ms: int) -> None:
-        """From now on a SELECT that waits longer for whoever locks its table ends with LockedError: for questions that no chunk waits for."""
+        """Make SELECTs from now on end with LockedError if they wait longer for a lock on their
+        table. It is meant for questions that no chunk waits for.
+        """
         self._snapshot.query(LIMIT_LOCKS_SQL, (limit_ms, limit_ms), doing="limiting SELECTs")
 
     def limit_selects(self, limit_s: float) -> None:
-        """From now on the server ends a SELECT that takes longer; a savepoint keeps the snapshot."""
+        """Make the server end SELECTs from now on that take longer. A savepoint keeps the
+        snapshot.
+        """
         self._select_limit_s = limit_s
 
     def _current_snapshot(self) -> str:
@@ -212,12 +232,13 @@ class DumpConnection:
     def select(
         self, statement: str, parameters: Sequence[Any] = (), *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
     ) -> ChunkRows:
-        """Run one SELECT inside the snapshot and keep its lines. ``parameters``: ``sql.Statement``'s. Rows beyond ``bytes_max`` (0: no limit) are let go, at
-        least one is kept.
+        """Run one SELECT inside the snapshot and return its lines. ``parameters`` are those of
+        ``sql.Statement``. Rows beyond ``bytes_max`` (0: no limit) are dropped, but at least one is
+        kept.
         """
         within = self._shown is not None
         if within:
-            # An error would end the transaction, and with it the snapshot.
+            # An error would end the transaction, and the snapshot with it.
             self._snapshot.query("SAVEPOINT chunk", doing="reading a chunk")
             if self._select_limit_s:
                 self._snapshot.query(f"SET LOCAL statement_timeout = {int(self._select_limit_s * 1000)}", doing="limiting SELECTs")
@@ -227,7 +248,8 @@ class DumpConnection:
         except _libpq.ServerError as e:
             doing, settings = "reading a chunk", self._snapshot.settings
             error = translate_server(e, settings, doing)
-            if e.sqlstate == _READ_ONLY:  # our own SELECT writes nothing, on a standby either
+            # The connector's own SELECT writes nothing, even on a standby.
+            if e.sqlstate == _READ_ONLY:
                 error = ReadOnlyError(chunk_would_write(doing, settings.address, f"SQLSTATE {e.sqlstate}"))
             if within and e.sqlstate:
                 with contextlib.suppress(DblogError):
@@ -253,10 +275,12 @@ class DumpConnection:
         return ChunkRows(rows=rows, row_count=count, last_key=last_key)
 
     def _grant(self, table: TableId) -> str:
-        """Return the statements that let the account read what chunks read of the table, as the catalog has it now."""
+        """Return the statements that let the account read what chunks read of the table, as the
+        catalog describes it now.
+        """
         grants = sql.grant_select(table, self._snapshot.settings.user)
         with contextlib.suppress(DblogError):
-            for by_root in (False, True):  # a partitioned table is in the second list only
+            for by_root in (False, True):  # a partitioned table is only in the second list
                 session = Session(self._log_server, by_root=by_root, publication=self._publication)
                 if found := list(session.read_tables(lambda other: other == table).values()):
                     return grants_for(session, [one if self._reads is None else self._reads.of(one) for one in found])
@@ -271,8 +295,11 @@ class DumpConnection:
         keys: Sequence[Sequence[Any]] | None = None,
         where: str | None = None,
     ) -> ChunkRows:
-        """Lines of COPY leave nothing open. TableChangedError where they may be those of another definition than ``table``: a snapshot does not keep one until
-        its table is read, and shows no row of a table that was rewritten since (PostgreSQL manual, 13.6 "Caveats").
+        """Return the chunk unchanged, since lines of COPY are complete. Raise TableChangedError if
+        the lines may belong to another definition than ``table``.
+
+        A snapshot does not protect a table's definition until the table is read, and it shows no
+        row of a table that was rewritten since (PostgreSQL manual, 13.6 "Caveats").
         """
         del after, keys, where
         if self._shown is not None and not self._is_read_as(table):
@@ -282,7 +309,9 @@ class DumpConnection:
         return chunk
 
     def _is_read_as(self, table: Table) -> bool:
-        """Whether the snapshot has the table with these columns and in the files that were read. The SELECT has locked it."""
+        """Return True if the snapshot has the table with these columns and in the files that were
+        read. The SELECT has locked the table.
+        """
         name = sql.quote_table(table.id)
         rows = self._snapshot.query(
             f"SAVEPOINT look; SET LOCAL search_path = ''; {self._definition_sql}",
@@ -299,7 +328,7 @@ class DumpConnection:
         )
 
     def close(self) -> None:
-        """Close both connections, also from another thread, also in the middle of a SELECT."""
+        """Close both connections. Any thread may call it, even in the middle of a SELECT."""
         for wire in (self._snapshot, self._log_server):
             wire.abort()
         for wire in (self._snapshot, self._log_server):
@@ -307,13 +336,15 @@ class DumpConnection:
 
 
 def _key_of(line: bytes, key: Sequence[int], whole: Sequence[bool]) -> tuple[Any, ...]:
-    """A key's values, as bounds have them."""
+    """Return a key's values in the form of bounds."""
     fields = fields_of_line(line)
     return tuple(_bound(fields[at] or b"", whole=number) for at, number in zip(key, whole, strict=True))
 
 
 def _bound(raw: bytes, *, whole: bool) -> int | str | bytes:
-    """A value; a text that is no UTF-8, as a database without an encoding may have it, is its own bytes: the dump's state is stored as UTF-8."""
+    """Return a value in the form of a bound. A text that is not UTF-8, which a database without an
+    encoding may contain, is returned as its bytes, because the dump's state is stored as UTF-8.
+    """
     try:
         text = raw.decode()
     except UnicodeDecodeError:

@@ -1,9 +1,12 @@
-"""How the texts of a connection are encoded: as UTF-8, which the server converts to, or as the bytes that a database in SQL_ASCII has.
+"""Sets the encoding of a connection's texts: UTF-8, to which the server converts, or the raw bytes
+of a database in SQL_ASCII.
 
-Such a database knows no encoding, so its texts may hold any bytes. With client_encoding=UTF8 the server checks each of them, and ends a COPY, or the log,
-at the first that is no UTF-8 (SQLSTATE 22021). With client_encoding=SQL_ASCII it sends them as they are (PostgreSQL manual, 24.3 "Character Set Support").
-Values are read as UTF-8 then, with a replacement character for each byte that is none. Names keep such bytes as lone surrogates, so that a statement names
-the same table.
+A database in SQL_ASCII has no encoding, so its texts may contain any bytes. With
+client_encoding=UTF8 the server checks each text, and ends a COPY, or the log, at the first that is
+not UTF-8 (SQLSTATE 22021). With client_encoding=SQL_ASCII it sends them unchanged (PostgreSQL
+manual, 24.3 "Character Set Support"). Values are then read as UTF-8, with a replacement character
+for each invalid byte. Names keep such bytes as lone surrogates, so that a statement names the same
+table.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 NO_ENCODING = "SQL_ASCII"
 _CODEC = "dblog_utf8_or_bytes"
 _KEY = "SQLASCII"
-"""psycopg2's name of that encoding."""
+"""Name of that encoding in psycopg2."""
 
 
 def _encoded(text: str, errors: str = "strict", /) -> tuple[bytes, int]:
@@ -42,6 +45,6 @@ psycopg2.extensions.encodings[_KEY] = psycopg2.extensions.encodings[NO_ENCODING]
 
 
 def take_bytes_as_they_are(connection: Any) -> None:
-    """Set a connection's encoding where its database has none."""
+    """Set a connection to raw bytes if its database has no encoding."""
     if connection.get_parameter_status("server_encoding") == NO_ENCODING:
         connection.set_client_encoding(NO_ENCODING)

@@ -1,4 +1,4 @@
-"""How many rows tables have, as far as the server knows without counting."""
+"""Estimates the number of rows of tables without counting them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dblog.model import TableId
 
 
 def row_estimates(session: Session, tables: Sequence[TableId]) -> dict[TableId, int]:
-    """Return the rows of tables by the statistics; of a table that was never analysed what the planner
-    takes for granted, by its size.
+    """Return row counts by the statistics. For a table that was never analysed it is the planner's
+    estimate from its size.
     """
     rows = session.query(
         "SELECT n.nspname, c.relname, c.reltuples::bigint FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -25,7 +25,8 @@ def row_estimates(session: Session, tables: Sequence[TableId]) -> dict[TableId, 
     found = {TableId(schema, name): count for schema, name, count in rows}
     with LockWaits(session, doing="estimating tables") as waits:
         for table in [table for table, count in found.items() if count < 0]:
-            del found[table]  # it stays out where the account may not read it, somebody locks it, or it is gone
+            # It stays out if the account may not read it, somebody locks it, or it is gone.
+            del found[table]
             try:
                 found[table] = _planned_rows(session, table)
             except LockedError:

@@ -1,7 +1,8 @@
-"""Which server a connection has reached: its system identifier, and the timeline that it is on.
+"""Finds out which server a connection has reached: its system identifier and its current timeline.
 
-A standby's timeline comes from IDENTIFY_SYSTEM alone (PostgreSQL manual, "Streaming Replication Protocol"), which has that of the record replayed last. The
-control file follows with the next restartpoint, which may be half an hour later.
+Only IDENTIFY_SYSTEM gives a standby's timeline (PostgreSQL manual, "Streaming Replication
+Protocol"): that of the record replayed last. The control file follows with the next restartpoint,
+which may be half an hour later.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ from dblog.dialects.postgres.wire.connect import Wire, open_wire
 
 
 def identified(wire: Wire) -> str:
-    """Return the identity of the server that a replication connection has reached: ``<system identifier>/<timeline>``."""
+    """Return the identity of the server that a replication connection has reached: ``<system
+    identifier>/<timeline>``.
+    """
     ((system, timeline, *_),) = wire.query("IDENTIFY_SYSTEM", doing="asking which server it is")
     return f"{system}/{timeline}"
 
 
 def system_of(wire: Wire) -> str:
-    """Return the system identifier, which a primary and its standbys have in common."""
+    """Return the system identifier, which a primary and its standbys share."""
     return str(wire.one("SELECT system_identifier FROM pg_catalog.pg_control_system()", doing="asking which server it is"))
 
 
 def identity_of(wire: Wire) -> str:
-    """Return the same as ``identified`` for an ordinary connection. A standby is asked on a replication connection of its own."""
+    """Return ``<system identifier>/<timeline>`` for an ordinary connection. A standby is asked on a
+    separate replication connection.
+    """
     if wire.one("SELECT pg_catalog.pg_is_in_recovery()", doing="asking whether it is a standby"):
         walsender = open_wire(wire.settings, again=True, replication=True, name="dblog timeline")
         try:
@@ -33,7 +38,9 @@ def identity_of(wire: Wire) -> str:
 
 
 def moved_to(address: str, was: str, now: str) -> str:
-    """Describe the change of identity behind an address, for an error. A standby that is promoted stays the same server."""
+    """Return a description, for an error, of a change of the server at an address. A promoted
+    standby stays the same server.
+    """
     (system, _, timeline), (was_system, _, was_timeline) = now.partition("/"), was.partition("/")
     if system != was_system:
         return f"a server of another cluster answers at {address} now (system {system}, not {was_system})"

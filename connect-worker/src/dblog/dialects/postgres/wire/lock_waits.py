@@ -1,5 +1,5 @@
-"""The limit of a session's statements while it asks one table after the other: tables that somebody
-locks make it shorter.
+"""Limits how long a session waits for locks while it queries one table after the other: locked
+tables shorten the limit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dblog.dialects.postgres.wire.session import Session
 
 
 class LockWaits:
-    """The limit of a session's statements while it asks one table after the other. ``found_locked`` is told of each one that could not be had."""
+    """The lock limit of a session while it queries one table after the other. Call ``found_locked``
+    for each table whose lock it did not get.
+    """
 
     def __init__(self, session: Session, *, doing: str) -> None:
         self._session = session
@@ -28,7 +30,9 @@ class LockWaits:
         self._limits.close()
 
     def found_locked(self) -> None:
-        """Count a table whose lock was waited for in vain; further ones may be waited for no more."""
+        """Count a table whose lock did not come in time. After some of them, further locks are not
+        waited for.
+        """
         before_ms = locked_ms(self._locked)
         self._locked += 1
         if locked_ms(self._locked) != before_ms:

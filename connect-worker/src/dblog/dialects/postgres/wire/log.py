@@ -1,8 +1,9 @@
-"""The connection that the log comes by: a walsender that decodes a slot with pgoutput.
+"""Reads the log on a replication connection: a walsender decodes a slot with pgoutput.
 
-The server waits for signs of life: a status message at least every half of its wal_sender_timeout, also while nobody here reads (a queue that is full, a
-registry that is away). So a thread of its own sends them, on a lock; nothing else is ever sent while the log flows. What is confirmed there is what the runtime
-has stored, and nothing behind it: the server drops its log up to there. # I1
+The server needs signs of life: a status message at least every half of its wal_sender_timeout, even
+while nobody here reads (a full queue, an unreachable registry). So a separate thread sends them,
+under a lock; nothing else is ever sent while the log flows. The confirmed position is what the
+runtime has stored, and nothing beyond it, because the server drops its log up to there. # I1
 """
 
 from __future__ import annotations
@@ -26,24 +27,31 @@ from dblog.dialects.postgres.wire.connect import PublicationMissingError, Unconv
 from dblog.errors import DblogError, TransientError
 
 RECEIVED_BYTES_MAX = 1 << 20
-"""Of one ``receive``. A single message can be longer."""
+"""Number of bytes returned by one ``receive``. A single message can be longer."""
 
 STATUS_INTERVAL_S = 5.0
 OVERDUE_S = 12.0
-"""A server answers each status at once, so two answers are missing then; but for one that decodes a large transaction of tables that are not published,
-which answers none before it has come to the end.
+"""Seconds after which answers of the server are overdue. It answers each status at once, so two
+answers are missing then. The exception is a server that decodes a large transaction of unpublished
+tables: it does not answer before it reaches the end.
 """
 SILENT_S = 60.0
-"""A server sends a keepalive at least every half of wal_sender_timeout, a minute by default, where it is asked to answer."""
+"""Seconds of silence after which the connection is given up. The server sends a keepalive at least
+every half of wal_sender_timeout, a minute by default, when it is asked to answer.
+"""
 
 FLOWS_S = 0.005
 GATHERED_S = 0.0003
-"""While the log flows, messages gather for so long. The server sends each by a call of its own, of which a reader that waits for it doubles the work."""
+"""Seconds for which messages are gathered while the log flows. The server sends each with a
+separate call, and a reader that waits for every one doubles the work.
+"""
 
 FAST_BYTES = 4096
 FAST_GATHERED_S = 0.002
 PIECE_BYTES = 1 << 16
-"""Where so much gathers in a moment, as in a backlog of small transactions, larger pieces are gathered: each costs the same, whatever is in it."""
+"""Bytes of a large piece. If much arrives in a moment, as in a backlog of small transactions,
+larger pieces are gathered, since each piece costs the same whatever its size.
+"""
 
 _STATUS = struct.Struct(">cQQQqB")
 
@@ -51,7 +59,9 @@ _NOT_IN_ITS_STATE = b"55000"
 
 
 def heard_within_s(wire: Wire) -> float:
-    """For how long the walsender goes on that hears nothing (wal_sender_timeout, which a role may have for itself)."""
+    """Return the seconds after which the walsender gives up a silent client (wal_sender_timeout,
+    which a role may set for itself); infinity if it never does.
+    """
     setting = wire.one(
         "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", doing="asking how long a walsender waits"
     )
@@ -65,12 +75,16 @@ _UNCONVERTED = (
 
 
 class LogConnection:
-    """One thread calls ``receive``; ``wake`` and ``close`` may come from another. ``confirmed`` gives the LSN in front of which all is stored."""
+    """The stream of the log. One thread calls ``receive``; ``wake`` and ``close`` may come from
+    another. ``confirmed`` returns the LSN before which everything is stored.
+    """
 
     def __init__(
         self, wire: Wire, alarm: _libpq.Alarm, *, confirmed: Callable[[], int], status_interval_s: float = STATUS_INTERVAL_S
     ) -> None:
-        """``alarm`` is of this connection: the server decodes without the publication."""
+        """Take over a connection on which the stream has started. ``alarm`` must be of this
+        connection; it reports that the server decodes without the publication.
+        """
         self._wire = wire
         self._alarm = alarm
         self._confirmed = confirmed
@@ -89,10 +103,11 @@ class LogConnection:
     def open(
         cls, wire: Wire, *, slot: str, publication: str, options: str, lsn: int, confirmed: Callable[[], int], status_interval_s: float
     ) -> LogConnection:
-        """Start the stream. TransientError while somebody else reads the slot.
+        """Start the stream. Raise TransientError while another process reads the slot.
 
-        From version 18 on a publication that is not there at a position is no error: the server warns, in the midst of the stream, and leaves out what comes
-        (pgoutput.c, LoadPublications). # I5
+        From version 18 on, a publication that does not exist at a position is no error: the server
+        sends a warning within the stream, and leaves out what follows (pgoutput.c,
+        LoadPublications). # I5
         """
         alarm = _libpq.Alarm(wire.pointer, _NOT_IN_ITS_STATE, publication.encode())
         try:
@@ -106,12 +121,15 @@ class LogConnection:
 
     @property
     def is_silent(self) -> bool:
-        """Whether answers of the server are overdue: what it has logged since is not known here."""
+        """True if answers of the server are overdue, so that it may have logged more than is known
+        here.
+        """
         return time.monotonic() - self._heard_at_s > OVERDUE_S
 
     def receive(self, timeout_s: float) -> bytes:
-        """The messages that have arrived, none when none came in time. TransientError when the connection is lost, PublicationMissingError behind the last
-        message that was decoded with the publication.
+        """Return the messages that have arrived, or b"" if none came in time. Raise TransientError
+        if the connection is lost. Raise PublicationMissingError after the last message that was
+        decoded with the publication.
         """
         if self._failed is not None:
             raise self._failed
@@ -126,7 +144,7 @@ class LogConnection:
             time.sleep(FAST_GATHERED_S)
             try:
                 data += self._arrived()
-            except DblogError as e:  # behind what has arrived
+            except DblogError as e:  # raised after the data that has arrived
                 self._failed = e
         self._received_bytes = len(data)
         if data:
@@ -137,12 +155,12 @@ class LogConnection:
         return data
 
     def wake(self) -> None:
-        """End a ``receive`` that waits, or the next one."""
+        """End a waiting ``receive``, or the next one."""
         with contextlib.suppress(OSError):
             os.write(self._wakes, b"x")
 
     def close(self) -> None:
-        """Tell the server how far all is stored, and close the connection."""
+        """Confirm to the server what is stored, and close the connection."""
         with contextlib.suppress(DblogError):
             self._send_status()
         with self._lock:
@@ -178,7 +196,8 @@ class LogConnection:
         if not goes_on and not data:
             message = f"the server at {self._wire.settings.address} ended the log connection"
             raise TransientError(message)
-        return data  # behind the last message the server's reason comes with the next call
+        # After the last message, the next call gets the server's reason.
+        return data
 
     def _wait(self, timeout_s: float) -> None:
         try:
@@ -196,7 +215,9 @@ class LogConnection:
                 self._send_status()
 
     def _send_status(self) -> None:
-        """A standby status update (PostgreSQL manual, 55.4): written, flushed and applied up to where all is stored; the server is to answer."""
+        """Send a standby status update (PostgreSQL manual, 55.4): written, flushed and applied up
+        to where everything is stored. It asks the server to answer.
+        """
         lsn = self._confirmed()
         now_us = time.time_ns() // 1000 - POSTGRES_EPOCH_US
         with self._lock:

@@ -1,4 +1,6 @@
-"""Gives tables the REPLICA IDENTITY that replica.identity.autoset.values wants (PostgreSQL manual, ALTER TABLE, REPLICA IDENTITY)."""
+"""Gives tables the REPLICA IDENTITY that replica.identity.autoset.values asks for (PostgreSQL
+manual, ALTER TABLE, REPLICA IDENTITY).
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,18 @@ from dblog.model import TableId
 log = structlog.get_logger(__name__)
 
 _KINDS = {"d": "DEFAULT", "f": "FULL", "n": "NOTHING", "i": "INDEX"}
-"""pg_class.relreplident."""
+"""Names of identities by pg_class.relreplident."""
 
 
 def set_identities(session: Session, tables: Iterable[TableId], rules: Sequence[IdentityRule]) -> None:
-    """Alter the tables that have another one. ConfigError for a table of two rules, DefiniteError for one that the account may not alter."""
+    """Alter the tables that have another identity. Raise ConfigError for a table with two rules,
+    and DefiniteError for one that the account may not alter.
+    """
     for table in tables:
         wanted = identity_of(str(table), rules)
         if wanted is None:
             continue
-        # Rows are logged by the identity of their partition, whose index has a name of its own.
+        # Rows are logged with the identity of their partition, whose index has another name.
         parts = [table] if wanted.index is not None else session.logged_as(table)
         for part in parts:
             if wanted != _identity(session, part):
@@ -33,12 +37,16 @@ def set_identities(session: Session, tables: Iterable[TableId], rules: Sequence[
 
 
 ALTER_LIMIT_MS = 1000
-"""Whoever reads the table waits behind an ALTER TABLE that waits itself. The start tries again."""
+"""Milliseconds that an ALTER TABLE waits for its lock. Readers of the table wait after an ALTER
+that waits itself, so it is short; the start tries again.
+"""
 ALTER_LIMIT_MAX_MS = 5000
-"""With what an autovacuum has to give way."""
+"""Limit of that wait including the time after which an autovacuum gives way."""
 
 _AUTOVACUUM_SQL = "SELECT (extract(epoch FROM pg_catalog.current_setting('deadlock_timeout')::interval) * 1000)::int"
-"""How long a statement waits for a lock before the server has an autovacuum give way that holds it (PostgreSQL manual, 25.1.6 "The Autovacuum Daemon")."""
+"""Query for the milliseconds that a statement waits for a lock before the server cancels an
+autovacuum that holds it (PostgreSQL manual, 25.1.6 "The Autovacuum Daemon").
+"""
 
 
 def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
@@ -46,7 +54,7 @@ def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
     statement = f"ALTER TABLE {quote_table(table)} REPLICA IDENTITY {_text(wanted)}"
     doing = f"setting the REPLICA IDENTITY of {table}"
     try:
-        # A shorter wait never has the table from an autovacuum of it, which may take hours.
+        # A shorter wait never gets the lock from an autovacuum of the table, which may take hours.
         ((gives_way_ms,),) = session.query(_AUTOVACUUM_SQL, doing=doing)
         with session.lock_limit(min(gives_way_ms + ALTER_LIMIT_MS, ALTER_LIMIT_MAX_MS), doing=doing):
             session.query(statement, doing=doing)
@@ -59,7 +67,7 @@ def _set(session: Session, table: TableId, wanted: ReplicaIdentity) -> None:
 
 
 def _identity(session: Session, table: TableId) -> ReplicaIdentity | None:
-    """What the table has; None for one that is gone."""
+    """Return the table's current identity; None if the table is gone."""
     rows = session.query(
         "SELECT c.relreplident::text, (SELECT ic.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class ic ON ic.oid = i.indexrelid "
         "WHERE i.indrelid = c.oid AND i.indisreplident) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "

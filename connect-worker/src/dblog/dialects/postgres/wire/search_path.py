@@ -1,9 +1,11 @@
-"""Where a session looks for functions and operators that a statement names without their schema.
+"""Sets the schemas in which a session looks for functions and operators that a statement names
+without a schema.
 
-Whoever may create in such a schema can put an operator there that fits better than the server's own, and every account that compares with it runs it
-(PostgreSQL manual, 5.9.6 "Usage Patterns"). So sessions of the connector look into the server's own schema alone. Chunks also hold conditions of
-users, so their sessions look into the schemas that the account's search path names, and into those of extensions, but for those in which others than
-the owner may create.
+An account that may create objects in such a schema can add an operator that fits better than the
+server's own. Every account that compares with that operator then runs it (PostgreSQL manual, 5.9.6
+"Usage Patterns"). So sessions of the connector look only into the server's own schema. Chunks also
+contain conditions of users. Their sessions therefore look into the schemas of the account's search
+path and those of extensions, except for schemas in which others than the owner may create objects.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ AND (NOT EXISTS (SELECT {_OTHERS_SQL}) OR EXISTS (
 ))
 ORDER BY named.place, n.nspname
 """
-"""A schema with operators of an extension stays: a key or a condition with citext would be compared in another order without them, and nobody would see it."""
+"""Query for the safe schemas. One with operators of an extension always stays: without them a key
+or a condition with citext would silently be compared in another order.
+"""
 
 _OPEN_SCHEMAS_SQL = f"""
 SELECT n.nspname::text, array_agg(DISTINCT e.extname::text), ARRAY(SELECT DISTINCT r.rolname::text {_OTHERS_SQL})
@@ -41,12 +45,14 @@ _DOING = "choosing where to look for operators"
 
 
 def look_in_no_schema(wire: Wire) -> None:
-    """Find only what is the server's own, or is named with its schema."""
+    """Find only the server's own objects, and those named with their schema."""
     wire.query("SELECT pg_catalog.set_config('search_path', '', false)", doing=_DOING)
 
 
 def look_in_safe_schemas(wire: Wire) -> None:
-    """Find what the account finds, and what extensions have, as far as nobody else can put anything there."""
+    """Find the objects that the account finds, and those of extensions, in schemas where nobody
+    else can add any.
+    """
     named = wire.one("SELECT pg_catalog.current_schemas(false)::pg_catalog.text[]", doing=_DOING)
     look_in_no_schema(wire)
     schemas = [row[0] for row in wire.query(_SAFE_SCHEMAS_SQL, (named,), doing=_DOING)]

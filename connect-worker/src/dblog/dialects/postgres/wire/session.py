@@ -1,4 +1,6 @@
-"""A session for questions: which server it is, how far its log goes, its tables. One thread at a time uses it."""
+"""Queries a server about its identity, the end of its log, and its tables. Only one thread at a
+time uses a session.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,24 @@ from dblog.errors import DefiniteError, TableChangedError
 from dblog.model import Table, TableId
 
 OLDEST_VERSION = 140000
-"""Watermarks are logical messages, which pgoutput sends from 14 on."""
+"""Oldest supported version. Watermarks are logical messages, which pgoutput sends from 14 on."""
 
 
 PAGE_HEADER_BYTES_MAX = 40
-"""Of a file's first page."""
+"""Length of the header of a file's first page."""
 
 LOG_END_SQL = (
     "SELECT CASE WHEN pg_catalog.mod(lsn - '0/0', 8192) IN (24, 40) THEN lsn - pg_catalog.mod(lsn - '0/0', 8192) ELSE lsn END FROM (SELECT CASE WHEN "
     "pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END AS lsn) AS at"
 )
-"""Where the log ends now, also of a standby. A page that has nothing yet begins behind its header (24 bytes, 40 in a file's first; xlog_internal.h), where no
-reader comes to until a record is there: the position is then the page's own."""
+"""Query for the current end of the log, also on a standby. On an empty page the log ends after the
+page's header (24 bytes, 40 in a file's first; xlog_internal.h). No reader gets there before a
+record exists, so the result is then the start of the page.
+"""
 
 FLUSH_DELAYS = 3
 LOOK_INTERVAL_S = 0.01
-"""How often it is asked how far the log is flushed."""
+"""Interval in seconds at which the flushed position is queried."""
 
 _ENDS_SQL = (
     f"SELECT ({LOG_END_SQL})::text, "
@@ -53,14 +57,20 @@ _WRITERS_SQL = (
     "WHERE l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) "
     "AND l.granted AND l.mode IN ('RowExclusiveLock', 'AccessExclusiveLock')"
 )
-"""Catalogs only: pg_partition_tree() would wait for whoever has locked a partition, and the log with it."""
+"""Query for transactions that may have written to some tables. It reads catalogs only:
+pg_partition_tree() would wait for a lock on a partition, and the log with it.
+"""
 
 
 def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
-    """(A place in the log in front of which is everything that anybody can have seen until now, where the log ended then.) ``waited_for``: such an end.
+    """Return (settled, end). Every commit that any session can have seen so far lies before the LSN
+    ``settled``, which is flushed; ``end`` is the end of the log when asked. An ``end`` passed as
+    ``waited_for`` is not waited for again.
 
-    A walsender sends what is flushed. A commit is, before it is visible, or with synchronous_commit=off within three times wal_writer_delay (PostgreSQL
-    manual, 30.4 "Asynchronous Commit"). Transactions that are under way have log behind that, which may not be flushed for long: it is not waited for.
+    A walsender sends what is flushed. A commit is flushed before it is visible, or, with
+    synchronous_commit=off, within three times wal_writer_delay (PostgreSQL manual, 30.4
+    "Asynchronous Commit"). Open transactions have log beyond that, which may stay unflushed for
+    long; it is not waited for.
     """
 
     def ends() -> tuple[int, int, float]:
@@ -77,17 +87,21 @@ def settled_log_end(wire: Wire, waited_for: int = 0) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Unshown:
-    """Of a table: its primary key in order, the columns that take NULL, and the number of each column."""
+    """The facts about a table that no Relation message shows: its primary key in order, the columns
+    that allow NULL, and the number of each column.
+    """
 
     key: tuple[str, ...]
     nullable: frozenset[str]
     numbers: Mapping[str, int]
     deferrable: bool
-    """The primary key is not enforced row by row."""
+    """True if the primary key is not enforced row by row."""
 
 
 class Session:
-    """An open session. ``by_root``: rows of partitions come under the name of their partitioned table. ``publication``: may list the columns of a table."""
+    """An open session for queries. With ``by_root``, rows of partitions come under the name of
+    their partitioned table. ``publication`` may list the columns of a table.
+    """
 
     def __init__(self, wire: Wire, *, by_root: bool, publication: str | None = None) -> None:
         self.wire = wire
@@ -97,22 +111,24 @@ class Session:
 
     @property
     def settings(self) -> ConnectSettings:
-        """Where it is."""
+        """Settings of the connection."""
         return self.wire.settings
 
     @property
     def version(self) -> int:
-        """150004 for 15.4."""
+        """Version number of the server, such as 150004 for 15.4."""
         return self.wire.version
 
     def query(
         self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", bytes_max: int = CATALOG_BYTES_MAX
     ) -> list[tuple[Any, ...]]:
-        """The rows of a statement; most are about the tables of a database."""
+        """Return the rows of a statement. The default limit is that of answers about the tables of
+        a database.
+        """
         return self.wire.query(statement, arguments, doing=doing, bytes_max=bytes_max)
 
     def index_parts(self, tables: Sequence[TableId]) -> dict[TableId, list[index_orders.Part]]:
-        """Return the parts of the indexes of these tables."""
+        """Return the key columns of the indexes of these tables."""
         names = [table.database for table in tables], [table.name for table in tables]
         return index_orders.parts_of(self.query(index_orders.PARTS_SQL, names, doing="reading indexes"))
 
@@ -124,38 +140,52 @@ class Session:
 
     @cached_property
     def identity(self) -> str:
-        """``<system identifier>/<timeline>`` when it was first asked for: LSNs of another one mean nothing here."""
+        """Identity of the server when it was first asked for, ``<system identifier>/<timeline>``.
+        LSNs of another identity mean nothing here.
+        """
         return identity_of(self.wire)
 
     def process_started_us(self) -> int:
-        """When the server's process started, in microseconds since 1970. A promotion leaves it as it is, and no two servers have the same."""
+        """Return the start time of the server's process, in microseconds since 1970. A promotion
+        does not change it, and no two servers share it.
+        """
         question = "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint"
         return int(self.wire.one(question, doing="asking since when the server runs"))
 
     @property
     def is_standby(self) -> bool:
-        """Whether it replays another server's log."""
+        """True if the server replays another server's log."""
         return bool(self.wire.one("SELECT pg_catalog.pg_is_in_recovery()", doing="asking whether it is a standby"))
 
     def log_end(self) -> int:
-        """Behind everything that is in the log now; of a standby, behind what it has replayed."""
+        """Return the LSN after everything in the log; on a standby, after everything that it has
+        replayed.
+        """
         return lsn_of(str(self.wire.one(f"SELECT ({LOG_END_SQL})::text", doing="asking where the log ends")))
 
     def setting(self, name: str) -> str | None:
-        """A setting of the server as this session has it; None where it has none of that name."""
+        """Return a setting of the server as this session has it; None if there is no setting of
+        that name.
+        """
         value = self.wire.one("SELECT pg_catalog.current_setting(%s, true)", (name,), doing=f"reading the setting {name}")
         return None if value is None else str(value)
 
     def snapshot(self) -> str:
-        """pg_current_snapshot() of this moment."""
+        """Return pg_current_snapshot() as of now."""
         return str(self.wire.one("SELECT pg_catalog.pg_current_snapshot()::text", doing="asking for a snapshot"))
 
     def transactions_in_doubt(self) -> str:
-        """A snapshot of now whose list has every transaction of this database that is under way, in the form of pg_current_snapshot().
+        """Return a current snapshot that lists every open transaction of this database, in the form
+        of pg_current_snapshot().
 
-        A snapshot does not list those that begin behind the last one that has ended, so one of our own is ended first. Transactions of other databases are
-        none of this log's, and one whose session waits for its next statement is in no log yet: its commit comes later (PostgreSQL manual, pg_stat_activity:
-        a session is active from before it begins a command until it has ended it). Nor is one that is prepared, while nobody commits such a one.
+        A snapshot does not list transactions that began after the last one that ended, so a
+        transaction of our own is ended first. These are left out:
+
+        - Transactions of other databases, which are not in this log.
+        - A transaction whose session waits for its next statement. It is in no log yet, because its
+          commit comes later (PostgreSQL manual, pg_stat_activity: a session is active from before
+          it begins a command until it has ended it).
+        - A prepared transaction, as long as nobody is committing one.
         """
         if not self.is_standby:
             self.query("SELECT pg_catalog.pg_current_xact_id()", doing="ending a transaction")
@@ -176,14 +206,21 @@ class Session:
         return f"{xmin}:{xmax}:{','.join(ours)}"
 
     def writers(self, tables: Collection[int]) -> set[tuple[int, str]]:
-        """Return (table, transaction) of those under way, idle and prepared ones too, that may have written to one of the tables: who writes has locked the
-        table, or the partition, until its transaction is over, and is visible before the lock is gone (xact.c, CommitTransaction). Not of a standby's primary.
+        """Return (table, transaction) for the open transactions, idle and prepared ones included,
+        that may have written to one of the tables.
+
+        A writer holds a lock on the table or the partition until its transaction is over, and its
+        rows are visible before the lock is released (xact.c, CommitTransaction). On a standby this
+        does not show the transactions of its primary.
         """
         return {(number, transaction) for number, transaction in self.query(_WRITERS_SQL, (list(tables),), doing="listing writers")}
 
     def transactions_under_way(self) -> tuple[int, int]:
-        """Return (the oldest transaction of any database that is under way, the first that has not begun). On a standby of its primary's, as far as they have
-        written to the log that was replayed; prepared ones are among them, and one that has subtransactions is older than all of these.
+        """Return (the oldest open transaction of any database, the first that has not begun).
+        Prepared transactions are included, and one with subtransactions is older than all of these.
+
+        On a standby they are those of its primary, as far as these have written to the replayed
+        log.
         """
         xmin, xmax, _ = self.snapshot().split(":")
         return int(xmin), int(xmax)
@@ -191,7 +228,9 @@ class Session:
     # ---- tables
 
     def read_tables(self, include: Callable[[TableId], bool], *, numbers: Collection[int] = ()) -> dict[int, Table]:
-        """Every table that ``include`` accepts, and those of these numbers, by number, as one snapshot of the catalog shows them."""
+        """Return by number every table that ``include`` accepts or whose number is in ``numbers``,
+        as one snapshot of the catalog shows them.
+        """
         self.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", doing="reading the catalog")
         try:
             found = self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")
@@ -211,7 +250,9 @@ class Session:
             self.query("ROLLBACK", doing="reading the catalog")
 
     def try_condition(self, probe: str, *, doing: str) -> None:
-        """Run a SELECT that has text of a user, in a transaction that is READ ONLY and by a message that takes one statement only."""
+        """Run a SELECT that contains a user's text, in a READ ONLY transaction and by a message
+        that allows only one statement.
+        """
         self.query(f"{CUTS_TEXT_ALIKE_SQL}; BEGIN READ ONLY", doing=doing)
         try:
             self.wire.copied(copy_out(probe), doing=doing, bytes_max=ANSWER_BYTES_MAX)
@@ -219,14 +260,16 @@ class Session:
             self.query("ROLLBACK", doing=doing)
 
     def table_numbers(self) -> dict[int, TableId]:
-        """The names of all tables whose rows are logged, by their numbers."""
+        """Return the names of all logged tables by their numbers."""
         return {row[0]: TableId(row[1], row[2]) for row in self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables")}
 
     @contextmanager
     def lock_limit(self, limit_ms: int, *, doing: str) -> Iterator[None]:
-        """Within the block a statement that waits longer for a lock ends with LockedError. Afterwards the limit is that of before, which may be the user's.
+        """End statements within the block with LockedError if they wait longer for a lock. The
+        previous limit, which may be the user's, returns afterwards.
 
-        Where statements may take no longer than that, a part of their time is the limit: else the end of a wait would look like a server that is busy.
+        If statements may take no longer than ``limit_ms``, the limit is a part of their time.
+        Otherwise the end of a wait would look like a busy server.
         """
         ((before, _),) = self.query(LIMIT_LOCKS_SQL, (limit_ms, limit_ms), doing=doing)
         try:
@@ -235,9 +278,12 @@ class Session:
             self.query("SELECT pg_catalog.set_config('lock_timeout', %s, false)", (before,), doing=doing)
 
     def was_rewritten(self, table: Table) -> bool:
-        """Return whether the statement that gave the table its files wrote its rows as new ones: ALTER TABLE does (SET LOGGED, or another type), VACUUM FULL
-        and CLUSTER take them as they are. False where the account may not ask. True where somebody locks the table: the log does not wait for that, and a
-        dump that nobody needs is better than old values that stay.
+        """Return True if the statement that gave the table its files wrote its rows as new ones.
+        ALTER TABLE does so (SET LOGGED, or another type), while VACUUM FULL and CLUSTER keep the
+        rows.
+
+        Return False if the account may not ask. Return True if another session locks the table: the
+        log does not wait for that, and an unnecessary dump is better than old values that stay.
         """
         doing = f"asking who wrote {table.id}"
         rows = self.query(catalog.WRITER_SQL, (table.number,), doing=doing)
@@ -252,7 +298,9 @@ class Session:
             return False
 
     def unreadable_columns(self, table: Table, read: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return those columns of the table that the account may not read, of these (None: of all); None where it may read no column of it."""
+        """Return the columns that the account may not read, of those in ``read`` (None: of all).
+        Return None if it may read all of them, or no column of the table.
+        """
         rows = self.query(
             "SELECT a.attname, pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT') FROM pg_catalog.pg_attribute a "
             "JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -267,18 +315,20 @@ class Session:
         return tuple(name for name, allowed in rows if not allowed and name in names) or None
 
     def unlogged_tables(self) -> list[TableId]:
-        """Return the names of tables that are unlogged, under which their rows would come if they were not."""
+        """Return the names of unlogged tables, as their rows would be named if they were logged."""
         return [
             TableId(schema, name)
             for schema, name in self.query(catalog.unlogged_sql(by_root=self.by_root), doing="listing unlogged tables")
         ]
 
     def attached_partitions(self, roots: Sequence[int]) -> list[tuple[int, str]]:
-        """(Number of the partitioned table, ``Table.attached``), one by one."""
+        """Return (number of the partitioned table, entry of ``Table.attached``) for each attached
+        partition.
+        """
         return self.query(catalog.ATTACHED_SQL, (list(roots),), doing="listing partitions") if roots else []
 
     def unfilled(self, tables: Sequence[int]) -> set[int]:
-        """Those of these tables, by number, that have no row."""
+        """Return the numbers of the given tables that have no rows."""
         return (
             {row[0] for row in self.query(catalog.UNFILLED_SQL, (list(tables),), doing="asking which partitions have rows")}
             if tables
@@ -286,19 +336,23 @@ class Session:
         )
 
     def catalog_marks(self) -> dict[int, tuple[TableId, str]]:
-        """Of each table, by its number: its name, and what is another text once a statement has altered it."""
+        """Return for each table, by number, its name and a text that changes when a statement
+        alters the table.
+        """
         rows = self.query(catalog.MARKS_SQL, doing="looking for altered tables")
         return {number: (TableId(schema, name), mark) for number, schema, name, mark in rows}
 
     def publication_entries(self, numbers: Sequence[int] | None = None) -> publishing.Entries:
-        """Return by what the publication has its tables (of these numbers; None: all); nothing where no publication is known, or there is none of that name."""
+        """Return the publication's entries for its tables (of these numbers; None: all). Return no
+        entries if no publication is known or none has that name.
+        """
         if self.publication is None:
             return publishing.Entries()
         statement = publishing.entries_sql(self.publication, version=self.version, numbers=numbers)
         return publishing.Entries(self.query(statement, doing=f"listing the publication {self.publication}"))
 
     def unshown(self, number: int) -> Unshown | None:
-        """What a table has now that no Relation message shows. None: it is gone."""
+        """Return the facts about a table that no Relation message shows; None if it is gone."""
         rows = self.query(catalog.UNSHOWN_SQL, (number,), doing="reading a table's key")
         if not rows:
             return None
@@ -310,19 +364,23 @@ class Session:
         )
 
     def replica_identities(self, include: Callable[[TableId], bool]) -> dict[TableId, str]:
-        """Relreplident of every table that ``include`` accepts; of a partitioned one the least that a partition has, for rows are logged by theirs."""
+        """Return relreplident of every table that ``include`` accepts. For a partitioned table it
+        is the one of its partitions that shows least, because rows are logged with theirs.
+        """
         found = catalog.identities(self.query(catalog.tables_sql(by_root=self.by_root), doing="listing the tables"))
         if self.by_root:
             found = dict(found) | catalog.least_identities(self.query(catalog.PARTITION_IDENTITIES_SQL, doing="listing the partitions"))
         return {table: identity for table, identity in found.items() if include(table)}
 
     def logged_as(self, table: TableId) -> list[TableId]:
-        """The table, and the partitions that its rows are written to, and logged as."""
+        """Return the table and those of its partitions that store its rows, under whose names the
+        rows are logged.
+        """
         rows = self.query(catalog.PARTITION_NAMES_SQL, (table.database, table.name), doing=f"listing the partitions of {table}")
         return [table, *(TableId(schema, name) for schema, name in rows)]
 
     def type_texts(self, types: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
-        """format_type() of these (type, modifier)."""
+        """Return format_type() of each (type, modifier)."""
         wanted = list(dict.fromkeys(types))
         rows = self.query(
             "SELECT t, m, pg_catalog.format_type(t, m) FROM unnest(%s::bigint[], %s::int[]) AS u(t, m)",
@@ -332,7 +390,7 @@ class Session:
         return {(number, modifier): text for number, modifier, text in rows}
 
     def _fresh_types(self, numbers: set[int]) -> Types:
-        """Types as they are now: an enum may have got a member since."""
+        """Return the types as they are now: an enum may have a new member."""
         types, members = self._ask_types(numbers)
         self.types.add(types, members)
         return self.types
@@ -354,7 +412,7 @@ class Session:
 
 
 def connect(settings: ConnectSettings, *, by_root: bool, publication: str | None = None, again: bool = False) -> Session:
-    """Open a session. DefiniteError for a server that is too old."""
+    """Open a session. Raise DefiniteError for a server that is too old."""
     wire = open_wire(settings, again=again)
     try:
         if wire.version < OLDEST_VERSION:
@@ -363,7 +421,8 @@ def connect(settings: ConnectSettings, *, by_root: bool, publication: str | None
                 "logical messages; upgrade the server"
             )
             raise DefiniteError(message)
-        look_in_no_schema(wire)  # names of types in the catalog's texts are to say where they lie
+        # So the names of types in the catalog's texts include their schemas.
+        look_in_no_schema(wire)
         return Session(wire, by_root=by_root, publication=publication)
     except BaseException:
         wire.close()

@@ -1,4 +1,6 @@
-"""The replication slot that keeps the log for a connector, and its publication (PostgreSQL manual, 49.2.2 "Replication Slots", CREATE PUBLICATION)."""
+"""Manages the replication slot that keeps the log for a connector, and its publication (PostgreSQL
+manual, 49.2.2 "Replication Slots", CREATE PUBLICATION).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ _OF_SCHEMAS_SINCE = 150000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One row of pg_replication_slots."""
+    """A row of pg_replication_slots."""
 
     name: str
     plugin: str
@@ -37,11 +39,13 @@ class Slot:
     active_pid: int | None
     confirmed_lsn: int
     wal_status: str | None
-    """``lost``: the server has dropped log that it needs."""
+    """State of the slot's log; ``lost`` if the server has dropped log that the slot needs."""
 
 
 def find_slot(session: Session, name: str) -> Slot | None:
-    """The slot as it is now."""
+    """Return the slot as it is now; None if there is none. Raise DefiniteError for a physical
+    slot.
+    """
     rows = session.query(
         "SELECT slot_name, plugin, database, active_pid, confirmed_flush_lsn::text, wal_status, slot_type "
         "FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
@@ -65,7 +69,9 @@ def find_slot(session: Session, name: str) -> Slot | None:
 
 
 def require_ours(slot: Slot, settings: ConnectSettings) -> None:
-    """DefiniteError for a slot of another plugin or database, PositionLostError for one that has lost its log."""
+    """Raise DefiniteError for a slot of another plugin or database, and PositionLostError for one
+    that has lost its log.
+    """
     if slot.plugin != PLUGIN:
         message = (
             f"the slot {slot.name} decodes with {slot.plugin}, and this connector reads {PLUGIN}; name another slot with slot.name, or drop it: "
@@ -84,8 +90,9 @@ def require_ours(slot: Slot, settings: ConnectSettings) -> None:
 
 
 def require_position(session: Session, name: str, at: PostgresProgress) -> None:
-    """PositionLostError where the slot does not give what comes behind a position: it is gone, was made anew, or somebody else has read it on. The server
-    would begin further on, and say nothing.
+    """Raise PositionLostError if the slot cannot deliver what follows a position: it is gone, was
+    created again, or another reader has moved it on. The server itself would silently begin further
+    on.
     """
     found = find_slot(session, name)
     if found is None:
@@ -105,9 +112,11 @@ def require_position(session: Session, name: str, at: PostgresProgress) -> None:
 
 
 def create_slot(settings: ConnectSettings, name: str, *, version: int, failover: bool) -> int:
-    """Make the slot on a replication connection of its own, which waits for every transaction that is under way; gives the LSN from which all changes come.
+    """Create the slot on a separate replication connection, which waits for every open transaction.
+    Return the LSN from which all changes come.
 
-    Every transaction that ended in front of it is visible to snapshots from now on. Nothing is exported.
+    Snapshots taken from now on show every transaction that ended before this LSN. No snapshot is
+    exported.
     """
     wire = open_wire(settings, again=True, replication=True, name="dblog slot")
     options = "(SNAPSHOT 'nothing')" if version >= _OPTIONS_IN_BRACKETS_SINCE else "NOEXPORT_SNAPSHOT"
@@ -128,7 +137,9 @@ _FREED_TRIES, _FREED_INTERVAL_S = 50, 0.1
 
 
 def _await_free(session: Session, name: str) -> bool:
-    """Whether nobody reads it: the walsender of a run that has ended may not have noticed yet."""
+    """Return True once no process reads the slot: the walsender of a run that has ended may not
+    have noticed yet.
+    """
     for _ in range(_FREED_TRIES):
         if not session.query("SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT NULL", (name,)):
             return True
@@ -137,7 +148,7 @@ def _await_free(session: Session, name: str) -> bool:
 
 
 def drop_slot(session: Session, name: str) -> bool:
-    """Drop it, if it is there; False where somebody reads it."""
+    """Drop the slot if it exists. Return False if another process reads it."""
     if not _await_free(session, name):
         return False
     session.query(
@@ -152,18 +163,24 @@ _NEWER_PUBLICATION_SQL = (
     "SELECT pg_catalog.age(p.xmin) <= pg_catalog.age(s.catalog_xmin) FROM pg_catalog.pg_publication p, pg_catalog.pg_replication_slots s "
     "WHERE p.pubname = %s AND s.slot_name = %s"
 )
-"""Whether the publication was made or altered behind the place up to which the slot keeps the catalog: only then may it lack there."""
+"""Query that is true if the publication was created or altered after the point up to which the slot
+keeps the catalog. Only then may it be missing there.
+"""
 _PEEK_LIMIT_MS = 5000
 
 _WRITTEN_SQL = (
     "SELECT p.xmin FROM p UNION ALL SELECT r.xmin FROM pg_catalog.pg_publication_rel r JOIN p ON p.oid = r.prpubid",
     " UNION ALL SELECT n.xmin FROM pg_catalog.pg_publication_namespace n JOIN p ON p.oid = n.pnpubid",
 )
-"""The transactions that wrote a publication and its entries; the second part since version 15."""
+"""Queries for the transactions that wrote a publication and its entries; the second part is for
+version 15 and later.
+"""
 
 
 def is_older_than_publication(session: Session, name: str, publication: str) -> bool:
-    """Return whether the slot is there, and the publication may have got tables since it was made: nobody has waited for who was writing to them then."""
+    """Return True if the slot exists and the publication may have got tables since it was created:
+    nobody waited for the transactions that were writing to them then.
+    """
     written = "".join(_WRITTEN_SQL if session.version >= _OF_SCHEMAS_SINCE else _WRITTEN_SQL[:1])
     return bool(
         session.query(
@@ -176,7 +193,9 @@ def is_older_than_publication(session: Session, name: str, publication: str) -> 
 
 
 def can_decode(session: Session, name: str, publication: str) -> bool:
-    """Whether the slot's next transactions can be decoded with the publication, as far as that can be known in a moment: as many as there is time for."""
+    """Return True if the slot's next transactions can be decoded with the publication. Only those
+    that the server decodes within a few seconds are tried.
+    """
     if not session.wire.one(_NEWER_PUBLICATION_SQL, (publication, name), doing=f"looking for the publication {publication}"):
         return True
     _await_free(session, name)
@@ -196,7 +215,8 @@ def can_decode(session: Session, name: str, publication: str) -> bool:
         log.info("the slot cannot be looked into, so its reading shows it", slot=name, reason=discreet(e))
     finally:
         session.query(f"SET statement_timeout = {limit_ms}", doing=f"looking into the slot {name}")
-    return not any(publication in warning for warning in warnings)  # all that version 18 says of it
+    # A warning is all that version 18 gives.
+    return not any(publication in warning for warning in warnings)
 
 
 # ---- the publication
@@ -214,7 +234,7 @@ _NOT_OWNED_SQL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """One row of pg_publication, and the tables that it publishes."""
+    """A row of pg_publication, with the tables that it publishes."""
 
     name: str
     all_tables: bool
@@ -222,11 +242,11 @@ class Publication:
     by_root: bool
     tables: frozenset[TableId]
     filtered: frozenset[TableId]
-    """Those of them of which it publishes some rows only."""
+    """Tables of which it publishes only some rows."""
 
 
 def find_publication(session: Session, name: str) -> Publication | None:
-    """The publication as it is now."""
+    """Return the publication as it is now; None if there is none."""
     rows = session.query(
         "SELECT puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot FROM pg_catalog.pg_publication WHERE pubname = %s",
         (name,),
@@ -248,7 +268,7 @@ def find_publication(session: Session, name: str) -> Publication | None:
 
 
 def publishes_all(session: Session, name: str) -> bool:
-    """Whether it is of all tables, also of those that are made later."""
+    """Return True if the publication has all tables, including those created later."""
     return bool(
         session.wire.one(
             "SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = %s", (name,), doing=f"looking for the publication {name}"
@@ -257,8 +277,11 @@ def publishes_all(session: Session, name: str) -> bool:
 
 
 def follow_publication(session: Session, name: str) -> Publication | None:
-    """Tables have the columns that the publication lists, and rows of partitions come as it has them, if it is there, whatever the configuration would make.
-    The publication.
+    """Make the session follow the publication, whatever the configuration would create, and return
+    it; None if there is none.
+
+    Tables then have the columns that the publication lists, and rows of partitions come under the
+    name that it gives them.
     """
     session.publication = name
     found = find_publication(session, name)
@@ -268,7 +291,7 @@ def follow_publication(session: Session, name: str) -> Publication | None:
 
 
 def create_publication(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> None:
-    """Make it. ``tables``: those; None for all, also those that are made later."""
+    """Create the publication for these tables; None for all, including those created later."""
     doing = f"making the publication {name}"
     try:
         with session.lock_limit(ADD_LIMIT_MS, doing=doing):
@@ -281,9 +304,11 @@ def create_publication(session: Session, name: str, tables: Sequence[TableId] | 
 
 
 def lacks_to_create(session: Session, name: str, tables: Sequence[TableId] | None, *, by_root: bool) -> str | None:
-    """The sentence about an account that may not make the publication, with the statement for who may. Nothing is made.
+    """Return the sentence about an account that may not create the publication, with the statement
+    for one that may; None if it may. Nothing is created.
 
-    Providers of managed servers let their administrators do what else takes a superuser, so for these the start finds out.
+    Providers of managed servers let their administrators do what otherwise needs a superuser, so
+    for these accounts the start finds out.
     """
     if session.wire.one(_ADMINISTRATOR_SQL, doing="reading the account's privileges"):
         return None
@@ -314,11 +339,13 @@ def _make_it_yourself(session: Session, name: str, tables: Sequence[TableId] | N
 
 
 ADD_LIMIT_MS = 10_000
-"""For the locks of the tables of a publication; the start tries again."""
+"""Milliseconds to wait for the locks of a publication's tables; the start tries again."""
 
 
 def add_tables(session: Session, publication: str, tables: Sequence[TableId]) -> None:
-    """Have it publish these as well. Nobody who writes to them is waited for: what a transaction has written to them until then is in no record."""
+    """Add these tables to the publication. This does not wait for transactions that are writing to
+    them; what these wrote before is in no record.
+    """
     statement = f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(map(quote_table, tables))}"
     doing = f"adding tables to the publication {publication}"
     try:
@@ -338,7 +365,9 @@ _LOCKING_SQL = (
     "('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') "
     "AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::name[], %s::name[])) GROUP BY n.nspname, c.relname ORDER BY 1, 2 LIMIT 3"
 )
-"""Who holds a lock that a change of a publication waits for (PostgreSQL manual, 13.3.1 "Table-Level Locks"; it takes SHARE UPDATE EXCLUSIVE)."""
+"""Query for sessions that hold a lock for which a change of a publication waits. The change takes
+SHARE UPDATE EXCLUSIVE (PostgreSQL manual, 13.3.1 "Table-Level Locks").
+"""
 
 
 def _locked(session: Session, error: LockedError, tables: Sequence[TableId], statement: str) -> LockedError:
@@ -353,8 +382,9 @@ def _locked(session: Session, error: LockedError, tables: Sequence[TableId], sta
 
 
 def options_of(publication: str, *, streaming: bool = False, further: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The options of START_REPLICATION for pgoutput (PostgreSQL manual, 55.5 "Logical Streaming Replication Parameters"). ``streaming``: large transactions
-    come while they are under way. ``further``: the user's own.
+    """Return the options of START_REPLICATION for pgoutput (PostgreSQL manual, 55.5 "Logical
+    Streaming Replication Parameters"). With ``streaming``, large transactions come before they end.
+    ``further`` are the user's own options.
     """
     options = {"proto_version": "1", "publication_names": quote(publication), "messages": "true", **further}
     if streaming:

@@ -1,4 +1,6 @@
-"""Whether a server goes on where the stored position ends: its history has the position, and its log reaches it (core/successor.py)."""
+"""Checks if a server can continue where the stored position ends: its history has the position, and
+its log reaches it (core/successor.py).
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,16 @@ log = structlog.get_logger(__name__)
 
 
 def require_reached(session: Session, at: PostgresProgress) -> None:
-    """TransientError while a standby has not replayed what was read from it: it has crashed and replays again, or is another one that is further behind.
-    PositionLostError for a primary whose log ends before the position.
+    """Raise TransientError while a standby has not replayed everything that was read from it: it
+    has crashed and replays again, or is another one that lags further. Raise PositionLostError for
+    a primary whose log ends before the position.
     """
     end = session.log_end()
     if not _ends_before(end, at):
         return
     is_standby = session.is_standby
     if not is_standby:
-        end = session.log_end()  # it may have been promoted in between
+        end = session.log_end()  # the server may have been promoted in between
     server = Answering(lacks=_ends_before(end, at), lacks_its_own=True, receives=Receives.REPLAYS if is_standby else Receives.NOTHING)
     match verdict_on(server).answer:
         case Answer.WAITS:
@@ -46,8 +49,9 @@ def _ends_before(end: int, at: PostgresProgress) -> bool:
 
 
 def require_same_history(session: Session, progress: PostgresProgress, *, confirmed_lsn: int) -> None:
-    """PositionLostError where the server's history does not have all that was read, TransientError where it may come to have it. ``confirmed_lsn``: up to
-    where the connector's slot on this server has been confirmed, 0 without one.
+    """Raise PositionLostError if the server's history lacks part of what was read, and
+    TransientError if it may still receive it. ``confirmed_lsn`` is the position up to which the
+    connector's slot on this server has been confirmed; 0 without a slot.
     """
     address = session.settings.address
     was = progress.server or ""
@@ -89,8 +93,11 @@ def require_same_history(session: Session, progress: PostgresProgress, *, confir
 
 
 def _has_all(session: Session, progress: PostgresProgress, switch: int, confirmed_lsn: int) -> bool:
-    """Return whether the server has all that was read. What lies behind the switch was read from this server, though the offset has the timeline of before,
-    where the offset was stored by a run that read this very process as a standby, or where the slot here has been confirmed behind the switch: a slot that
+    """Return True if the server has everything that was read.
+
+    Log after the switch may have been read from this very server even though the offset still has
+    the earlier timeline. That is so in two cases: a run read this server process as a standby and
+    stored the offset, or the slot on this server has been confirmed beyond the switch. A slot that
     is synchronised from a primary never is.
     """
     if max(progress.at.lsn, progress.at.commit_lsn) <= switch:

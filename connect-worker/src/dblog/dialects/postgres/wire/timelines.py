@@ -1,4 +1,6 @@
-"""Where one timeline of a server left another: what a promoted standby tells of the server before it."""
+"""Reads where one timeline of a server left another, which a promoted standby knows about its
+predecessor.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,11 @@ from dblog.dialects.postgres.wire.connect import ConnectSettings, open_wire
 
 
 def switch_point(settings: ConnectSettings, timeline: int, before: int) -> int | None:
-    """The LSN at which ``timeline`` or one between the two left the timeline ``before``; None where the server does not know of that.
+    """Return the LSN at which ``timeline``, or one between the two, left the timeline ``before``;
+    None if the server does not know it.
 
-    A walsender's session of its own asks it (PostgreSQL manual, "Streaming Replication Protocol", TIMELINE_HISTORY).
+    It asks on a separate walsender session (PostgreSQL manual, "Streaming Replication Protocol",
+    TIMELINE_HISTORY).
     """
     if timeline <= before:
         return None

@@ -1,8 +1,11 @@
-"""Gives libpq the files of a connection's TLS as files in memory, and keeps it from looking for others.
+"""Gives libpq the TLS files of a connection as files in memory, and keeps it from looking for
+others.
 
-libpq takes texts where a configuration names files, and reads more into them: a key with a colon is the name of an engine, which OpenSSL loads as a library; a
-file that is not named is looked for in the home folder. Its errors tell a missing file from an unreadable one. So each file is read as every file of a
-configuration is (config/named_files.py), and libpq gets a path to what was read. Source: PostgreSQL's fe-secure-openssl.c, ``initialize_SSL``.
+libpq takes texts as the names of files, and reads more into them. A key with a colon names an
+engine, which OpenSSL loads as a library; a file that is not named is looked for in the home
+directory. Its errors also tell a missing file from an unreadable one. So each file is read as every
+file of a configuration is (config/named_files.py), and libpq gets a path to the content. Source:
+PostgreSQL's fe-secure-openssl.c, ``initialize_SSL``.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ from dblog.errors import ConfigError
 ROOT, CERTIFICATE, KEY = "database.sslrootcert", "database.sslcert", "database.sslkey"
 
 OF_THE_MACHINE = "system"
-"""The value of sslrootcert that stands for the machine's own authorities."""
+"""Value of sslrootcert for the machine's own authorities."""
 
 NO_FILE = "/nonexistent/dblog"
-"""Named where libpq would look for a file of its own choice: for authorities, lists of revoked certificates and passwords."""
+"""Path that is given where libpq would look for a file of its own choice: authorities, lists of
+revoked certificates, passwords.
+"""
 
 _EXPECTED = {
     ROOT: "certificates of authorities in PEM",
@@ -32,7 +37,9 @@ _EXPECTED = {
 
 @contextmanager
 def tls_files(mode: str, *, root: str | None, certificate: str | None, key: str | None) -> Iterator[dict[str, str]]:
-    """Yield libpq's parameters of the files that a connection uses; the paths hold while it is being made. Raise ConfigError for a file at fault."""
+    """Yield libpq's parameters for the files that a connection uses. The paths are valid within the
+    block, while the connection is made. Raise ConfigError for a file that cannot be used.
+    """
     parameters = {"sslrootcert": NO_FILE, "sslcrl": NO_FILE, "sslcertmode": "disable", "passfile": NO_FILE}
     if mode == "disable":
         yield parameters
