@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 import pymysql
-from stack.database import Database
+
+if TYPE_CHECKING:
+    from stack.database import Database  # which is not where the shop runs in a cluster
 
 Connect = Callable[[], Any]
 """Function that opens a connection. The drivers have no common type for it."""

@@ -28,6 +28,10 @@ FROM ${BASE_IMAGE}
 RUN --mount=type=bind,source=docker/images/inside,target=/run/inside --mount=type=secret,id=ca --mount=type=secret,id=apt \
     /run/inside/packages.sh tini && /run/inside/account.sh
 COPY --from=builder /opt/dblog /opt/dblog
+# The shop that the chart's demo writes to, and the question whether source and lake are the same.
+COPY docker/demo/__init__.py docker/demo/connection.py docker/demo/everything.py docker/demo/identical.py docker/demo/kinds.py docker/demo/load.py \
+    docker/demo/shop.py docker/demo/shopkeeper.py docker/demo/statements.py /opt/dblog/share/demo/demo/
+COPY docker/demo/postgres/__init__.py docker/demo/postgres/everything.py docker/demo/postgres/shop.py /opt/dblog/share/demo/demo/postgres/
 # HOME: any number may run this image, and of a read-only root file system /tmp alone can be written. The worker looks for nothing in it.
 ENV PATH=/opt/dblog/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONSAFEPATH=1
 ARG BASE_IMAGE

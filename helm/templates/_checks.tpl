@@ -6,6 +6,7 @@
 {{- if not $kafka.bootstrapServers -}}
 {{- fail "kafka.bootstrapServers is required: the brokers to start from, such as broker-1:9092,broker-2:9092; or broker.enabled=true, and the chart runs one for a first look" -}}
 {{- end -}}
+{{- include "dblog.checks.demo" . -}}
 {{- if .Values.firstLook -}}{{- include "dblog.checks.look" . -}}{{- else -}}{{- include "dblog.checks.brokers" . -}}{{- end -}}
 {{- include "dblog.checks.names" . -}}
 {{- range $path, $text := dict "kafka.sasl.username" $kafka.sasl.username "kafka.sasl.password" $kafka.sasl.password "worker.login.password" $worker.login.password -}}
@@ -115,6 +116,21 @@
 {{- $before := regexFind "(?m)^bootstrap[.]servers=.*$" $file | trimPrefix "bootstrap.servers=" -}}
 {{- if and $before (ne $before (include "dblog.broker.address" .)) -}}
 {{- fail (printf "the release %s uses the brokers %s, and these values name none: an empty broker of the chart's own would take their place, and every connector and offset would be gone. Give the values of before too (--reuse-values, or -f with your file), or kafka.bootstrapServers=%s" .Release.Name $before $before) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A demo is of a first look, which has everything that it needs. */}}
+{{- define "dblog.checks.demo" -}}
+{{- if get (get .Values "demo" | default dict) "enabled" -}}
+{{- if not .Values.firstLook -}}
+{{- fail (printf "demo.enabled belongs to a first look, on the broker of the chart, and kafka.bootstrapServers=%s names brokers of your own: leave one of the two out" .Values.kafka.bootstrapServers) -}}
+{{- end -}}
+{{- if not .Values.demoRuns -}}
+{{- fail "demo.enabled has a connector of its own called shop, and so have the values: give yours another name" -}}
+{{- end -}}
+{{- if ne .Values.sink.kind "Deployment" -}}
+{{- fail (printf "demo.enabled compares source and lake while the sink runs, and sink.kind=%s: leave it out (Deployment)" .Values.sink.kind) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

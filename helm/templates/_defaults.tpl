@@ -12,6 +12,9 @@
 {{- $_ := set .Values.kafka "bootstrapServers" (include "dblog.broker.address" .) -}}
 {{- include "dblog.defaults.sink" . -}}
 {{- end -}}
+{{- $demo := get .Values "demo" | default dict -}}
+{{- $_ := set .Values "demoRuns" (not (empty (and $look (get $demo "enabled") (not (hasKey .Values.connectors "shop"))))) -}}
+{{- if .Values.demoRuns -}}{{- include "dblog.defaults.demo" . -}}{{- end -}}
 {{- /* Each with what it is in a first look, and otherwise. */ -}}
 {{- include "dblog.default" (list . $worker "replicas" 1 2) -}}
 {{- include "dblog.default" (list . $worker "memoryMiB" 1024 2048) -}}

@@ -33,7 +33,7 @@ app.kubernetes.io/component: {{ index . 1 | quote }}
 
 {{/* Components whose pods are asked for their metrics alone, and by each other. */}}
 {{- define "dblog.others" -}}
-["connectors", "sink", "sink-executor", "test"{{ if .Values.firstLook }}, "broker"{{ end }}]
+["connectors", "sink", "sink-executor", "test"{{ if .Values.firstLook }}, "broker"{{ end }}{{ if .Values.demoRuns }}, "shop", "shop-writer"{{ end }}]
 {{- end -}}
 
 {{/* All labels of an object. Argument: [context, component]. */}}

@@ -7,6 +7,9 @@ dblog {{ .Chart.AppVersion }} is installed as {{ .Release.Name }}, for a first l
 
   {{ include "dblog.broker" . }}   Kafka, one node{{ if .Values.broker.persistence.enabled }} with a volume of {{ .Values.broker.persistence.size }}{{ end }}
   {{ include "dblog.worker" . }}   the worker, which reads databases and writes to Kafka
+{{- if .Values.demoRuns }}
+  {{ include "dblog.shop" . }}   a shop on a MariaDB, and its writer {{ include "dblog.shop.writer" . }}
+{{- end }}
 {{- if .Values.sink.enabled }}
   {{ include "dblog.sink" . }}   the sink, which reads from Kafka and writes Delta tables to {{ .Values.sink.tablesPath }}
 {{- end }}
@@ -16,6 +19,14 @@ The broker is for a first look: one node, no login, no TLS. Your own brokers are
 All of it is ready when this command ends. If it does not within two minutes, `{{ $kubectl }} get pods` shows which pod waits, and for what:
 
   {{ $kubectl }} rollout status statefulset/{{ include "dblog.worker" . }} --timeout=5m
+{{- if .Values.demoRuns }}
+
+The demo has a shop on a MariaDB ({{ include "dblog.shop" . }}), under {{ .Values.demo.changesPerSecond }} changes a second. How it writes; what of it is in Delta; and whether both are the same, while it goes on:
+
+  {{ $kubectl }} logs deployment/{{ include "dblog.shop.writer" . }}
+  until {{ $kubectl }} exec deployment/{{ include "dblog.sink" . }} -- sink-entrypoint show shop.orders --config /etc/dblog/config/sink.yaml; do sleep 5; done
+  helm -n {{ $namespace }} test {{ .Release.Name }} --logs --timeout 10m
+{{- else }}
 
 The next three commands follow a database of yours. Say first which one, and by which account (a MariaDB here; README.md of connect-worker has the privileges, MySQL and PostgreSQL):
 
@@ -49,4 +60,5 @@ The next three commands follow a database of yours. Say first which one, and by 
   until {{ $kubectl }} exec deployment/{{ include "dblog.sink" . }} -- sink-entrypoint show "$DB_NAME.customers" --config /etc/dblog/config/sink.yaml; do sleep 5; done
 
 `helm -n {{ $namespace }} test {{ .Release.Name }}` checks the interface.
+{{- end }}
 {{- end -}}

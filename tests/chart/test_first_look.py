@@ -14,6 +14,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
+from chart.cluster import cluster
 from chart.rendered import (
     BROKERS,
     CHART,
@@ -443,3 +444,38 @@ def test_the_notes_name_objects_that_there_are():
 
     assert set(re.findall(r"(?:statefulset|deployment|service)/[\w-]+", said)) <= made
     assert {f"secret/{name}" for name in re.findall(r"get secret ([\w-]+)", said)} <= made
+
+
+# ---- an upgrade, which finds what is there
+
+
+def upgraded(there, folder, *arguments, major=4):
+    """What helm renders for the upgrade of a release with these objects."""
+    with cluster(there, folder) as kubeconfig:
+        return helm(
+            "template", "rel", CHART, "-n", "space", "--is-upgrade", "--dry-run=server", "--disable-openapi-validation", "--kubeconfig", kubeconfig, *arguments, major=major
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_an_upgrade_that_forgets_the_brokers_is_refused_with_their_names(major, tmp_path):
+    done = upgraded(objects("minimal"), tmp_path, "--set", "sink.enabled=true", major=major)
+
+    assert done.returncode != 0
+    assert "the release rel uses the brokers broker:9092, and these values name none" in done.stderr
+    assert "kafka.bootstrapServers=broker:9092" in done.stderr
+    assert upgraded(objects("minimal"), tmp_path, "--set", BROKERS, major=major).returncode == 0
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_an_upgrade_of_a_first_look_keeps_its_passwords_and_its_way_to_brokers_of_ones_own_is_open(major, tmp_path):
+    there = objects("demo")
+    done = upgraded(there, tmp_path, "--set", "demo.enabled=true", major=major)
+    assert done.returncode == 0, done.stderr
+
+    def secrets(found):
+        return {item["metadata"]["name"]: item["data"] for item in found if item["kind"] == "Secret"}
+
+    assert secrets(objects_of(done.stdout)) == secrets(there)
+    assert len(secrets(there)) == 3
+    assert upgraded(there, tmp_path, "--set", BROKERS, major=major).returncode == 0

@@ -271,11 +271,12 @@ def test_the_chart_names_its_images_and_changes():
 
     assert chart["kubeVersion"].endswith("-0")
     images = {image["image"] for image in yaml.safe_load(chart["annotations"]["artifacthub.io/images"])}
-    broker = yaml.safe_load((CHART / "values.yaml").read_text())["broker"]["image"]
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    others = [values[part]["image"] for part in ("broker", "demo")]
     assert images == {
         f"dblog-worker:{chart['appVersion']}",
         f"dblog-sink:{chart['appVersion']}",
-        f"{broker['registry']}/{broker['repository']}@{broker['digest']}",
+        *(f"{image['registry']}/{image['repository']}@{image['digest']}" for image in others),
     }
     assert yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
     assert f"## {chart['version']}" in (CHART / "CHANGELOG.md").read_text()
@@ -284,7 +285,7 @@ def test_the_chart_names_its_images_and_changes():
 def test_the_commands_of_the_readme_install_and_name_what_is_installed():
     readme = (CHART / "README.md").read_text()
     installs = re.findall(r"^    (helm install .*)$", readme, re.MULTILINE)
-    assert len(installs) == 2
+    assert len(installs) == 3
     for install in installs:
         words = [{"./helm": str(CHART), "values-production.yaml": str(PRODUCTION)}.get(word, word) for word in shlex.split(install)[1:]]
         done = helm(*words, "--dry-run=client")

@@ -108,12 +108,14 @@ def has_no_secret_in_a_variable(pod: Pod) -> Iterator[object]:
     yield from (variable["name"] for one in pod.own for variable in one.get("env", []) if "secretKeyRef" in str(variable))
 
 
+COMPONENTS = {"dblog-sink": "sink", "apache/kafka": "broker", "library/mariadb": "demo"}
+"""Of images that are not the worker's, whose values name them."""
+
+
 def runs_images_by_digest_where_one_is_given(pod: Pod) -> Iterator[object]:
     digests = cases()[pod.case][0]
     for one in pod.own:
-        component = next(
-            (part for text, part in {"dblog-sink": "sink", "apache/kafka": "broker"}.items() if text in one["image"]), "worker"
-        )
+        component = next((part for text, part in COMPONENTS.items() if text in one["image"]), "worker")
         given = digests[component]["image"]["digest"]
         if not one["image"].endswith(f"@{given}" if given else ":0.1.0"):
             yield one["image"]
@@ -190,7 +192,8 @@ def test_a_driver_without_executors_has_no_token() -> None:
 
 def test_every_kind_of_pod_is_looked_at() -> None:
     assert {pod.name for pod in pods()} == {
-        "StatefulSet rel-dblog-worker", "StatefulSet rel-dblog-broker", "Deployment rel-dblog-connectors", "Pod rel-dblog-test", "Deployment rel-dblog-sink", "Job rel-dblog-sink",
+        "StatefulSet rel-dblog-worker", "StatefulSet rel-dblog-broker", "StatefulSet rel-dblog-shop", "Deployment rel-dblog-shop-writer",
+        "Deployment rel-dblog-connectors", "Pod rel-dblog-test", "Deployment rel-dblog-sink", "Job rel-dblog-sink",
         "CronJob rel-dblog-sink", "executor of a driver", "driver of a SparkApplication", "executor of a SparkApplication",
     }  # fmt: skip
 

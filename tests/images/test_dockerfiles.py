@@ -1,6 +1,7 @@
 """What can be read off the Dockerfiles without building them."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,24 @@ def test_what_a_builder_lends_is_a_secret_and_no_argument(name):
 
     assert declared == {"BASE_IMAGE", "BASE_DIGEST", "SOURCE_DATE_EPOCH", "VERSION", "REVISION", "CREATED", "SOURCE"}
     assert not re.search(r"https?://", text)
+
+
+def test_the_image_of_the_worker_has_what_the_demo_of_the_chart_runs(tmp_path):
+    for line in final_stage("worker"):
+        if line.startswith("COPY docker/demo/"):
+            *files, folder = line.split()[1:]
+            place = tmp_path / Path(folder).relative_to("/opt/dblog/share/demo")
+            place.mkdir(parents=True, exist_ok=True)
+            for file in files:
+                shutil.copy(ROOT / file, place)
+    # The image has neither the stack of servers nor what reads Delta.
+    script = "import sys; sys.modules |= dict.fromkeys(('stack', 'deltalake', 'pyspark')); import demo.shopkeeper, demo.identical; print(demo.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(tmp_path)}
+    )
+
+    assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "demo" / "__init__.py")), done.stderr
+    assert "!docker/demo" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
 def test_the_context_of_a_build_leaves_out_what_was_built_in_place():
