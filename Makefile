@@ -243,7 +243,7 @@ images-lock: setup
 # Minutes: both images built, then run as in Kubernetes against a real broker and a real database. As root it installs Podman where no engine is.
 images-test:
 	$(ready)
-	@CI=true $(BIN)/python -m pytest -rA -n 0 tests/images/containers.py tests/images/servers.py
+	@CI=true $(BIN)/python -m pytest -rA -n 0 tests/images/containers.py tests/images/servers.py tests/images/demo_of_the_chart.py
 
 # What others install: wheels, source archives, and the sink's code for spark-submit, in build/dist.
 dist: setup
@@ -261,10 +261,10 @@ compare-way-back: setup
 compare-signals: setup
 	@$(BIN)/python tests/compat/compare_signals.py $(ARGS)
 
-# A quarter of an hour, not part of the tests; the first run compiles Kubernetes and builds the images: see tests/kubernetes/README.md.
+# Half an hour, not part of the tests; the first run compiles Kubernetes and builds the images: see tests/kubernetes/README.md.
 kubernetes-test:
 	$(ready)
-	@CI=true $(BIN)/python -m pytest --exitfirst $(or $(ONLY),$(addprefix tests/kubernetes/,node_for_real.py chart_for_real.py))
+	@CI=true $(BIN)/python -m pytest --exitfirst $(or $(ONLY),$(addprefix tests/kubernetes/,node_for_real.py chart_for_real.py first_look_for_real.py))
 
 # A minute or more, and some 10 GB of disk meanwhile, of PostgreSQL three times the size.
 bench-transaction: setup

@@ -138,7 +138,7 @@ def images_test() -> Trial:
 def kubernetes_test(*, only: str | None = None, images: str | None = None) -> Trial:
     """A Kubernetes of one node: `only` is the file of the trial that is wanted, `images` the folder with archives of the images."""
     is_compiled = all(map(machine.in_cache, compiled_entries()))
-    has_chart = not only or "chart_for_real" in only
+    has_chart = not only or "node_for_real" not in only
     makes_images = has_chart and not images
     disk = _disk(here=6, cache=_SETUP_GB, go=0 if is_compiled else _KUBERNETES_GB, engine=_IMAGES_GB if makes_images else 0)
     downloaded = Made(
@@ -150,7 +150,7 @@ def kubernetes_test(*, only: str | None = None, images: str | None = None) -> Tr
     needs = (LINUX_X86, *_NODE, *_COMMON, _maven(_KAFKA, _SPARK), *of_chart, _memory(7 if has_chart else 4), disk)
     # The compiler comes last: what depends on registries and engines fails sooner.
     made = (_SETUP, downloaded, *([_make_images(ENGINES)] if makes_images else []), compiled)
-    return Trial("kubernetes-test", needs, made, minutes=15 if has_chart else 1)
+    return Trial("kubernetes-test", needs, made, minutes=30 if has_chart else 1)
 
 
 def _archives(folder: str | None) -> Need:
