@@ -58,7 +58,7 @@ class Question:
             raise StopError(f"dblog dumps {' '.join(arguments)} did not end in time; the worker's log says why") from e
 
     def series(self) -> Series | None:
-        """The sink's numbers of comparisons; None while it does not answer."""
+        """Return the sink's numbers of comparisons; None while it does not answer."""
         try:
             with urllib.request.urlopen(self.metrics_url, timeout=5) as answer:  # noqa: S310  an address of the chart's
                 text = answer.read().decode()
