@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from dblog.apply.interface import Interface, read_login
@@ -29,6 +29,7 @@ from dblog.apply.restarts import Policy, Restarts
 from dblog.apply.round import Report, Task, run_round
 from dblog.apply.wanted import Problem
 from dblog.errors import DblogError
+from dblog.observe.metrics_server import MetricsServer
 
 _log = structlog.get_logger("dblog.apply")
 
@@ -109,7 +110,7 @@ def run(settings: Settings) -> int:
     if settings.metrics_port is not None:
         registry = CollectorRegistry()
         registry.register(numbers)
-        start_http_server(settings.metrics_port, registry=registry)
+        MetricsServer(registry, "0.0.0.0", settings.metrics_port)  # noqa: S104  as scrapers reach it
     # Problems of an earlier process would be taken for those of this one.
     if settings.problems_file is not None:
         _write(settings.problems_file, [Problem("all", "the first round is not done yet")])

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from dblog_sink.errors import DefiniteError
+from dblog_sink.observe.metrics_server import MetricsServer
 from dblog_sink.tables.verify import COUNTS, DIFFERING, EQUAL, UNKNOWN
 
 _SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 600.0)
@@ -126,7 +127,7 @@ class Metrics:
         """
         host, _, port = listen.rpartition(":")
         try:
-            server, _ = start_http_server(int(port), addr=host or "0.0.0.0", registry=self.registry)  # noqa: S104  asked for by leaving the host out
+            server = MetricsServer(self.registry, host or "0.0.0.0", int(port))  # noqa: S104  asked for by leaving the host out
         except OSError as e:
             msg = f"metrics.listen={listen} cannot be opened ({e.strerror}); choose another address"
             raise DefiniteError(msg) from e
