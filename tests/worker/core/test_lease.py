@@ -27,7 +27,18 @@ def test_a_claim_survives_its_way_through_the_group():
     assert read_claim(claim.number, claim.metadata()) == claim
 
 
-@pytest.mark.parametrize("metadata", [None, "", "no json", "[]", '{"leader": 1}'])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        "",
+        "no json",
+        "[]",
+        '{"leader": 1}',
+        "[" * 4096,
+        f'{{"leader": "a", "incarnation": "b", "silence.ms": 1{"0" * 400}}}',
+    ],
+)
 def test_what_another_program_committed_is_no_leader(metadata):
     found = read_claim(7, metadata)
 

@@ -185,7 +185,11 @@ def test_references_are_resolved_and_guarded(registry, subject):
     assert register(registry, subject, schema, references=references).status_code == 200
     assert registry.get(f"/subjects/{subject}/versions/1").json()["references"] == references
     assert registry.delete(f"/subjects/base-{subject}").json()["error_code"] == 42206
-    assert register(registry, subject, schema, references=[{**references[0], "version": 4}]).json()["error_code"] == 42201
+    for version in (4, "x", None, 10**400):
+        assert register(registry, subject, schema, references=[{**references[0], "version": version}]).json()["error_code"] == 42201
+    infinite = json.dumps({"schema": schema, "references": [{**references[0], "version": 9}]}).replace(": 9", ": 1e999")
+    answer = registry.post(f"/subjects/{subject}/versions", content=infinite, headers={"Content-Type": "application/json"})
+    assert answer.json()["error_code"] == 42201
     # The latest version is stored with its number.
     latest = [{**references[0], "version": -1}]
     assert register(registry, subject, schema, references=latest).status_code == 200

@@ -56,7 +56,7 @@ def read_claim(number: int, metadata: str | None) -> Claim | None:
         match json.loads(metadata or ""):
             case {"leader": str(leader), "incarnation": str(incarnation), "silence.ms": int(silence_ms)}:
                 return Claim(number=number, leader=leader, incarnation=incarnation, silence_s=silence_ms / 1000)
-    except ValueError:
+    except (OverflowError, RecursionError, ValueError):
         pass
     return Claim(number=number, leader="", incarnation="", silence_s=0.0)
 

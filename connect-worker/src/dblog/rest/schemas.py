@@ -285,7 +285,7 @@ def _schema_in(body: Mapping[str, Any]) -> tuple[str, tuple[Reference, ...], str
         raise RegistryError(42201, f"The schema has more than {_SCHEMA_CHARS_MAX} characters, and a record of Kafka takes no more")
     try:
         references = tuple(Reference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
-    except (KeyError, TypeError, ValueError) as e:
+    except (KeyError, OverflowError, TypeError, ValueError) as e:
         raise RegistryError(42201, "A schema reference needs name, subject and version") from e
     type_name = body.get("schemaType")
     return text, references, "AVRO" if type_name is None else str(type_name)
