@@ -8,7 +8,6 @@ from docs.openings import fragments
 ROOT = Path(__file__).parents[2]
 
 UNREVISED = (
-    "connect-worker/src/dblog/readers/",
     "connect-worker/src/dblog/dialects/postgres/",
     "helm/",
     "tests/support/",

@@ -115,7 +115,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One version of a table: columns in ordinal order, key columns in key order.
+    """A version of a table: columns in ordinal order, key columns in key order.
 
     ``key`` is the primary key, else the first unique index whose columns are all NOT NULL, else
     empty (Debezium's rule). ``primary_key`` is True if ``key`` is the real primary key.
@@ -129,8 +129,8 @@ class Table:
     comment: str | None = None
     collation: str | None = None
     indexes: tuple[Index, ...] = ()
-    """All indexes in the server's order. A later ALTER needs them to find the columns of the new
-    key.
+    """Indexes of the table in the server's order. A later ALTER needs them to find the columns of
+    the new key.
     """
     number: int | None = None
     """Table number of the server (OID), which survives a rename and belongs to no other table. None

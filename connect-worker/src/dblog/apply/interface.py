@@ -73,7 +73,7 @@ def _pair(text: str, where: str) -> tuple[str, str] | None:
 
 
 class Interface:
-    """One round's requests to a group of workers.
+    """Requests of one round to a group of workers.
 
     Close it after each round: the next round starts again at the address that the user named.
     """

@@ -1,4 +1,4 @@
-"""One round: read the files, ask the worker, decide, act. A problem of one connector stops no
+"""A round: read the files, ask the worker, decide, act. A problem of one connector stops no
 other.
 
 A configuration is validated first, and an invalid one is not applied: the connector keeps running

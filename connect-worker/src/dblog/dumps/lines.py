@@ -143,7 +143,7 @@ def share_text(status: Mapping[str, Any]) -> str:
 
 
 def bar(done: float | None, chars: int) -> str:
-    """Return a bar of this number of characters between brackets."""
+    """Return a progress bar, ``chars`` characters between brackets."""
     full = 0 if done is None else int(done * chars)
     return f"[{'#' * full}{'.' * (chars - full)}]"
 

@@ -1,1 +1,3 @@
-"""From a source's log and tables to batches of finished records: threads and waiting live here, rules live in core."""
+"""Turns a source's log and tables into batches of finished records. Threads and waiting are here; the
+rules are in core.
+"""

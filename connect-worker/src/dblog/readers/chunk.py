@@ -1,13 +1,16 @@
-"""Reads tables in key ranges while the log flows: low watermark, snapshot, proof, SELECT, high watermark, next range.
+"""Reads tables in key ranges while the log flows: low watermark, snapshot, proof, SELECT, high
+watermark, next range.
 
-One ``ChunkReader`` is one thread with its own connection; it takes tables from the dump one after the other. It runs ahead of the log by at most
-``windows_max`` windows of the table, so the database works on the next chunk while the last one waits for its high watermark.
+A ``ChunkReader`` is one thread with its own connection; it takes one table of the dump after the
+other. It runs at most ``windows_max`` windows of the table ahead of the log, so the database works
+on the next chunk while the last one waits for its high watermark.
 
-Small tables are read many at a time (``together.py``) before any table is read alone. A large one may be read by several, each in ranges of its own
-(``sharing.py``).
+Small tables are read many at a time (``together.py``) before any table is read on its own. Several
+readers may share a large table, each in its own ranges (``sharing.py``).
 
-Each window proves itself: the watermark row is selected inside the chunk's own snapshot and must show the low watermark. A replica that lags, or a snapshot
-taken too early, shows another token, and the chunk is read again. # I2
+Each window proves itself: the watermark row is selected in the chunk's own snapshot and must show
+the low watermark. A replica that lags, or a snapshot taken too early, shows another token, and the
+chunk is read again. # I2
 """
 
 from __future__ import annotations
@@ -54,34 +57,42 @@ from dblog.readers.together import SmallTables, TablesWaiting
 log = structlog.get_logger(__name__)
 
 KEYLESS_TRIES_MAX = 10
-"""A table without a key fits one window or none: tried so often, then its dump fails with a sentence."""
+"""Maximum number of tries to read a table without a key, which has to fit one window; then its dump
+fails.
+"""
 
 KEYLESS_ROWS_MAX = 5_000_000
 
 FIRST_ROWS = 2048
-"""Of a table's first chunk, before anything is known of its rows."""
+"""Rows of a table's first chunk, before anything is known of its rows."""
 
 CONDITION_ASKED_AFTER = 5
-"""Times in a row that the server has the table otherwise than the log has shown it."""
+"""Number of consecutive tries with a changed table after which the server is asked if it still
+takes the dump's condition.
+"""
 
 NOT_READ_TRIES, NOT_READ_S = 3, 600.0
-"""How often in a row the rows of a requested dump's chunk cannot be read, and for how long, before its table ends: as many tries, and as long, at least."""
+"""Number of consecutive failures, and the seconds over which they must be spread, after which a
+requested dump gives a table up.
+"""
 
 CHUNKS_MIN = 2
-"""Of a half that is given away."""
+"""Number of chunks that both halves must have for a range to be split."""
 
 ROWS_FOUND_MAX = 2
-"""Rows of one key that a look-up shows."""
+"""Maximum number of rows of one key that a look-up returns."""
 
 KEYS_MAX = 200
-"""Keys of a list in one statement, whose text grows with them."""
+"""Maximum number of listed keys in one statement, whose text grows with them."""
 _BACKOFF = Backoff()
 
 UNPROVEN_AT_ONCE = 3
-"""Chunks that lack a transaction which the log has are read again so often without a pause: most are visible a moment after they are logged."""
+"""Number of immediate tries for a chunk that lacks a transaction of the log: most transactions are
+visible a moment after they are logged.
+"""
 
 _UNPROVEN_BACKOFF = Backoff(first_s=0.05, max_s=2.0)
-"""Between further ones: it may run for hours."""
+"""Delay between further tries, which may go on for hours."""
 
 Statement = tuple[str, Key]
 
@@ -90,29 +101,35 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Particulars:
-    """What dumps of some rows or columns need beside the table; the defaults are those of whole tables."""
+    """Functions that dumps of some rows or columns need. The defaults are those of whole tables."""
 
     encoder_for: Callable[[Table, Extent], RowEncoder | None] = lambda _table, _extent: None
-    """The encoder of rows that do not have their table's own. DefiniteError where the table cannot be dumped so."""
+    """Returns the encoder of rows, None for the table's own. Raises DefiniteError if the table
+    cannot be dumped this way.
+    """
     can_be_repaired: Callable[[Table], bool] = lambda _: False
-    """Whether a dump of the table may take away what it does not bring."""
+    """Returns True if a dump of the table may remove rows that it does not bring."""
     own_condition: Callable[[TableId], str | None] = lambda _: None
-    """Which rows the configuration wants of the connector's first dump; None: all."""
+    """Returns the condition for rows in the connector's first dump, as configured; None for all
+    rows.
+    """
     check_keys: Callable[[Table, Sequence[Key]], None] = lambda _table, _keys: None
-    """DefiniteError where the keys that were asked for are none of the table's key, as it is in this version."""
+    """Raises DefiniteError if the requested keys do not match this version's key."""
     check_surrogate: Callable[[Table, str], None] = lambda _table, _column: None
-    """DefiniteError where the table cannot be read by the column on the server, as it is now."""
+    """Raises DefiniteError if the server cannot read the table by this column now."""
     check_condition: Callable[[Table, str], None] = lambda _table, _where: None
-    """DefiniteError where the server does not take the condition any more."""
+    """Raises DefiniteError if the server no longer accepts the condition."""
 
 
 class ChunkReader:
-    """One dump thread. ``next_share`` hands out tables and parts of them, ``put_back`` hears of each that it is through with, for now or for good.
+    """Dump thread that reads tables in chunks.
 
-    ``sharing`` hears of parts that it gives away. ``estimates``: rows of tables by the server's statistics.
-    ``table_of`` shows a table's version at the log's position. ``together`` hands out tables to be read many at a time; None: each is read alone.
-    ``prepare`` hears of each version of a table that is about to be read.
-    ``gives_way``: whether fewer readers may read now, and the share is to wait.
+    ``next_share`` returns the next table or part of one; ``put_back`` is called when the reader is
+    done with it, for now or for good. ``sharing`` handles parts that the reader gives away.
+    ``estimates`` returns rows of tables by the server's statistics. ``table_of`` returns a table's
+    version at the log's position. ``together`` hands out tables to be read many at a time; with
+    None each is read on its own. ``prepare`` is called with each table version before it is read.
+    ``gives_way`` returns True if fewer readers may read now, and this one has to wait.
     """
 
     def __init__(
@@ -174,7 +191,10 @@ class ChunkReader:
             )
 
     def run(self) -> None:
-        """Read tables until none is left; raises DefiniteError for what no table can be read with, returns early when stopped."""
+        """Read tables until none is left, or the reader is stopped.
+
+        Raise DefiniteError for an error that concerns every table.
+        """
         try:
             while not self._ends():
                 if self._small is not None:
@@ -190,16 +210,18 @@ class ChunkReader:
             self._disconnect()
 
     def stop(self) -> None:
-        """Make ``run`` return soon, also out of a running SELECT."""
+        """Make ``run`` return soon, even during a SELECT."""
         self._stop.set()
         self._disconnect()
 
     def _ends(self) -> bool:
-        """Stopped itself, or its task is: a window would be refused for ever."""
+        """Return True if this reader or its task stops, so that every further window would be
+        refused.
+        """
         return self._stop.is_set() or self._interleaver.stopping
 
     def _read_small(self, small: SmallTables) -> None:
-        """Read small tables until none waits; what a lost connection was reading is read again."""
+        """Read small tables until none waits. After a lost connection, read its tables again."""
         retries, done_at = Retries(self._retry_policy), -1
         while not self._ends():
             try:
@@ -214,7 +236,7 @@ class ChunkReader:
                 self._disconnect()
                 dump = self._interleaver.dump
                 if dump is not None and dump.tables_done != done_at:
-                    retries.succeeded()  # tables have come through since: a new trouble, not the old one
+                    retries.succeeded()  # some tables were finished since, so this error begins a new series
                     done_at = dump.tables_done
                 delay_s = retries.failed(e, now_s=self._clock.monotonic_s(), chance=random.random())  # noqa: S311 - jitter, no secret
                 log.warning("dump waits before its next try", reason=str(e), delay_s=round(delay_s, 2))
@@ -265,13 +287,14 @@ class ChunkReader:
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
             if share.upto is not None and progress.range_to(share.upto) is None:
-                return  # it has been read, or the table begins again: one reader does that
+                return  # already read, or the table restarts, which one reader does alone
             self._prepare(version)
             try:
                 try:
                     if extent.keys is not None:
                         self._particulars.check_keys(version, extent.keys)
-                    if extent.surrogate_key is not None and not progress.started:  # an ALTER may have come since the request was checked
+                    # An ALTER may have come since the request was checked.
+                    if extent.surrogate_key is not None and not progress.started:
                         self._particulars.check_surrogate(version, extent.surrogate_key)
                     encoder = self._particulars.encoder_for(version, extent)
                 except DefiniteError as e:
@@ -313,7 +336,7 @@ class ChunkReader:
                     return
                 self._disconnect()
                 if (frontier := self._interleaver.table_dump(table)) != failed_at:
-                    retries.succeeded()  # chunks have come through since: a new trouble, not the old one
+                    retries.succeeded()  # some chunks were read since, so this error begins a new series
                 failed_at = frontier
                 chance = random.random()  # noqa: S311 - jitter, no secret
                 if isinstance(e, RowsNotReadError):
@@ -335,7 +358,7 @@ class ChunkReader:
             if not version.key:
                 reached = self._interleaver.table_dump(table)
                 if reached is None or reached.after != progress.after:
-                    keyless_tries = 0  # chunks have come through since
+                    keyless_tries = 0  # some chunks were read since
                 keyless_tries += 1
                 rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
                 if keyless_tries >= KEYLESS_TRIES_MAX:
@@ -343,10 +366,10 @@ class ChunkReader:
                     return
 
     def _rests(self, share: Share) -> bool:
-        """Whether this thread is to open no more windows of the table for now."""
+        """Return True if this thread must open no further windows of the table for now."""
         progress = self._interleaver.table_dump(share.table)
         if progress is None or progress.ended:
-            return True  # another reader of the table has found that it cannot be read
+            return True  # another reader has found that the table cannot be read
         if self._interleaver.is_paused(share.table):
             self._interleaver.not_tried(share.table)
             return True
@@ -356,7 +379,11 @@ class ChunkReader:
         return False
 
     def _ended_by(self, trouble: Trouble, table: TableId) -> bool:
-        """Whether the rows of a requested dump could not be read for too long: no other chunk waits for them, and each try is work for the server."""
+        """End the table in a requested dump if its rows could not be read for too long; return True
+        then.
+
+        Nothing else waits for these rows, and each try costs the server work.
+        """
         lasted_s = self._clock.monotonic_s() - trouble.since_s
         if trouble.tries < NOT_READ_TRIES or lasted_s < NOT_READ_S:
             return False
@@ -368,7 +395,11 @@ class ChunkReader:
         return True
 
     def _still_takes(self, version: Table, where: str) -> bool:
-        """Whether the server takes the condition, or cannot be asked now. The table's dump ends with it: no statement of the log brings its column back."""
+        """Return True if the server accepts the condition, or cannot be asked now.
+
+        Otherwise end the table in its dump: no later statement of the log brings the condition's
+        column back.
+        """
         try:
             self._particulars.check_condition(version, where)
         except TransientError:
@@ -379,7 +410,7 @@ class ChunkReader:
         return True
 
     def _extent(self, table: TableId) -> Extent:
-        """What the dump that the table is read for reads of it."""
+        """Return the part of the table that its dump reads."""
         one = self._interleaver.request_of(table)
         if one is not None:
             return Extent.of(one, table)
@@ -390,7 +421,7 @@ class ChunkReader:
         return Extent.own(where, repairs=version is not None and self._particulars.can_be_repaired(version))
 
     def _report_table(self, table: TableId) -> None:
-        """The table has been read to its end, or its dump has failed, which is in the log already."""
+        """Log that the table has been dumped. A failure was logged already."""
         identity, dump = self._interleaver.dump_of(table)
         progress = None if dump is None else dump.table(table)
         if dump is None or progress is None or not progress.done:
@@ -415,8 +446,10 @@ class ChunkReader:
         extent: Extent,
         encoder: RowEncoder | None,
     ) -> int:
-        """Open windows from the frontier to the end of the share, or to the first reset. Returns the rows last asked for. ``by`` has for its key what
-        bounds the chunks.
+        """Read windows from the frontier to the end of the share, or until the first reset.
+
+        Return the number of rows last asked for. The key of ``by`` consists of the columns that
+        bound the chunks.
         """
         table = version.id
         connection = self._connected()
@@ -424,7 +457,7 @@ class ChunkReader:
             self._read_keyless(connection, version, resets, extent)
             return rows_asked
         if not version.key and self._sharing is not None and share.splits:
-            self._sharing.cannot_be_split(share)  # a change spoils the windows of all its readers
+            self._sharing.cannot_be_split(share)  # a change discards the windows of all its readers
         begins = not progress.started
         left, greatest = progress.range_to(share.upto), progress.upto
         after, upto = (None, None) if left is None else (left.after, left.upto)
@@ -477,13 +510,15 @@ class ChunkReader:
         return rows_asked
 
     def _shared(self, connection: DumpConnection, version: Table, share: Share, left: KeyRange, rows_asked: int, extent: Extent) -> Key:
-        """Give a part of what is left of the share to another reader, if one is free. Returns where the share ends now."""
+        """Give a part of the share to another reader, if one is free. Return the new end of the
+        share.
+        """
         sharing = self._sharing
         if sharing is None or not share.splits or extent.keys is not None or not sharing.wants_part(share):
             return left.upto
         progress = self._interleaver.table_dump(version.id)
         if progress is None or not progress.started:
-            return left.upto  # its first window has not closed yet, so there is no range to cut
+            return left.upto  # its first window has not closed, so there is no range to split
         after, estimate = left.after, self._estimates().get(version.id)
         assert after is not None, "the first chunk of a table is read by one"
         rows_left = None if estimate is None else max(0, estimate - progress.rows)
@@ -497,14 +532,20 @@ class ChunkReader:
         return share.upto or left.upto
 
     def _key_at(self, connection: DumpConnection, version: Table, left: KeyRange, rows: int, where: str | None) -> Key | None:
-        """The key of so many rows further on, as a bound that the server finds again; None at the range's end."""
+        """Return the key that is this number of rows further on, as a bound that the server finds
+        again.
+
+        Return None at the end of the range.
+        """
         found = self._select_key(connection, version, self._sql.last_key(version, left.after, left.upto, rows, where=where))
         if found is None or found == left.upto or self._found(connection, version, found, left.after, where) != 1:
             return None
         return found
 
     def _read_keyless(self, connection: DumpConnection, version: Table, resets: int, extent: Extent) -> None:
-        """The whole table in one window; any change of it meanwhile spoils the window (there is no key to drop)."""
+        """Read the whole table in one window. Any change of it meanwhile discards the window,
+        because there is no key to drop.
+        """
         table = version.id
         ticket = self._interleaver.declare(table, keyed=False, resets=resets, windows_max=self._windows_max)
         if ticket is None:
@@ -539,11 +580,14 @@ class ChunkReader:
     def _select_chunk(
         self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int, *, grouped: bool
     ) -> ChunkRead:
-        """The first rows of the range, and of the table's first chunk also where the range ends. All in one proved snapshot: a row that the log has in
-        front of the low watermark and a snapshot does not show yet must not stand behind the greatest key.
+        """Read the first rows of the range, all in one proved snapshot.
 
-        The log may have a statement ahead that the server's keys follow already, as an ALTER that gives an ENUM a member. Whether it has shows when the
-        window closes: then the chunk is read again. ``grouped``: several rows may have the same key, so that the chunk is not to end between them.
+        For the table's first chunk, also read where the range ends. A snapshot may not yet show a
+        row that the log has before the low watermark; that row must not come after the greatest
+        key. The server's keys may already follow a statement that the log has not reached, such as
+        an ALTER that adds a member to an ENUM. That shows when the window closes, and the chunk is
+        read again. ``grouped`` is True if several rows may have the same key, so that the chunk
+        must not end between them.
         """
         after, where = wanted.after, wanted.extent.where
 
@@ -554,7 +598,8 @@ class ChunkReader:
                     table=version, rows=b"", row_count=0, after=after, upto=None, final=True, begins=wanted.begins, extent=wanted.extent
                 )
             if not wanted.begins:
-                self._sql.chunk_select(version, after, upto, rows_asked)  # bounds of before, which the definition of now may not hold
+                # Raises UnknownKeyError for older bounds that do not fit the present definition.
+                self._sql.chunk_select(version, after, upto, rows_asked)
             try:
                 return between(upto)
             except UnknownKeyError as e:
@@ -600,8 +645,10 @@ class ChunkReader:
         return self.behind_watermark(connection, ticket, chosen)
 
     def _select_groups(self, connection: DumpConnection, version: Table, wanted: _Range, upto: Key, rows_asked: int) -> ChunkRead:
-        """About so many rows, up to the last one of a value: nothing else tells rows of one value apart. Where those are too many the rows of the next value
-        alone, as many as a table without a key may have.
+        """Read about ``rows_asked`` rows, up to the last row of a value.
+
+        Nothing else distinguishes rows with the same value. If they are too many, read only the
+        rows of the next value, as many as a table without a key may have.
         """
         after, where = wanted.after, wanted.extent.where
         for rows, bytes_max in ((rows_asked, self._limits.bytes_max), (1, self._keyless_bytes_max)):
@@ -635,10 +682,13 @@ class ChunkReader:
     def _fault(
         self, connection: DumpConnection, version: Table, wanted: _Range, last: Key | None, *, final: bool, grouped: bool = False
     ) -> str | None:
-        """Why the server and we do not mean the same rows by the range: asked of the server in the chunk's snapshot, for it alone compares keys.
+        """Return why the server and we may not mean the same rows by the range; None if all is
+        well.
 
-        Every bound must be found again as the one row that it was taken from (``grouped``: as one of some), and each chunk must end behind the one before.
-        Then the ranges are the table, whatever the key's type. A range that ends early must not be followed by the row that is its end.
+        The server is asked in the chunk's snapshot, because it alone compares keys. It must find
+        every bound again as the one row that it came from (with ``grouped``, as one of several),
+        and each chunk must end after the previous one. Then the ranges cover the table, whatever
+        the key's type. A range that ended early must not leave out the row at its end.
         """
         after, upto, where = wanted.after, wanted.upto, wanted.extent.where
         assert upto is not None, "an empty table has no range"
@@ -656,13 +706,20 @@ class ChunkReader:
         return None if follows else _not_found(version, "the last key of a chunk, behind the one before,")
 
     def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None, where: str | None) -> int:
-        """How many rows the snapshot has of the key, if it is greater than ``after``, two at most: 1 or 0; with more it is no key."""
+        """Return the number of rows with this key, two at most; 0 unless the key is greater than
+        ``after``.
+
+        With two rows it is not a key.
+        """
         text, parameters = self._sql.key_lookup(version, key, after, where=where)
         return connection.select(text, parameters, table=version.id).row_count
 
     def _select_keys(self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int) -> ChunkRead:
-        """The rows of the next keys of a list. The range is counted in keys of the list, from 0: of these keys all rows are read, or there are none. Of keys
-        whose rows are too large together half is asked for; which of the rows were let go, their order does not show. # I6
+        """Read the rows of the next keys of a list.
+
+        The range counts keys of the list from 0: all rows of these keys are read. If their rows are
+        too large together, ask for half of the keys, since the order of the rows does not show
+        which ones were dropped. # I6
         """
         keys, after, bytes_max = wanted.extent.keys or (), wanted.after, self._limits.bytes_max
         begin = 0 if after is None else int(after[0])
@@ -711,7 +768,10 @@ class ChunkReader:
         return connection.complete(chunk, version, after, where=where)
 
     def read_whole(self, connection: DumpConnection, version: Table, limits: ChunkLimits) -> ChunkRead | None:
-        """All rows of a table in the snapshot that is open; None when there are more than the limits allow. One range without bounds: no key is compared."""
+        """Return all rows of a table in the open snapshot; None if they exceed the limits.
+
+        It is one range without bounds, so no key is compared.
+        """
         extent = self._extent(version.id)
         statement = self._sql.chunk_select(version, None, None, limits.rows_max + 1, where=extent.where)
         with _of_chosen_rows(version, extent):
@@ -733,11 +793,13 @@ class ChunkReader:
         )
 
     def mark_high(self, connection: DumpConnection, ticket: Ticket) -> None:
-        """Have the window closed whose rows were submitted."""
+        """Mark the high watermark of a window whose rows were submitted."""
         self._marks.high(connection, ticket)
 
     def behind_watermark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
-        """What ``read`` gives in a snapshot that is proved to lie behind the low watermark. # I2"""
+        """Return the result of ``read`` in a snapshot that provably shows the low
+        watermark. # I2
+        """
         return self._marks.behind_low(connection, ticket, read)
 
     def _last_key(self, connection: DumpConnection, version: Table, wanted: _Range, upto: Key | None, chunk: ChunkRows) -> Key | None:
@@ -769,29 +831,38 @@ class ChunkReader:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The keys behind ``after`` up to ``upto``; the first range of a table ends at the greatest key, which is not known yet."""
+    """Keys after ``after`` up to ``upto``. The first range of a table ends at the greatest key,
+    which is not known yet.
+    """
 
     after: Key | None
     upto: Key | None
     begins: bool
     extent: Extent
     inside: bool = False
-    """It ends in front of the table's end, for another reader reads on."""
+    """True if the range ends before the table's end, because another reader reads the rest."""
 
 
 class ChosenRowsError(DefiniteError):
-    """The server refuses to read the rows that a request, or a condition, means. Nothing but a row may show that, long after the dump was asked for, and the
-    log is not to wait.
+    """The server refuses to read the rows that a request or condition chooses.
+
+    Some row may show that long after the dump was requested, and the log must not wait for it.
     """
 
 
 class RowsNotReadError(TransientError):
-    """The server was there, and the rows of a requested dump's chunk did not come: it takes too long, or too much of something."""
+    """The server answered, but the rows of a requested dump's chunk did not come: the SELECT took
+    too long or too much of something.
+    """
 
 
 @contextlib.contextmanager
 def _of_chosen_rows(version: Table, extent: Extent) -> Iterator[None]:
-    """Around the statements of a chunk alone: what fails beside them is not the fault of what chooses its rows."""
+    """Convert errors of the enclosed statements of a chunk, which may come from a condition or
+    keys.
+
+    Statements outside this block are not affected by what chooses the rows.
+    """
     try:
         yield
     except TableChangedError as e:

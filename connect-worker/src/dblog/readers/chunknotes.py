@@ -1,4 +1,6 @@
-"""What has become of the chunks of each table, for those who watch a dump: how many were read again, what proved the last one, and why none comes."""
+"""Notes on the chunks of each table for people who watch a dump: chunks that were read again, the
+proof of the last one, and why none comes.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.model import TableId
 
 PROOFS_MAX = 1000
-"""Tables whose last chunk is remembered, the newest: there may be tens of thousands. Tables with a trouble as well."""
+"""Maximum number of tables whose last chunk, or trouble, is remembered, newest first. There may be
+tens of thousands of tables.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """The last chunk of a table that was sent: its rows are those between these two watermarks."""
+    """Proof of a table's last sent chunk: its rows were read between these two watermarks."""
 
     low: WatermarkPosition
     high: WatermarkPosition
@@ -24,17 +28,17 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Why a table's next chunk has not come so far."""
+    """Reason why a table's next chunk has not come."""
 
     reason: str
     tries: int = 0
-    """How often its rows could not be read since the last time that some were."""
+    """Number of failures to read the rows of the chunk since the last success."""
     since_s: float = 0.0
-    """When that was so first."""
+    """Time of the first of these failures, by the monotonic clock."""
 
 
 class ChunkNotes:
-    """One run's, by dump and table. Its owner holds a lock around each call."""
+    """Notes of one run by dump and table. The owner holds a lock around each call."""
 
     def __init__(self) -> None:
         self._read_again: Counter[tuple[str, TableId]] = Counter()
@@ -42,22 +46,27 @@ class ChunkNotes:
         self._troubles: OrderedDict[tuple[str, TableId], Trouble] = OrderedDict()
 
     def thrown_away(self, dump: str, table: TableId, chunks: int) -> None:
-        """So many chunks are to be read again."""
+        """Count chunks that have to be read again."""
         self._read_again[dump, table] += chunks
 
     def sent(self, dump: str, table: TableId, proof: Proof) -> None:
-        """A chunk has been sent."""
+        """Note the proof of a chunk that was sent."""
         self._proofs[dump, table] = proof
         self._proofs.move_to_end((dump, table))
         if len(self._proofs) > PROOFS_MAX:
             self._proofs.popitem(last=False)
 
     def waits(self, dump: str, table: TableId, reason: str) -> None:
-        """The table's next chunk is to be tried again; a series of tries that failed at its rows ends, for it was something else."""
+        """Note why the table's next chunk has to be tried again.
+
+        The cause is not its rows, so a series of failures to read them ends.
+        """
         self._note(dump, table, Trouble(reason=reason))
 
     def not_read(self, dump: str, table: TableId, reason: str, now_s: float) -> Trouble:
-        """The same, and it is the reading of its rows that has failed."""
+        """Note that the rows of the table's next chunk could not be read; return the series of
+        failures.
+        """
         known = self._troubles.get((dump, table))
         trouble = (
             Trouble(reason=reason, tries=1, since_s=now_s)
@@ -68,11 +77,11 @@ class ChunkNotes:
         return trouble
 
     def read(self, dump: str, table: TableId) -> None:
-        """Rows of the table have been read, whatever becomes of them."""
+        """Note that rows of the table have been read: a series of failures ends."""
         self._troubles.pop((dump, table), None)
 
     def troubles(self, dump: str) -> dict[TableId, str]:
-        """Why tables of the dump wait."""
+        """Return the reasons why tables of the dump wait."""
         return {table: trouble.reason for (of, table), trouble in self._troubles.items() if of == dump}
 
     def _note(self, dump: str, table: TableId, trouble: Trouble) -> None:
@@ -82,15 +91,15 @@ class ChunkNotes:
             self._troubles.popitem(last=False)
 
     def read_again(self, dump: str, table: TableId) -> int:
-        """How many chunks of the table were read again."""
+        """Return the number of chunks of the table that were read again."""
         return self._read_again[dump, table]
 
     def proof(self, dump: str, table: TableId) -> Proof | None:
-        """Of the table's last chunk."""
+        """Return the proof of the table's last chunk, or None."""
         return self._proofs.get((dump, table))
 
     def forget(self, dump: str) -> None:
-        """Nobody watches it any more."""
+        """Forget all notes on the dump."""
         for known in (self._read_again, self._proofs, self._troubles):
             for key in [key for key in known if key[0] == dump]:
                 del known[key]

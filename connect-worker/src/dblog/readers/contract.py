@@ -1,17 +1,17 @@
-"""What a kind of database has to give, so that the reader layer runs a task on it: log, positions,
-schemas, chunks, watermarks and row plans.
+"""Contract of a kind of database: everything that the reader layer needs to run a task on it.
 
-A new database is a folder in ``dialects/`` that fulfils these protocols. tests/contracts/database.py
-holds MySQL, MariaDB, PostgreSQL and a small database in memory (tests/support/fake_database) to all
-of them that a task needs; ``DatabaseKind`` alone is asked without one. The reader layer owns threads, queue,
-interleaving, schema history, retries, the dump and offsets. It sees positions, statements and table
-maps as opaque values, and hands them back to the dialect that made them. The contract stands here
-and not beside the dialects because imports point downwards.
+A new database is a folder in ``dialects/`` that implements these protocols for its log, positions,
+schemas, chunks, watermarks and row plans. tests/contracts/database.py holds MySQL, MariaDB,
+PostgreSQL and a small database in memory (tests/support/fake_database) to all protocols that a task
+needs; only ``DatabaseKind`` is used without a task. The reader layer owns threads, queue,
+interleaving, schema history, retries, the dump and offsets. Positions, statements and table maps
+are opaque to it: it hands them back to the dialect that made them. The contract is here and not in
+``dialects/`` because imports point downwards.
 
-    DatabaseKind ──source──► Source    what is asked without a task: settings, offsets, statements
+    DatabaseKind ──source──► Source    used without a task: settings, offsets, statements
 
     Source ──connect──► Server ──┬─ Check, Positions, SchemaSource, ChunkSource, SchemaReports
-      │                          ├─ schemas(timeline) ──► LogSchemas      what the log shows of tables
+      │                          ├─ schemas(timeline) ──► LogSchemas      tables as the log shows them
       ├─ Progress (an offset)    └─ log(resolve) ──► LogSource ──open──► LogReader ──► items
       └─ RowPlans
 """
@@ -50,82 +50,99 @@ Merge = Callable[[Column, Column], Column]
 
 
 class Progress(Protocol):
-    """How far a log has been taken: the reader's progress and the acknowledged one are two values of it. It travels in the source offset.
+    """Progress in a log, as part of the source offset.
 
-    Order is that of ``sequence``, D7's two BIGINTs: (source epoch << 32 | file or timeline, offset << 23 | row).
+    The reader's progress and the acknowledged progress are two values of it. They are ordered by
+    ``sequence``, D7's two BIGINTs: (source epoch << 32 | file or timeline, offset << 23 | row).
     """
 
     epoch: int
-    """Rises when another server's log begins; 0 in an offset that this connector has not written."""
+    """Number that rises when another server's log begins; 0 in an offset that this connector has
+    not written.
+    """
 
     @property
     def sequence(self) -> Position:
-        """D7's numbers of this position."""
+        """D7's two numbers of this position."""
 
     @property
     def source_ts_us(self) -> int:
-        """The time of the newest event that was taken, captured or not; 0 when none has it."""
+        """Time of the newest event that was read, captured or not; 0 if no event has one."""
 
     @property
     def resume_point(self) -> Hashable:
-        """Equal as long as a new connection would begin at the same event."""
+        """Value that stays equal as long as a new connection would begin at the same event."""
 
     def sequence_of(self, position: Any) -> Position:
-        """D7's numbers of an item's position, in this epoch."""
+        """Return D7's two numbers of an item's position, in this epoch."""
 
     def advance(self, position: Any) -> None:
         """Take the position of an item; items come in the order of the log."""
 
     @property
     def is_between(self) -> bool:
-        """Whether no transaction is taken in part."""
+        """True if this position is between two transactions, not inside one."""
 
     def has_come_to(self, mark: Any, *, quiet: bool) -> bool:
-        """Whether everything that the mark names has been taken (``ports.LogPositions.log_end``). ``quiet``: the log has nothing more now, so
-        there is time to compare what the position alone does not show.
+        """Return True if everything before the mark has been read (``ports.LogPositions.log_end``).
+
+        ``quiet`` is True if the log has nothing more at the moment, so that there is time to
+        compare more than the position.
         """
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Return an independent copy."""
 
     def to_map(self) -> dict[str, str | int | float | bool | None]:
-        """The source offset, in Debezium's keys where it has some; ``Source.progress`` reads it back."""
+        """Return the source offset, in Debezium's keys if it has them; ``Source.progress`` reads
+        it.
+        """
 
     def note(self) -> dict[str, object]:
-        """For people: what the history keeps beside a table version, and log lines show."""
+        """Return the position for people; it is stored with table versions and shown in
+        log lines.
+        """
 
     def row_context(self, *, now_us: int) -> RowContext:
-        """The source block of a record that belongs to this position."""
+        """Return the source context of a record at this position."""
 
     def watermark_position(self) -> WatermarkPosition:
-        """The position as that of a watermark, for markers of chunks."""
+        """Return this position as that of a watermark, for chunk markers."""
 
     def taken_over(self) -> None:
-        """The offset is not of this connector's own writing: whatever it would have noted of open transactions is unknown."""
+        """Note that another program wrote the offset, so that open transactions at it
+        are unknown.
+        """
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder."""
+        """Return metrics of this position by name."""
 
     def __str__(self) -> str:
-        """For messages."""
+        """Return the position for messages."""
 
 
 class Positions(Protocol):
-    """Where a server's log can be read from."""
+    """Positions from which a server's log can be read. Their epoch is 0 until the
+    caller sets it.
+    """
 
     def now(self) -> Progress:
-        """The log's end, before which every change that a SELECT can see is logged; epoch 0."""
+        """Return the end of the log; every change that a SELECT can see is logged before it."""
 
     def begin(self) -> Progress:
-        """Where a first run begins to read: in front of it every change is visible to a SELECT, and nothing behind it is lost from now on; epoch 0."""
+        """Return the position where a first run begins to read.
+
+        Every change before it is visible to a SELECT, and from now on nothing after it is lost.
+        """
 
     def oldest(self) -> Progress:
-        """The log's beginning; epoch 0."""
+        """Return the beginning of the log."""
 
     def resume(self, progress: Progress) -> bool:
-        """Make a stored position fit for this server. True: the position is of another server's log, so the epoch has to rise.
+        """Adapt a stored position to this server.
 
-        PositionLostError when the log from there on is not to be had any more.
+        Return True if the position is of another server's log, so that the epoch has to rise. Raise
+        PositionLostError if the log from there on is no longer available.
         """
 
 
@@ -133,104 +150,141 @@ class Positions(Protocol):
 
 
 class LogReader(Protocol):
-    """An open connection to the log. One thread uses it; ``close`` may be called from another."""
+    """An open connection to the log. One thread uses it; another may call ``close``."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether signals from the server are overdue."""
+        """True while signs of life from the server are overdue."""
 
     @property
     def counts(self) -> LogCounts:
-        """What it has met since it was opened. Any thread may ask, also once it is closed."""
+        """Counts since the connection was opened. Any thread may read them, also after
+        ``close``.
+        """
 
     def receive(self, timeout_s: float) -> int:
-        """How many bytes have arrived, 0 when none came in time. TransientError when the connection is lost."""
+        """Wait for data, and return the number of bytes that arrived; 0 if none arrived in time.
+
+        Raise TransientError if the connection is lost.
+        """
 
     def items(self) -> Iterator[LogItem]:
-        """What the bytes that arrived hold, in the order of the log. An item has been taken when the next one is asked for. Rows may be kept back.
+        """Yield the content of the bytes that arrived, in the order of the log.
 
-        DamagedLogError, with the event's position where only its rows would be lost; DefiniteError for an event that must not be passed over. # I5
+        An item counts as taken when the next one is requested. Rows may be held back (see
+        ``flush``). Raise DamagedLogError for a damaged event, with its position if skipping it
+        would lose only its rows; and DefiniteError for an event that must not be skipped. # I5
         """
 
     def flush(self) -> Iterator[LogItem]:
-        """The rows that were kept back."""
+        """Yield the rows that were held back."""
 
     def forget_tables(self) -> None:
-        """Schemas have changed: ask for the encoder of each table again."""
+        """Forget the encoders: schemas have changed, so ask for each table's encoder again."""
 
     def wake(self) -> None:
-        """End a ``receive`` that waits, or the next one, as if its time had passed. Any thread may call it, also once it is closed."""
+        """End a ``receive`` that waits, or the next one, as if its time had passed.
+
+        Any thread may call it, also after ``close``.
+        """
 
     def close(self) -> None:
         """Close the connection."""
 
 
 class LogSource(Protocol):
-    """The log of one source, over all connections of a task."""
+    """The log of one source, independent of the task's connections to it."""
 
     def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> LogReader:
-        """Read on from ``at``, which the reader layer moves on with the items. ``unreadable``: positions of damaged events that are to be left out.
+        """Open a connection that reads from ``at``, which the reader layer advances item by item.
 
-        ServerChangedError when another server answers than the one that ``at`` belongs to: asked at every connection, for an address may lead anywhere.
+        ``unreadable`` holds the positions of damaged events that are to be skipped. Raise
+        ServerChangedError if another server answers than the one that ``at`` belongs to. This is
+        checked at every connection, because an address may lead anywhere.
         """
 
     def end(self, *, epoch: int) -> Position:
-        """Where the server's log ends now. TransientError when nobody answers."""
+        """Return the present end of the server's log. Raise TransientError if the server does not
+        answer.
+        """
 
     def passed_over(self, table: TableId) -> None:
-        """Rows of this table have passed that are not sent, for now or for good."""
+        """Note that rows of this table were read but not sent, for now or for good."""
 
     def shows(self, shown: Any, table: TableId, low: Position) -> bool:
-        """Whether a snapshot (``ports.DumpConnection.snapshot_shown``) shows all that the log has of the table in front of ``low``, D7's numbers of a
-        window's low watermark, which the log has come to. Asked by the log thread. # I2
+        """Return True if a snapshot shows everything that the log has of the table before ``low``.
+        # I2
+
+        ``shown`` comes from ``ports.DumpConnection.snapshot_shown``. ``low`` is D7's numbers of a
+        window's low watermark, which the log has reached. Called by the log thread.
         """
 
     def beat(self) -> None:
-        """A heartbeat is sent: do at the source what the configuration wants with it. It does not keep the log thread waiting."""
+        """Do at the source what the configuration wants at each heartbeat, without blocking the log
+        thread.
+        """
 
     def confirm(self, offset: OffsetMap) -> None:
-        """The offset is stored: the server may drop what lies before it. Called by the committing thread."""
+        """Note that the offset is stored, so the server may drop older log. Called by the
+        committing thread.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """Where the server's log stands, as it answered just now, beside a position that is read and the one that is stored."""
+    """Present state of the server's log, compared with the read and the stored position."""
 
     behind_bytes: int
-    """From the position that is read to the log's end."""
+    """Bytes from the read position to the end of the log."""
     behind_files: int
     stored_behind_files: int
-    """From the position that is stored: a task that is paused, or cannot reach Kafka, reads ahead of it."""
+    """Files from the stored position to the end of the log. A task that is paused, or cannot reach
+    Kafka, reads ahead of it.
+    """
     margin_files: int | None
-    """Older ones than the stored position's: what the server can drop before that position is lost. None where it drops nothing that is needed."""
+    """Files before the stored position, which the server can drop before that position is lost.
+    None if the server drops nothing that is needed.
+    """
     margin_bytes: int | None
     purged: bool
-    """Whether the stored position is lost already."""
+    """True if the stored position is lost already."""
     retention_s: float | None
-    """How long the server keeps its log; None for ever."""
+    """Seconds that the server keeps its log; None without limit."""
     uses_gtids: bool
     kept_bytes: int | None = None
-    """How much of its log the server keeps; None for all."""
+    """Bytes of log that the server keeps; None without limit."""
     needed_bytes: int = 0
-    """From the beginning of the stored position's file to the log's end."""
+    """Bytes from the beginning of the stored position's file to the end of the log."""
     stored_age_s: float | None = None
-    """Of the newest event in front of the stored position, by the server's clock; None where nothing has a time."""
+    """Age of the newest event before the stored position, by the server's clock; None if no event
+    has a time.
+    """
     tables_unpublished: int | None = None
-    """Captured tables whose changes are in no log, or not all of them; None where a log always has them."""
+    """Number of captured tables whose changes are in no log, or not all of them; None if a log
+    always has them.
+    """
 
 
 ESTIMATED_MAX = 2000
-"""Tables of a dump whose statistics are asked for: of more, no total is known."""
+"""Maximum number of a dump's tables whose statistics are read; with more, the total is unknown."""
 
 
 class LogWatch(Protocol):
-    """A connection of its own for questions about the server's log, for metrics. One thread asks."""
+    """A separate connection for questions about the server's log, for metrics. One
+    thread uses it.
+    """
 
     def look(self, read: Progress, stored: Progress) -> LogState:
-        """Where the log stands. Both positions move meanwhile. TransientError when no answer comes within seconds."""
+        """Return the state of the log. Both positions advance meanwhile.
+
+        Raise TransientError if the server does not answer within seconds.
+        """
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
-        """Rows of these tables by the server's statistics, of those that have any. TransientError as above."""
+        """Return the estimated rows of these tables, for those that the server has statistics of.
+
+        Raise TransientError if the server does not answer within seconds.
+        """
 
     def close(self) -> None:
         """Close the connection."""
@@ -238,30 +292,38 @@ class LogWatch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a server is under, as it answered just now."""
+    """Present load of a server."""
 
     measured: Mapping[Limit, float]
     missing: Mapping[Limit, str]
-    """What cannot be measured there, and why, with the remedy."""
+    """Limits that cannot be measured, with the reason and the remedy."""
 
 
 class LoadWatch(Protocol):
-    """A connection of its own for questions about the load of the server that chunks are read from. One thread asks, about once a second."""
+    """A separate connection that measures the load of the server that chunks are read from.
+
+    One thread uses it, about once a second.
+    """
 
     def measure(self, wanted: Collection[Limit]) -> Load:
-        """Each of these, or why it cannot be had. TransientError when no answer comes within seconds."""
+        """Measure these limits, or say why that is impossible.
+
+        Raise TransientError if the server does not answer within seconds.
+        """
 
     def close(self) -> None:
         """Close the connection."""
 
 
 class TableResolver(Protocol):
-    """What a log reader asks for the encoder of a table that it meets."""
+    """Function that gives a log reader the encoder of a table."""
 
     def __call__(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | RowsParked | None:
-        """``table_map``: the log's own description of the table, for ``LogSchemas``. ``begin``: where a second reader would find what follows.
+        """Return the table's encoder; None to drop its rows.
 
-        None: the table's rows are passed over; ROWS_PARKED: so too, and counted as parked; IGNORED_FOR_NOW: so too, and each time it is asked about again.
+        Return ROWS_PARKED to drop and count them, IGNORED_FOR_NOW to drop them and ask again at the
+        next event. ``table_map`` is the log's own description of the table, for ``LogSchemas``.
+        ``begin`` is the position where a second reader would find what follows.
         """
 
 
@@ -270,7 +332,11 @@ class TableResolver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A table as the server had it at ``position``, None if there was none; ``touched``: a statement between the position asked about and this one names it."""
+    """A table as the server had it at ``position``; None if there was none.
+
+    ``touched`` is True if a statement between the position of the question and this one names the
+    table.
+    """
 
     table: Table | None
     position: Position
@@ -278,59 +344,77 @@ class Reading:
 
 
 class SchemaSource(Protocol):
-    """What the server has of its tables."""
+    """Reader of the tables that the server has now."""
 
     def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
-        """Every table that ``include`` accepts, as it is now."""
+        """Return every table that ``include`` accepts, as it is now."""
 
     def read_databases(self) -> dict[str, Database]:
-        """Each database's defaults that a new table inherits."""
+        """Return by database the defaults that a new table inherits."""
 
     def take_over(self, records: Iterable[bytes], timeline: Timeline, *, prefix: str, offset: OffsetMap) -> int:
-        """Fill the timeline from a schema history that Debezium has kept; how many records were used."""
+        """Fill the timeline from a schema history of Debezium; return the number of
+        records used.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What a user can do about a log that shows too little of its tables; parts of sentences."""
+    """Parts of sentences that tell a user what to do about a log that shows too little of its
+    tables.
+    """
 
     name_columns: str
-    """Makes the log name its columns."""
+    """Action that makes the log name its columns."""
     name_columns_in_future: str
     log_rows: str
-    """Makes the log hold rows instead of statements."""
+    """Action that makes the log contain rows instead of statements."""
     disagreement: str
-    """How catalog and log may come to disagree."""
+    """Example of how catalog and log come to disagree."""
 
 
 class LogSchemas(Protocol):
-    """What the log shows of tables, and what its statements mean."""
+    """Tables and statements as the log shows them."""
 
     @property
     def advice(self) -> Advice:
-        """In this database's terms."""
+        """Advice to a user in the terms of this database."""
 
     def read_table_map(self, table_map: Any) -> tuple[TableId, Seen, Merge]:
-        """Name and columns as the log has them, and how to bring them together with those that are known. # I4"""
+        """Return the table's name and columns as the log has them, and a function that merges them
+        with the known columns. # I4
+        """
 
     def parse_statement(self, statement: Any, text: str, position: Position) -> Iterable[Change]:
-        """The changes of a statement that hold from ``position`` on; ``Unknown`` for what cannot be understood."""
+        """Yield the changes of a statement, valid from ``position`` on; ``Unknown`` for what it
+        cannot parse.
+        """
 
     def rewritten(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
-        """The tables whose old rows the changes alter without row events, and how."""
+        """Return the tables whose old rows the changes alter without row events, and how."""
 
     def row_change(self, statement: Any, text: str) -> tuple[str, AbstractSet[TableId]] | None:
-        """For a statement that changes rows, which a log of rows must not hold: its kind, and the tables that it may mean, in lower case."""
+        """Return kind and possible tables, in lower case, of a statement that changes rows; else
+        None.
+
+        A log of rows must not contain such statements.
+        """
 
     def read_table(self, table: TableId, position: Position, begin: Any) -> Reading:
-        """The table as the server has it now, and whether the log holds nothing of it between ``begin`` and there."""
+        """Return the table as the server has it now.
+
+        ``Reading.touched`` says if the log has something of it between ``begin`` and now.
+        """
 
 
 class SchemaReports(Protocol):
-    """Records of the schema-change topic, as Debezium writes them. What they are is the dialect's: ``RowPlans.schema_change`` takes them apart."""
+    """Records of the schema-change topic, as Debezium writes them.
+
+    Their form is private to the dialect: ``RowPlans.schema_change`` takes them apart.
+    """
 
     def at_start(self, include: Callable[[TableId], bool]) -> list[Any]:
-        """What a connector reports of the tables that it finds."""
+        """Return the reports about the tables that exist when the connector starts."""
 
     def of_statement(
         self,
@@ -341,60 +425,76 @@ class SchemaReports(Protocol):
         includes: Callable[[TableId], bool],
         includes_database: Callable[[str], bool],
     ) -> list[Any]:
-        """What it reports of a statement. ``after``: a table as the statement left it."""
+        """Return the reports about a statement. ``after`` returns a table as the
+        statement left it.
+        """
 
 
 # ---- chunks and watermarks
 
 
 class ChunkSql(Protocol):
-    """The dialect's statements for chunks: each gives its text and its parameters."""
+    """Chunk statements of the dialect; each method returns (text, parameters)."""
 
     def chunk_select(
         self, table: Table, after: Key | None, upto: Key | None, rows_max: int, *, where: str | None = None
     ) -> tuple[str, Key]:
-        """The first rows of the range (after, upto], in key order; ``where``, here and below: of those for which this condition holds."""
+        """Select the first rows of the range (after, upto], in key order.
+
+        Here and below, ``where`` limits the rows to those that fulfil this condition.
+        """
 
     def rows_by_key(self, table: Table, keys: Sequence[Key]) -> tuple[str, Key]:
-        """The rows of these keys, as far as there are any."""
+        """Select the rows of these keys; some may not exist."""
 
     def max_key(self, table: Table, *, where: str | None = None) -> tuple[str, Key]:
-        """The greatest key, as the only columns."""
+        """Select the greatest key, as the only columns."""
 
     def exact_key(self, table: Table, shown: Key) -> Key | None:
-        """The key that a chunk's row shows, as a bound; None where the row may not show all of it."""
+        """Return the key of a chunk's row as a bound, or None if the row may not show all of it."""
 
     def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int, *, where: str | None = None) -> tuple[str, Key]:
-        """The key of the last of these rows of a chunk, as the only columns: for a row that does not show it."""
+        """Select the key of a chunk's last row, as the only columns, if the row itself does not
+        show it.
+        """
 
     def key_lookup(self, table: Table, key: Key, after: Key | None, *, where: str | None = None) -> tuple[str, Key]:
-        """One row if the table has this key, and it is greater than ``after``."""
+        """Select one row if the table has this key and it is greater than ``after``."""
 
     def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, Key]:
-        """The whole of a table without a key."""
+        """Select all rows of a table without a key."""
 
     def by_place(self, table: Table) -> Table:
-        """A table without a key, with the place of its rows for one, by which it is read in chunks; as it is, where a server has no places."""
+        """Return a table without a key with the place of its rows as the key, to be read in chunks.
+
+        Return the table unchanged if the server has no such places.
+        """
 
     def key_indexes(self, table: Table) -> tuple[int, ...]:
-        """Where the key columns stand in the select list, in key order."""
+        """Return the indexes of the key columns in the select list, in key order."""
 
 
 class ChunkSource(Protocol):
-    """Rows of key ranges, each read in a snapshot that shows the low watermark written before it (``ports.Watermarks``), or in read-only mode the low
-    position read before it (``ports.LogPositions``). # I2
+    """Reader of key ranges, each in a snapshot that provably shows the low watermark. # I2
+
+    The watermark is written before the snapshot (``ports.Watermarks``); in read-only mode, the low
+    position is read before it (``ports.LogPositions``).
     """
 
     @property
     def chunk_sql(self) -> ChunkSql:
-        """The statements."""
+        """Chunk statements of the dialect."""
 
     def own_condition(self, table: TableId) -> str | None:
-        """Which rows of the table the configuration wants of the connector's first dump; None: all."""
+        """Return the condition for rows in the connector's first dump, as configured; None for all
+        rows.
+        """
 
     def open_chunks(self) -> DumpConnection:
-        """Connections for one dump thread, to this very server; ServerChangedError when another one answers. In read-only mode chunks may come from
-        a replica, which proves itself with each snapshot.
+        """Open the connections of one dump thread to this very server.
+
+        Raise ServerChangedError if another server answers. In read-only mode chunks may come from a
+        replica, which proves itself with each snapshot.
         """
 
 
@@ -402,193 +502,260 @@ class ChunkSource(Protocol):
 
 
 class Check(Protocol):
-    """Whether a start can succeed."""
+    """Check that a start can succeed."""
 
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
-        """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
+        """Check settings and privileges, and return warnings.
 
-        ``tables``: the captured tables that the account sees. ``named``: what the configuration names, which it may not see. ``watermarks``: the
-        watermark table, which is made here where it is missing; None where nothing is read from tables, or nothing may be written.
+        Raise DefiniteError that names everything missing, with the statements to run. ``tables``
+        are the captured tables that the account sees; ``named`` is what the configuration names,
+        which it may not see. ``watermarks`` is the watermark table, which is created if missing;
+        None if no table is read or nothing may be written.
         """
 
     def complete_log(self, lacking: Callable[[list[TableId]], None]) -> None:
-        """Have the log hold the rows of all tables that were checked, where the server asks for that and it is ours to order. ``lacking`` is called ahead of
-        it, if at all, with the tables whose rows the log has not held until now: from then on nothing at the server shows that a dump has to bring them. # I3
+        """Make the server log full rows of the checked tables, if that takes a setting that we may
+        change.
+
+        ``lacking`` is called before the change, if at all, with the tables whose rows were not
+        fully logged until now: afterwards nothing on the server shows that a dump has to bring
+        them. # I3
         """
 
 
 class RequestCheck(Protocol):
-    """Whether a requested dump could be carried out. Asked from any thread, on connections of its own."""
+    """Check that a requested dump can be carried out. Any thread may call it; it opens its own
+    connections.
+    """
 
     def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
-        """DefiniteError that names every privilege that is missing to read these tables, with the statement to run; what windows need is made where missing.
+        """Check the privileges to read these tables, and create what windows need.
 
-        Rows of these tables by the server's statistics, as ``LogWatch.row_estimates`` has them.
+        Return the tables' estimated rows, as ``LogWatch.row_estimates``. Raise DefiniteError that
+        names every missing privilege, with the statement to run.
         """
 
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
-        """DefiniteError where a text is not one condition that the server takes for its table; TransientError when it cannot be asked."""
+        """Check that each text is a condition that the server accepts for its table.
+
+        Raise DefiniteError if it is not, TransientError if the server cannot be asked.
+        """
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
-        """DefiniteError where the server changes the column's values in rows that the log does not show, or has no index in that order; TransientError when
-        it cannot be asked.
+        """Check that the tables can be read by this column instead of their keys.
+
+        Raise DefiniteError if the server changes its values in rows without logging that, or has no
+        index in its order; TransientError if the server cannot be asked.
         """
 
     def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
-        """DefiniteError where the values are none of the table's key by its definition; nothing is asked."""
+        """Check the values against the definition of the key, without asking the server.
+
+        Raise DefiniteError for values that cannot be a key.
+        """
 
     def try_keys(self, table: Table, keys: Sequence[Key]) -> None:
-        """DefiniteError where the server does not take one of them; TransientError when it cannot be asked."""
+        """Check that the server accepts these keys.
+
+        Raise DefiniteError for one that it does not accept, TransientError if it cannot be asked.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskContext:
-    """What a server's log needs of the task that reads it."""
+    """Values and functions of the task that its server's log needs."""
 
     run: str
-    """Different in each run; part of the watermarks' tokens."""
+    """Identifier of the run; part of the watermarks' tokens."""
     watermark_name: str
-    """The task's own rows of the watermark table begin with it."""
+    """Prefix of the names of the task's rows in the watermark table."""
     includes: Callable[[TableId], bool]
-    """Which tables are captured."""
+    """Function that returns True for a captured table."""
     stopped: threading.Event
     patience: Callable[[Callable[[], Any]], Any]
-    """Waits out a server that is away."""
+    """Function that repeats a call while the server is away."""
     clock: Clock
     warnings: StandingWarnings = field(default_factory=StandingWarnings)
-    """What an operator has to know while the task runs."""
+    """Warnings to an operator while the task runs."""
     moves_rows: Callable[[TableId], bool] = lambda _: False
-    """Whether a dump reads the table so that an update of a row can take it past all chunks (log thread only)."""
+    """Function that returns True if a dump reads the table such that an update may move a row past
+    all chunks (log thread only).
+    """
     joined: frozenset[TableId] = frozenset()
-    """Tables that joined the connector, or its log, while it had a position already, and of which its dump has rows left."""
+    """Tables that joined the connector or its log when it already had a position, and that its dump
+    has not finished.
+    """
     returned: frozenset[TableId] = frozenset()
-    """Tables of whose changes some may have been in no log until their dump was ordered, which has rows left."""
+    """Tables with changes that may be in no log until their dump was ordered, which has not
+    finished.
+    """
 
 
 class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, RequestCheck, Protocol):
-    """One server that answers; asked by the thread that starts the task, then by the log thread."""
+    """Connected server, used by the thread that starts the task and later by the log thread."""
 
     @property
     def log_has_statements(self) -> bool:
-        """Whether a restart finds each change of a table in the log again, as a statement, whatever the history has of it. False: changes are seen by comparing
-        what the log shows with the history, so that the history is put back to the stored offset.
+        """True if a restart finds each change of a table in the log again, as a statement, whatever
+        the history holds. False if changes are detected by comparing log and history, so that a
+        restart rolls the history back to the stored offset.
         """
 
     @property
     def watermark_table(self) -> TableId:
-        """By the name that the log has for it."""
+        """Watermark table, under the name that it has in the log."""
 
     @property
     def signal_tables(self) -> frozenset[TableId]:
-        """By the same names; empty where no signals come from the source. Rows that are inserted into them come out of the log as ``Signals``."""
+        """Signal tables, under their names in the log; empty if no signals come from the source.
+        Rows inserted into them come out of the log as ``Signals``.
+        """
 
     def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> LogSchemas:
-        """The log's schemas; ``timeline`` holds the tables that statements build on."""
+        """Return the log's schemas. ``timeline`` holds the tables that statements build on."""
 
     def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> LogSource:
-        """The log, with encoders by ``resolve``. Rows of the watermark table come out as ``Watermarks``."""
+        """Return the log, with encoders from ``resolve``. Rows of the watermark table come as
+        ``Watermarks``.
+        """
 
     def open_watch(self, abort: Abort) -> LogWatch:
-        """A connection to this very server for ``LogWatch``; ``abort`` cuts it. TransientError when it cannot be had."""
+        """Connect a ``LogWatch`` to this very server; ``abort`` ends its calls.
+
+        Raise TransientError if that fails.
+        """
 
     def open_load(self, abort: Abort) -> LoadWatch:
-        """A connection for ``LoadWatch`` to the server that chunks are read from; ``abort`` cuts it. TransientError when it cannot be had."""
+        """Connect a ``LoadWatch`` to the server that chunks are read from; ``abort`` ends its
+        calls.
+
+        Raise TransientError if that fails.
+        """
 
     def close(self) -> None:
-        """Close the connection; logs and dumps have theirs."""
+        """Close the connection. Logs and dumps have connections of their own."""
 
 
 class RowPlans(Protocol):
-    """From a table version to records: key and value bytes that are equal for the same row, from the log or from a chunk."""
+    """Encoding of table rows to records: key and value are equal for the same row of
+    log and chunk.
+    """
 
     @property
     def name(self) -> str:
-        """Debezium's name for the connector: ``source.connector``."""
+        """Debezium's name of the connector, as in ``source.connector``."""
 
     def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
-        """What becomes of a column."""
+        """Return the plan for one column."""
 
     def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
-        """The encoder of a table version. ``writers``: the converters' own; None where both are Avro, which the plan writes by itself."""
+        """Return the encoder of a table version.
+
+        ``writers`` are the converters' own; None if both are Avro, which the plan writes by itself.
+        """
 
     @property
     def source(self) -> Schema:
-        """The schema of its source block."""
+        """Schema of the source block."""
 
     def source_block(self, plan: TablePlan, context: Any, *, row: int) -> dict[str, Any]:
-        """The source block of one row. ``context`` is its own ``RowContext``."""
+        """Return the source block of one row. ``context`` is the dialect's own ``RowContext``."""
 
     def chunk_context(self, low: WatermarkPosition, now_us: int) -> RowContext:
-        """The source block of a chunk's rows: its window's low watermark, ``snapshot`` is ``incremental``."""
+        """Return the context of a chunk's rows: the window's low watermark, with
+        ``snapshot=incremental``.
+        """
 
     def schema_change(self, report: Any, at: RowContext, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Key and value of a record of the schema-change topic, with its source block. ``snapshot``: of what was found at the start."""
+        """Return key and value of a schema-change record. ``snapshot`` is True for tables found at
+        the start.
+        """
 
 
 class Source(Protocol):
-    """One connector's source: a kind of database with the connector's options. Nothing is connected yet."""
+    """A connector's source: a kind of database with the connector's options, not connected."""
 
     @property
     def plans(self) -> RowPlans:
-        """Its row plans."""
+        """Row plans of this source."""
 
     @property
     def watermark_table(self) -> TableId:
-        """As the configuration names it."""
+        """Watermark table, under the name in the configuration."""
 
     @property
     def builtin_databases(self) -> frozenset[str]:
-        """The server's own, or its own schemas, as ``core.selection.builtin_tables`` reads them: captured only with ``table.ignore.builtin=false``."""
+        """Databases or schemas of the server itself, captured only with
+        ``table.ignore.builtin=false``; see ``core.selection.builtin_tables``.
+        """
 
     @property
     def log_writes_watermarks(self) -> bool:
-        """Whether reading the log alone needs the watermark table."""
+        """True if even reading the log needs the watermark table."""
 
     def progress(self, offset: OffsetMap) -> Progress:
-        """Read a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
+        """Read a stored offset, ours or Debezium's. Raise DefiniteError if it names no position in
+        a log.
+        """
 
     def leaving(self) -> Callable[[], None] | None:
-        """What a stop as ordered does once nothing reads: give up what the server keeps for the connector, DblogError where it stays. None: nothing."""
+        """Return the action of an ordered stop after reading has ended; None if there is none.
+
+        The action releases what the server keeps for the connector, and raises DblogError if that
+        fails.
+        """
 
     def connect(self, *, again: bool, warnings: StandingWarnings | None = None) -> Server:
-        """Reach the server. ``again``: this configuration has worked before, so an unknown host name counts as passing. ``warnings`` takes what an operator
-        has to know while the task runs; None: nobody reads them.
+        """Connect to the server.
+
+        ``again`` is True if this configuration worked before, so that an unknown host name counts
+        as transient. ``warnings`` collects warnings for an operator; None discards them.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """What a statement would do to tables."""
+    """Effects that a statement would have on tables."""
 
     changes: tuple[Change, ...]
-    """``Unknown`` for what cannot be understood."""
+    """Changes of the statement; ``Unknown`` for parts that cannot be parsed."""
     rewritten: Mapping[TableId, str]
-    """As ``LogSchemas.rewritten``."""
+    """Tables whose old rows would change without row events, as ``LogSchemas.rewritten``."""
 
 
 class DatabaseKind(Protocol):
-    """A kind of database, found by the name that ``config/plugins.py`` gives its connector: its sources, and what is asked of it without a task.
+    """A kind of database, found by the name that ``config/plugins.py`` gives its connector.
 
-    No connection waits for longer than ``limit_s``, ``abort`` cuts them all, and nothing is created or changed.
+    It makes sources, and answers questions without a task: no call waits longer than ``limit_s``,
+    ``abort`` ends all of them, and nothing is created or changed.
     """
 
     def source(self, settings: Settings) -> Source:
-        """The source of a connector; nothing is connected."""
+        """Return the source of a connector, not connected."""
 
     def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
-        """As ``Check.check``, before the connector is created: ConfigError that names keys, else DefiniteError or TransientError; warnings."""
+        """Check as ``Check.check`` does, before the connector is created, and return warnings.
+
+        Raise ConfigError that names options, else DefiniteError or TransientError.
+        """
 
     def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
-        """Statements that take from the account what the connector does not need, in the order to run them in: it can run before and after."""
+        """Return statements that revoke unneeded privileges of the account, in the order to run
+        them.
+
+        The connector can run before and after.
+        """
 
     def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
-        """Offsets by partition that a user gives: DefiniteError, with the field and the remedy, for those that a connector could not start from.
+        """Check the offsets that a user gives, by partition; None removes an offset, of any
+        partition.
 
-        ``prefix``: the connector's topic.prefix. None removes an offset, of any partition.
+        Raise DefiniteError, with the field and the remedy, for an offset that a connector could not
+        start from. ``prefix`` is the connector's topic.prefix.
         """
 
     def effects(self, settings: Settings, statement: str, timeline: Timeline, *, database: str, limit_s: float, abort: Abort) -> Effects:
-        """What a statement would do to the tables as ``timeline`` has them behind all positions; ``database`` is the default one.
+        """Return the effects of a statement on the tables at the end of ``timeline``.
 
-        The server is asked for what its statements mean there.
+        ``database`` is the default database. The server is asked what its statements mean there.
         """

@@ -1,13 +1,17 @@
-"""Keep Debezium's part of a schema history topic complete, so that Debezium can go on after dblog.
+"""Keeps Debezium's part of a schema history topic complete, so that Debezium can continue after
+dblog.
 
-Debezium's history has one record for each DDL statement, and a start replays them up to its offset (AbstractSchemaHistory.recover). dblog's own records
-(history.py) mean nothing to Debezium. Where the topic holds records of Debezium's for this connector, each statement that dblog follows is therefore written
-in Debezium's form as well: with its text, and the offset after it. Without them Debezium would decode later rows with the columns of before.
+Debezium's history has one record for each DDL statement, and a start replays them up to its offset
+(AbstractSchemaHistory.recover). dblog's own records (history.py) mean nothing to Debezium. So if
+the topic holds records of Debezium for this connector, each statement that dblog follows is also
+written in Debezium's form, with its text and the offset after it. Without these records Debezium
+would decode later rows with outdated columns.
 
-A topic that Debezium never wrote to gets none: the statements that made its tables are not in it, so Debezium could not recover from it anyway.
+A topic that Debezium never wrote to gets none. It lacks the statements that created the tables, so
+Debezium could not recover from it anyway.
 
-These records have keys, which Debezium ignores, so a statement that is followed again after a restart is recognized and not written twice: a swap of two
-columns would be undone by its repetition.
+These records have keys, which Debezium ignores. So a statement that is followed again after a
+restart is recognized and not written twice: repeating a swap of two columns would undo it.
 """
 
 from __future__ import annotations
@@ -37,17 +41,19 @@ class LoggedStatement:
 
     text: str
     database: str
-    """The session's default database, "" for none."""
+    """Default database of the session, "" if there is none."""
     after: Offset
-    """The position after the statement; read at once, or not at all."""
+    """Position after the statement. It must be read at once, because it advances."""
     ts_ms: int
 
 
 class DebeziumHistory:
-    """Make Debezium's records of one connector's statements. ``observe`` must have seen the topic's records first."""
+    """Maker of Debezium's records for the statements of one connector.
+
+    ``server`` is topic.prefix. ``observe`` must have seen the topic's records first.
+    """
 
     def __init__(self, *, server: str) -> None:
-        """``server`` is topic.prefix."""
         self._server = server
         self._is_kept = False
         self._written: set[str] = set()
@@ -60,7 +66,10 @@ class DebeziumHistory:
             self._written.add(identity)
 
     def record(self, statement: LoggedStatement) -> tuple[bytes, bytes] | None:
-        """Return key and value for the topic; None where Debezium keeps no history there, or has the statement."""
+        """Return key and value for the topic.
+
+        Return None if Debezium keeps no history there, or if it has the statement already.
+        """
         if not self._is_kept:
             return None
         position = {name: value for name, value in statement.after.to_map().items() if not name.startswith("dblog_")}
@@ -88,7 +97,11 @@ class DebeziumHistory:
 
 
 def _identity(position: Mapping[str, object], text: str) -> str:
-    """Tell statements apart: by their transaction where there are GTIDs, for another server has it at another place; else by server and place."""
+    """Return an identity of a statement.
+
+    With GTIDs it is the transaction, which another server has at another position; else it is
+    server and position.
+    """
     names = ("gtids",) if position.get("gtids") else ("server_id", "file", "pos")
     return hashlib.sha256(_json([*(position.get(name) for name in names), position.get("event"), text])).hexdigest()[:32]
 

@@ -1,7 +1,7 @@
-"""Where a running task is asked about dumps: it takes requests, reports how each comes on, and checks one before it is taken.
+"""Takes requests for dumps of a running task, checks them, and reports the state of each dump.
 
-An end is reported once the offset that holds it is stored, and again until its owner has noted it: whoever asked must not read "done" of rows that a kill
-could still take back. # I1
+The end of a dump is reported once the offset with it is stored, and repeated until its owner has
+recorded it. Otherwise a person could read "done" about rows that a kill would take back. # I1
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ from dblog.readers.interleaved import Interleaver
 from dblog.readers.modes import Modes
 
 NAMED_MAX = 10
-"""Tables in a message."""
+"""Maximum number of tables named in a message."""
 
 
 class TakesSignals(Protocol):
-    """Carries signals out (``signals.SignalDesk``)."""
+    """Receiver of signals (``signals.SignalDesk``)."""
 
     def take(self, signal: Signal) -> None:
-        """One of them."""
+        """Take a signal."""
 
 
 class DumpDesk:
-    """One run's. Any thread may ask; ``statuses`` and ``stored`` are one thread's."""
+    """Requests for dumps in one run. Any thread may call it, but ``statuses`` and ``stored`` belong
+    to one thread.
+
+    ``estimates`` returns rows of tables by the server's statistics; ``learn`` adds some.
+    ``governor`` returns how hard dumps may read, and why.
+    """
 
     def __init__(
         self,
@@ -55,7 +60,6 @@ class DumpDesk:
         ends_after_dump: bool,
         clock: Clock,
     ) -> None:
-        """``estimates``: rows of tables by the server's statistics; ``learn`` adds some. ``governor``: how hard dumps may read, and why."""
         self._modes = modes
         self._interleaver = interleaver
         self._dumping = dumping
@@ -73,24 +77,26 @@ class DumpDesk:
     # ---- requests
 
     def take(self, request: DumpRequest) -> None:
-        """A new request, or one that its owner has changed."""
+        """Take a new request, or one that its owner has changed."""
         known = self._interleaver.requests.get(request.id)
         tables = self.tables_of(request) if known is None else []
         self._interleaver.change_requests(lambda requests: requests.added(request, tables))
         self._dumping.start_readers()
 
     def forget(self, identity: str) -> None:
-        """Its owner has noted its end."""
+        """Forget a request: its owner has recorded its end."""
         self._interleaver.change_requests(lambda requests: requests.forgotten(identity))
         self._statuses.forget(identity)
 
     def tables_of(self, request: DumpRequest) -> list[TableId]:
-        """The captured tables that a request means, in its order."""
+        """Return the captured tables that a request selects, in its order."""
         return tables_of(request, self._captured(), rows_of=self._estimates())
 
     def named(self, request: DumpRequest, name: str) -> list[TableId]:
-        """The tables of a request that have this name, in whatever case. Of one that goes on from an earlier run, the tables that were done then are looked
-        for among those that are captured now.
+        """Return the tables of a request with this name, ignoring case.
+
+        If the dump continues from an earlier run, the tables finished then are looked for among the
+        tables captured now.
         """
         lowered, known = name.lower(), self._interleaver.requests.get(request.id)
         found = {} if known is None else {table: None for table in chain(known.dump.left, known.dump.over) if str(table).lower() == lowered}
@@ -99,7 +105,11 @@ class DumpDesk:
         return list(found)
 
     def check(self, request: DumpRequest) -> list[TableId]:
-        """The tables that a request would dump. DefiniteError with what is wrong with it; the server is asked, nothing is changed there."""
+        """Check a request, and return the tables that it would dump.
+
+        Raise DefiniteError with the reason if it cannot be carried out. The server is asked, but
+        nothing is changed there.
+        """
         if self._ends_after_dump:
             message = "the connector has snapshot.mode=initial_only and ends with its own dump; set another mode, such as initial"
             raise DefiniteError(message)
@@ -115,7 +125,7 @@ class DumpDesk:
             raise DefiniteError(message)
         require_room(self._interleaver.requests, request, tables)
         self._modes.require_own_topics(tables, request.mode, self._captured())
-        known = [table for table in map(self._table_of, tables) if table is not None]  # one that has gone meanwhile ends at once
+        known = [table for table in map(self._table_of, tables) if table is not None]  # a table dropped meanwhile ends at once
         self._learn(self._server.prepare_dump(known))
         _require_use(request, tables)
         for table in known:
@@ -132,22 +142,29 @@ class DumpDesk:
         return tables
 
     def signal(self, signal: Signal) -> None:
-        """A signal that came by REST."""
+        """Take a signal that was sent by REST."""
         if self.signals is not None:
             self.signals.take(signal)
 
     # ---- progress
 
     def stored(self, requests: Requests, *, dump_ended: bool) -> None:
-        """Note that the offset is stored which holds these requests. ``dump_ended``: it says that the connector's own dump has ended."""
+        """Note that the offset with these requests is stored.
+
+        ``dump_ended`` is True if that offset says that the connector's own dump has ended.
+        """
         self._stored, self._end_stored = requests, dump_ended
 
     def eta_error(self) -> float | None:
-        """How wrong the times to the end of the connector's own dump have been."""
+        """Return the error of past estimates of the own dump's end; see
+        ``core.outlook.Outlook.error``.
+        """
         return self._statuses.eta_error(INITIAL)
 
     def statuses(self) -> list[dict[str, Any]]:
-        """Return the status of the connector's own dump and of each request, together no larger than the herder takes."""
+        """Return the status of the connector's own dump and of each request, within the size limit
+        of the herder.
+        """
         own = self._interleaver.dump
         out = [] if own is None else [self._statuses.of(INITIAL, own, _own_state(own, stored=self._end_stored), None)]
         for one in self._interleaver.requests:
@@ -159,7 +176,10 @@ class DumpDesk:
 
 
 def _own_state(dump: Dump, *, stored: bool) -> str:
-    """Return the state of the connector's own dump. Its end counts once it is stored: a kill before that has the dump go on."""
+    """Return the state of the connector's own dump.
+
+    Its end counts once it is stored: after a kill before that, the dump continues.
+    """
     if not dump.ended or not stored:
         return "RUNNING"
     return "FAILED" if dump.failed else "DONE"
@@ -169,7 +189,7 @@ def _state(one: RequestedDump, stored: End | None, *, rows_leave: bool) -> str:
     if stored is not None:
         return stored.value
     if one.end is not None:
-        return "RUNNING"  # its end is not stored yet
+        return "RUNNING"  # its end is not stored
     if not one.runs:
         return one.request.wanted.value if one.checked else "WAITING"
     has_begun = rows_leave or one.dump.rows or any(progress.started for progress in one.dump.left.values())
@@ -177,7 +197,9 @@ def _state(one: RequestedDump, stored: End | None, *, rows_leave: bool) -> str:
 
 
 def _require_use(request: DumpRequest, tables: Sequence[TableId]) -> None:
-    """A predicate that chooses rows of no table would leave all of them in."""
+    """Raise DefiniteError if a predicate matches no table: all rows of its table would
+    be dumped.
+    """
     names = [str(table) for table in tables]
     for text in request.predicate:
         pattern = Pattern(text, ignore_case=True)

@@ -1,10 +1,9 @@
-"""The dump beside the log: which dump thread reads which table, and what the log's statements mean
-for a dump under way.
+"""The dump that runs while the log is read: assigns tables to dump threads, and applies statements
+of the log to dumps under way.
 
-Chunk threads take tables from the dump one after the other. Where more threads than tables are
-wanted, a large table is read by several, each in a range of its own (``sharing.py``). None is
-forgotten: whoever lets go of a table, or orders it to be dumped again, has readers started for what
-waits. # I3
+Chunk threads take one table of the dump after the other. If more threads than tables are wanted,
+several threads read one large table, each in a range of its own (``sharing.py``). No table is
+forgotten: releasing a table, or ordering it to be dumped again, starts readers for what waits. # I3
 """
 
 from __future__ import annotations
@@ -40,11 +39,16 @@ log = structlog.get_logger(__name__)
 REPORT_INTERVAL_S = 10.0
 
 _WITH_OTHERS = ""
-"""No dump's identity."""
+"""Identity for a table that is read together with others, which is no dump's."""
 
 
 class Dumping:
-    """One task's dump. ``spawn`` runs work in a thread whose error ends the task; ``done`` is called when the dump has ended and no more is to come."""
+    """Dumps of one task.
+
+    ``spawn`` runs a function in a thread whose error ends the task. ``done`` is called when the
+    connector's own dump has ended and no further one follows. ``estimates`` returns rows of tables
+    by the server's statistics. ``warnings`` collects warnings for an operator; None discards them.
+    """
 
     def __init__(
         self,
@@ -62,10 +66,9 @@ class Dumping:
         estimates: Callable[[], Mapping[TableId, int]] = dict,
         warnings: StandingWarnings | None = None,
     ) -> None:
-        """``estimates``: rows of tables by the server's statistics. ``warnings`` None: nobody reads them."""
         self._warnings = warnings or StandingWarnings()
         self._lists = 0
-        """Lists of tables that were stored for the dump while it ran."""
+        """Number of lists of tables stored for the dump during this run."""
         self._particulars = particulars
         self._marks = marks
         self._estimates = estimates
@@ -80,27 +83,27 @@ class Dumping:
         self._lock = threading.Condition()
         self._readers: dict[int, ChunkReader] = {}
         self._taken: dict[TableId, str] = {}
-        """What is read alone now, and for which dump."""
+        """Tables that are now read on their own, with the dump that each is read for."""
         self._shares: dict[TableId, list[Share]] = {}
-        """Who reads it, each a part, or one all of it."""
+        """Shares of a table that readers read: several parts, or the whole table."""
         self._together: dict[int, set[TableId]] = {}
-        """What readers read of the connector's own dump many at a time, by their numbers."""
+        """Tables of the connector's own dump that each reader, by number, reads together."""
         self._alone: set[TableId] = set()
-        """Tables that are not to be read together with others."""
+        """Tables that must not be read together with others."""
         self._end_reported = False
         self._report_due_s = clock.monotonic_s() + REPORT_INTERVAL_S
 
     # ---- threads
 
     def start(self) -> None:
-        """Read what the dumps have left."""
+        """Start to read what the dumps have left."""
         dump = self._interleaver.dump
         if dump is None or dump.ended:
             self._done(dump)
         self.start_readers()
 
     def start_readers(self) -> None:
-        """As many as the dumps want; those that run already count."""
+        """Start as many readers as the dumps want, including those that run already."""
         with self._lock:
             if self._stopped.is_set():
                 return
@@ -135,7 +138,7 @@ class Dumping:
                 self._spawn(f"dump-{number}", lambda reader=reader: self._read(reader))  # type: ignore[misc]
 
     def stop(self) -> None:
-        """Have every reader end soon."""
+        """Tell every reader to end soon."""
         with self._lock:
             readers = list(self._readers.values())
             self._lock.notify_all()
@@ -143,8 +146,10 @@ class Dumping:
             reader.stop()
 
     def next_share(self, number: int) -> Share | None:
-        """A table of the dump that no other thread has taken, or a part of one; None ends the reader of that number. Waits while some reader may give a
-        part away.
+        """Return a table that no other reader has taken, or a part of one; None ends the reader
+        ``number``.
+
+        Wait while some reader may give a part away.
         """
         with self._lock:
             while (share := self._taken_share()) is None:
@@ -159,7 +164,7 @@ class Dumping:
         return share
 
     def _taken_share(self) -> Share | None:
-        """What comes next, taken. The lock is held."""
+        """Take the next table or part and return it; None if there is none. The lock is held."""
         found = self._next()
         if found is None:
             return None
@@ -168,7 +173,7 @@ class Dumping:
         if others is not None:
             parts, lanes = self._free_parts(table), {other.lane for other in others}
             if not parts:
-                return None  # the log has the table begin again, just now
+                return None  # the log is restarting the table at this moment
             share = Share(table, next(lane for lane in range(len(lanes) + 1) if lane not in lanes), parts[0])
             others.append(share)
             return share
@@ -184,12 +189,12 @@ class Dumping:
     # ---- parts of tables
 
     def wants_part(self, share: Share) -> bool:
-        """Whether the dump may have one reader more, and nothing else waits for it."""
+        """Return True if the dump may have another reader, and no other table waits for it."""
         with self._lock:
             return self._may_have_more(self._taken[share.table]) and self._next() is None
 
     def give_part(self, share: Share, at: Key) -> None:
-        """Leave what lies behind ``at`` to another reader."""
+        """Leave the keys after ``at`` to another reader."""
         with self._lock:
             table = share.table
 
@@ -197,7 +202,7 @@ class Dumping:
                 progress = dump.table(table)
                 left = None if progress is None or progress.ended else progress.range_to(share.upto)
                 if left is None:
-                    return dump  # the table begins again, or has ended: its reader finds out
+                    return dump  # the table restarts, or has ended: its reader finds out
                 share.upto = at
                 return dump.split(table, upto=left.upto, at=at)
 
@@ -206,13 +211,13 @@ class Dumping:
         self.start_readers()
 
     def cannot_be_split(self, share: Share) -> None:
-        """Nobody need wait for a part of it."""
+        """Mark the share as not divisible, so that no reader waits for a part of it."""
         with self._lock:
             share.splits = False
             self._lock.notify_all()
 
     def _free_parts(self, table: TableId) -> list[Key]:
-        """The ends of the ranges that nobody reads, of a table that is read."""
+        """Return the ends of the ranges that nobody reads, of a table that is being read."""
         shares = self._shares.get(table, ())
         progress = self._interleaver.table_dump(table)
         if progress is None or progress.ended or not shares or any(share.upto is None for share in shares):
@@ -221,7 +226,7 @@ class Dumping:
         return [one.upto for one in progress.ranges if one.upto not in taken]
 
     def _parts(self) -> dict[str, int]:
-        """How many readers more than one the tables have that are read, or could have at once; by dump."""
+        """Return by dump the number of possible readers beyond the first of each table."""
         out: dict[str, int] = {}
         for table, shares in self._shares.items():
             identity = self._taken[table]
@@ -232,17 +237,22 @@ class Dumping:
         return len(self._readers_of(identity)) < self._readers_max(identity)
 
     def _readers_of(self, identity: str) -> list[Share | None]:
-        """What the readers of a dump read, the table that was taken first in front; None: small tables, together."""
+        """Return the shares of a dump's readers, earliest table first; None stands for small tables
+        together.
+        """
         taken = (table for table, of in self._all_taken().items() if of == identity)
         return [share for table in taken for share in self._shares.get(table, (None,))]
 
     def _readers_max(self, identity: str) -> int:
-        """How many readers it may have now."""
+        """Return the number of readers that the dump may have now."""
         most = readers_max(self._interleaver.requests, identity, own_readers_max=self._options.dump_threads)
         return self._interleaver.pace.readers(most)
 
     def _may_give(self) -> bool:
-        """Whether a reader may come to give a part away. One of a table that has not been started does not count: most tables are small."""
+        """Return True if some reader may give a part away later.
+
+        A table that has not been started does not count, because most tables are small.
+        """
         for table, shares in self._shares.items():
             if not any(share.splits for share in shares) or not self._may_have_more(self._taken[table]):
                 continue
@@ -254,7 +264,7 @@ class Dumping:
         return False
 
     def pace(self, pace: Pace) -> None:
-        """How hard dumps may read from now on."""
+        """Set how hard dumps may read from now on."""
         before = self._interleaver.pace
         self._interleaver.set_pace(pace)
         if pace.step < before.step:
@@ -264,7 +274,9 @@ class Dumping:
                 self._lock.notify_all()
 
     def gives_way(self, share: Share) -> bool:
-        """Whether fewer readers may read now than do, and the share's is one of those that are too many: the newest ones."""
+        """Return True if too many readers read now, and the share's reader is one of the newest
+        that stop.
+        """
         if not self._interleaver.pace.step:
             return False
         with self._lock:
@@ -272,7 +284,11 @@ class Dumping:
             return identity is not None and self._readers_of(identity).index(share) >= self._readers_max(identity)
 
     def take_together(self, number: int, tables_max: int) -> list[TableId]:
-        """Tables of the connector's own dump to be read many at a time, at most a reader's share of those that wait; fewer than two are read alone."""
+        """Take tables of the connector's own dump that one reader reads together.
+
+        It takes at most its fair share of the waiting tables. Return [] if that is fewer than two:
+        they are read on their own.
+        """
         with self._lock:
             own, dump = self._together.setdefault(number, set()), self._interleaver.dump
             if dump is None or (found := self._next(reader=number)) is None or found[0] != INITIAL:
@@ -292,7 +308,11 @@ class Dumping:
             return tables
 
     def give_back_together(self, number: int, tables: Iterable[TableId], *, alone: bool) -> None:
-        """The reader is through with these tables of its own. ``alone``: whoever takes one next reads it by itself; readers that had ended come back for it."""
+        """Release tables that the reader has read together.
+
+        With ``alone``, the next reader reads each one on its own; readers that had ended are
+        started for them.
+        """
         given_back = set(tables)
         if not given_back:
             return
@@ -304,8 +324,10 @@ class Dumping:
             self.start_readers()
 
     def put_back(self, share: Share) -> None:
-        """The reader is through with its share, or the table is held: who lets go of it starts a reader again. A reader that puts a share back asks for
-        another one, so a table that is dumped again while its reader is on the way here is read by it, and never by two.
+        """Release the share of a reader that has finished it, or whose table is held.
+
+        A reader that releases a share then asks for another one. So if its table is ordered again
+        at this moment, this reader reads it, and never two do.
         """
         table = share.table
         with self._lock:
@@ -318,7 +340,9 @@ class Dumping:
             self._lock.notify_all()
 
     def _next(self, *, reader: int | None = None) -> tuple[str, TableId] | None:
-        """The dump and the table for a reader that is free, or for one that reads tables together. The lock is held."""
+        """Return (dump, table) for a free reader, or for one that reads tables together. The lock
+        is held.
+        """
         pace = self._interleaver.pace
         if pace.held:
             return None
@@ -334,7 +358,11 @@ class Dumping:
         )
 
     def _all_taken(self, *, free: int | None = None) -> dict[TableId, str]:
-        """What is read now, and for which dump: tables that one reader reads together count as one of them, or as none of the reader ``free``."""
+        """Return the tables that are read now, and for which dump.
+
+        The tables that one reader reads together count as one, those of the reader ``free`` as
+        none.
+        """
         taken = dict(self._taken)
         for number, tables in self._together.items():
             taken |= dict.fromkeys(tables, _WITH_OTHERS)
@@ -353,7 +381,7 @@ class Dumping:
             self._done(dump)
 
     def report(self) -> None:
-        """One log line now and then while a dump runs: a first dump takes hours where tables are large."""
+        """Log the progress of the connector's own dump every ``REPORT_INTERVAL_S``."""
         now_s = self._clock.monotonic_s()
         if now_s < self._report_due_s:
             return
@@ -372,16 +400,20 @@ class Dumping:
         reordered: Iterable[TableId] = (),
         removed: Mapping[TableId, str] = MappingProxyType({}),
     ) -> frozenset[TableId]:
-        """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again. One whose
-        key sorts in another order now begins again where it was under way: what stood behind its frontier may stand in front.
-        ``removed``: tables that have lost rows without a row in the log, and what took them. Return those whose dump takes these rows out of the lake.
+        """Apply DDL to the dumps under way. Return the tables whose dump removes rows from the
+        lake.
+
+        A dropped table is done, a renamed one is read under its new name, a rewritten one is read
+        again. ``reordered`` tables have a key that sorts in another order now, so one under way is
+        restarted: keys after its frontier may now be before it. ``removed`` maps tables that lost
+        rows without a row event to the cause.
         """
         changes = tuple(changes)
         self._follow(changes)
         self._keep_waiting(changes)
         for table in reordered:
             self._interleaver.begin_again(table, "its key sorts in another order")
-        # Rows that went without events are in chunks that are out already.
+        # Rows that went away without events may be in chunks that were sent already.
         emptied = dict.fromkeys(change.id for change in changes if isinstance(change, TruncateTable))
         if not self._options.unasked.of_removals:
             self._end_repairs(removed)
@@ -392,22 +424,26 @@ class Dumping:
         for change in changes:
             if isinstance(change, AlterTable):
                 self._interleaver.begin_again(change.table.id, "the column that it is read by may have other values", only=_by_surrogate)
-        # A TRUNCATE has a record of its own. Where rows are to stay, a repair would take them away unasked.
+        # A TRUNCATE has a record of its own. If rows are to stay, a repair would remove them
+        # unasked.
         repaired = {table: what for table, what in removed.items() if self._options.unasked.of_removals and table not in emptied}
         rewritten = {**repaired, **rewritten}
-        if not self._options.redumps:  # which is about rows that were dumped before; what has joined has none
+        if not self._options.redumps:  # the option is about rows dumped before; tables that joined have none
             known, joined = 0 if (dump := self._interleaver.dump) is None else dump.joins, self._schemas.joined_numbers()
             rewritten = {table: why for table, why in rewritten.items() if joined.get(table, 0) > known}
         missed = {change.table.id for change in changes if isinstance(change, AlterTable | CreateTable) and change.misses}
         if rewritten:
             remade = {change.table.id for change in changes if isinstance(change, CreateTable) and change.with_rows}
-            waits = missed | (remade - self._schemas.joined_numbers().keys())  # the history has it of those that joined
+            waits = missed | (remade - self._schemas.joined_numbers().keys())  # the history knows of those that joined
             repaired_too = self._repaired_unasked(missed & rewritten.keys(), removed)
             return self.dump_again(rewritten, repairs={*repaired, *repaired_too}, waits=waits)
         return frozenset()
 
     def _keep_waiting(self, changes: tuple[Change, ...]) -> None:
-        """Note in the dump which of its tables that joined are altered: the version by which the history knows of the joining may go now. # I3"""
+        """Note in the dump which of its joined tables were altered. # I3
+
+        The history may now drop the table version that shows the joining.
+        """
         dump = self._interleaver.dump
         altered = [change.table.id for change in changes if isinstance(change, AlterTable)]
         if dump is None or not any(table in dump.left for table in altered):
@@ -417,7 +453,10 @@ class Dumping:
             self._interleaver.change_dump(lambda d: None if d is None else d.waiting(waits))
 
     def _end_repairs(self, removed: Mapping[TableId, str]) -> None:
-        """Have the connector's own dump bring the rows of these tables and take none away: a repair would take the removed ones, too."""
+        """Let the connector's own dump bring the rows of these tables without removing any.
+
+        A repair would also remove the rows that the statement removed.
+        """
         dump = self._interleaver.dump
         ended = [] if dump is None else [table for table in removed if table in dump.left and dump.repairs_table(table)]
         if dump is not None and ended:
@@ -426,7 +465,9 @@ class Dumping:
             warn_of_unrepaired(self._warnings, ended)
 
     def _repaired_unasked(self, tables: Collection[TableId], removed: Collection[TableId] = ()) -> frozenset[TableId]:
-        """Return those of the tables that may be repaired, and name those of which rows may stay for that in the status."""
+        """Return the tables that may be repaired unasked; warn of the others, whose
+        rows may stay.
+        """
         rule, known = self._options.unasked, {*self._schemas.removals(), *removed}
         allowed = frozenset(table for table in tables if rule.allows(table, known))
         if not rule.keeps_deletes:
@@ -434,7 +475,10 @@ class Dumping:
         return allowed
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
-        """Tables whose rows were passed over until now have a schema again. The dump that brings these rows is not optional. # I3"""
+        """Dump tables that have a schema again after their rows were dropped. # I3
+
+        This dump is not optional, because it brings the dropped rows.
+        """
         for table in tables:
             self._interleaver.begin_again(
                 table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate
@@ -443,9 +487,13 @@ class Dumping:
         self.dump_again(again, repairs=self._repaired_unasked(again))  # deletes were passed over, too
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
-        """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration does not dump some of them.
-        ``repairs``: rows that only a repair can take away, so DefiniteError where some table cannot have one. The other tables are dumped all the same: the
-        user may have chosen to go on. # I3
+        """Dump tables whose rows only a dump can bring; ``tables`` None means every captured table.
+        # I3
+
+        Raise DefiniteError if the configuration excludes some of them from dumps. ``repairs`` is
+        True if only a repair can remove rows; then also raise it for a table that cannot be
+        repaired. The other tables are dumped all the same, because the user may have chosen to go
+        on after the error.
         """
         wanted = list(self._schemas.captured() if tables is None else tables)
         faulty = frozenset(table for table in wanted if not self._can_be_repaired(table)) if repairs else frozenset[TableId]()
@@ -453,7 +501,7 @@ class Dumping:
             warn_of_sent_rows(self._warnings, wanted, why)
         ordered = {table: why for table in wanted if table not in faulty}
         if ordered:
-            # Rows of these tables were passed over, their deletes too.
+            # Deletes of these tables were dropped with their rows.
             self.dump_again(ordered, repairs=self._repaired_unasked(ordered))
         refusals = [self._options.dump.refusal(wanted, why), _unrepairable(faulty, why)]
         if any(refusals):
@@ -466,10 +514,11 @@ class Dumping:
     def dump_again(
         self, rewritten: Mapping[TableId, str], *, repairs: Collection[TableId] = (), waits: Collection[TableId] = ()
     ) -> frozenset[TableId]:
-        """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3
+        """Dump tables again whose old rows have changed without events. # I3
 
-        ``repairs``: those of which rows may have gone, too. ``waits``: those that somebody may have written to while they were in no log. Return those of
-        ``repairs`` whose dump is a repair.
+        The next batch carries the dump's new state into the offset. ``repairs`` are tables that may
+        have lost rows as well; ``waits`` are tables that may have been written to while they were
+        in no log. Return the tables of ``repairs`` whose dump is a repair.
         """
         joined = self._schemas.joined_numbers()
         tables = self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None)
@@ -489,7 +538,11 @@ class Dumping:
         return frozenset(table for table in tables if table in repairs and self._particulars is not None and self._can_be_repaired(table))
 
     def _listed(self, dump: Dump) -> TableList | None:
-        """Return a list of the dump's tables that is stored, where many have come to it: the list comes before any offset that refers to it. Else None."""
+        """Store a list of the dump's tables and return it, if many new ones have been added; else
+        None.
+
+        The list is stored before any offset that refers to it.
+        """
         if len(dump.left) < LISTED_FROM_TABLES or dump.unlisted < LISTED_FROM_TABLES:
             return None
         self._lists += 1
@@ -514,7 +567,9 @@ class Dumping:
                     pass
 
     def renamed(self, pairs: Iterable[tuple[TableId, TableId]]) -> None:
-        """Whatever dblog.ddl.redump is: a dump that has begun is brought to its end, under the names that the tables have now."""
+        """Continue dumps under way under the new names of their tables, whatever dblog.ddl.redump
+        is.
+        """
         pairs = tuple(pairs)
         self._interleaver.rename_of_requests(pairs, self._options.selection.includes)
         dump = self._interleaver.dump
@@ -541,17 +596,22 @@ def _unrepairable(tables: Iterable[TableId], why: str) -> str | None:
 
 
 def _is_whole(request: DumpRequest) -> bool:
-    """Whether its markers say that a table has those rows and no others."""
+    """Return True if the markers of the request's dump claim that a table has exactly the rows
+    read.
+    """
     return request.mode in WHOLE
 
 
 def _by_surrogate(request: DumpRequest) -> bool:
-    """Whether its tables are read by another column than their keys, of which no row of the log shows that a statement has changed it."""
+    """Return True if the request's tables are read by another column than their keys.
+
+    No log row shows that a statement has changed that column's values.
+    """
     return request.surrogate_key is not None
 
 
 class _Together:
-    """The tables that one reader reads together. Satisfies ``together.TablesWaiting``."""
+    """Tables that one reader reads together. Implements ``together.TablesWaiting``."""
 
     def __init__(self, dumping: Dumping, number: int) -> None:
         self._dumping = dumping
@@ -568,7 +628,10 @@ class _Together:
 
 
 def refuse_incomplete(dump: Dump | None) -> None:
-    """With snapshot.mode=initial_only nothing else would bring the rows of a table that could not be dumped. # I3"""
+    """Raise DefiniteError if a table could not be dumped, for snapshot.mode=initial_only. # I3
+
+    Nothing else would bring its rows.
+    """
     if dump is not None and (failed := dump.failed):
         message = f"snapshot.mode=initial_only, and {len(failed)} tables could not be dumped; the first: {failed[0].fault}"
         raise DefiniteError(message)

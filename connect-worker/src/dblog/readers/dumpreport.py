@@ -1,6 +1,8 @@
-"""The size of a task's report of its dumps, which travels to the herder as one message and ends the task where that is too long.
+"""Limits the size of a task's report on its dumps.
 
-Each dump names the first of its tables, and there may be a hundred dumps. So they share the room: the more dumps, the fewer tables of each.
+The report travels to the herder as one message, and a message that is too long ends the task. Each
+dump names the first of its tables, and there may be a hundred dumps. So they share the room: the
+more dumps, the fewer tables of each.
 """
 
 from __future__ import annotations
@@ -10,18 +12,23 @@ from collections.abc import Sequence
 from typing import Any
 
 REPORT_BYTES_MAX = 3 << 20
-"""The room for all dumps; the herder takes a message of 8 MiB."""
+"""Size limit for all dumps together; the herder accepts a message of 8 MiB."""
 TABLES_MAX = 2000
-"""Tables that all dumps name together, where that leaves each at least TABLES_OF_EACH_MIN."""
+"""Maximum number of tables that all dumps name together, as long as each dump may name
+TABLES_OF_EACH_MIN.
+"""
 TABLES_OF_EACH_MIN = 10
 REASON_CHARS_MAX = 2000
-"""Characters of a dump's reason; the herder keeps no more."""
+"""Maximum length of a dump's reason; the herder keeps no more."""
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def bounded(statuses: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the statuses with as many of their first tables as there is room for. What a dump has beside its tables is always kept."""
+    """Return the statuses with as many of their first tables as there is room for.
+
+    The other parts of each status are always kept.
+    """
     if not statuses:
         return []
     bare = [{**status, "tables": [], "reason": _cut(status["reason"])} for status in statuses]

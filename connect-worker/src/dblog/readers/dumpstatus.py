@@ -1,6 +1,7 @@
-"""What a task tells of its dumps: how far each is, how fast, how long it will take, and its tables.
+"""The statuses of a task's dumps: progress, speed, remaining time, and tables.
 
-Estimates are the server's statistics of rows; what follows from them is left out where a table has none.
+Estimates use the server's statistics; values that depend on them are missing for tables without
+statistics.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from dblog.readers.chunknotes import Proof
 from dblog.readers.interleaved import Interleaver
 
 TABLES_SHOWN_MAX = 200
-"""Of one dump: those under way first."""
+"""Maximum number of tables in a dump's status, those under way first."""
 
 ENDED = ("DONE", "FAILED", "STOPPED")
 _UNDER_WAY = ("RUNNING", "WAITING")
 
 
 class Statuses:
-    """One run's. One thread asks."""
+    """Statuses of one run. One thread calls it."""
 
     def __init__(
         self,
@@ -43,19 +44,23 @@ class Statuses:
         self._clock = clock
         self._outlooks: dict[str, Outlook] = {}
         self._table_outlooks: dict[str, dict[TableId, Outlook]] = {}
-        """Of tables that are under way."""
+        """Outlooks of the tables that are under way."""
         self._at_rest: dict[str, tuple[Dump, RequestedDump | None, dict[str, Any]]] = {}
-        """Statuses that do not change by themselves: there may be tens of thousands of tables in each."""
+        """Statuses that do not change by themselves, kept because each may have tens of thousands
+        of tables.
+        """
 
     def forget(self, identity: str) -> None:
-        """Nobody asks for that dump any more."""
+        """Forget a dump that nobody asks about any more."""
         self._outlooks.pop(identity, None)
         self._table_outlooks.pop(identity, None)
         self._at_rest.pop(identity, None)
         self._interleaver.forget_notes(identity)
 
     def of(self, identity: str, dump: Dump, state: str, reason: str | None, *, one: RequestedDump | None = None) -> dict[str, Any]:
-        """One dump; ``one`` where it was requested."""
+        """Return the status of one dump; ``one`` is its request, None for the
+        connector's own dump.
+        """
         known = self._at_rest.get(identity)
         troubles = self._troubles(identity, dump, one) if state in _UNDER_WAY else {}
         if known is not None and not troubles and known[0] is dump and known[1] is one and known[2]["state"] == state:
@@ -86,7 +91,7 @@ class Statuses:
             or next((f"{table} waits: {why}" for table, why in troubles.items()), None)
             or next((progress.fault for progress in dump.failed), None),
             "governor": self._governor() if runs else None,
-            # Of a signal: nobody else knows it yet.
+            # The herder does not know a request that a signal has made.
             **({"request": one.request.to_json()} if one is not None and one.by_signal else {}),
             "tables": [
                 self._table(identity, progress, one, troubles.get(progress.table), rows_leave=progress.table in leaving)
@@ -100,7 +105,9 @@ class Statuses:
         return status
 
     def eta_error(self, identity: str) -> float | None:
-        """How wrong the dump's times to its end have been."""
+        """Return the error of past estimates of the dump's end; see
+        ``core.outlook.Outlook.error``.
+        """
         outlook = self._outlooks.get(identity)
         return None if outlook is None else outlook.error
 
@@ -116,7 +123,7 @@ class Statuses:
         return outlook
 
     def _look_at_tables(self, identity: str, shown: Iterable[TableDump], *, runs: bool) -> None:
-        """Those that have ended meanwhile are forgotten, and so are all while nothing is read."""
+        """Update the outlooks of the tables under way, and forget all others."""
         now_s, known = self._clock.monotonic_s(), self._table_outlooks.get(identity, {})
         self._table_outlooks[identity] = looked = {}
         for progress in shown:
@@ -126,7 +133,7 @@ class Statuses:
                 outlook.look(now_s, done=progress.rows, left=None if estimated is None else max(0, estimated - progress.rows))
 
     def _troubles(self, identity: str, dump: Dump, one: RequestedDump | None) -> dict[TableId, str]:
-        """Why tables that would be read wait."""
+        """Return the reasons why tables that should be read wait."""
         found = self._interleaver.troubles(identity)
         return {table: why for table, why in found.items() if table in dump.left and (one is None or one.reads(table))}
 
@@ -158,7 +165,7 @@ class Statuses:
         }
 
     def _rows_left(self, dump: Dump) -> int | None:
-        """By the statistics; None where a table has none."""
+        """Return the rows left by the statistics; None if a table has none."""
         estimates = self._estimates()
         if any(table not in estimates for table in dump.left):
             return None
@@ -176,7 +183,7 @@ def _state_of(progress: TableDump, wanted: Any, *, rows_leave: bool) -> str:
 
 
 def _proof(proof: Proof | None) -> dict[str, Any] | None:
-    """Where the last chunk's window stands in the log, and when that was shown to be so."""
+    """Return the positions of the last chunk's window in the log, and the time of the proof."""
     return None if proof is None else {"low": _position(proof.low), "high": _position(proof.high), "at_ms": proof.at_us // 1000}
 
 
@@ -185,12 +192,12 @@ def _position(position: WatermarkPosition) -> dict[str, Any]:
 
 
 def _bytes_estimated(size_bytes: int, rows: int, rows_estimated: int | None) -> int | None:
-    """By the rows so far."""
+    """Return the estimated bytes of all rows, from the mean size of the rows so far."""
     return None if rows_estimated is None or not rows or not size_bytes else round(size_bytes * max(rows, rows_estimated) / rows)
 
 
 def _shown(dump: Dump) -> Iterable[TableDump]:
-    """What is under way and what failed first, then what waits, then what is done."""
+    """Return tables under way first, then failed ones, then waiting ones, then finished ones."""
     begun = (progress for progress in dump.left.values() if progress.started)
     waiting = (progress for progress in dump.left.values() if not progress.started)
     done = (progress for progress in dump.over.values() if progress.fault is None)

@@ -1,8 +1,11 @@
-"""Builds the encoders of tables before their rows have to be sent: each may cost the schema registry two answers, so several are asked for at a time, or
-those of many tables with one request where the registry takes that.
+"""Builds the encoders of tables before their rows have to be sent.
 
-Dump threads say which tables they are about to read; the log thread, which sends the rows, takes what has been built. It builds what is not there itself, and
-what failed too: it alone knows how long to be patient, and how to say what is wrong.
+Each encoder may need two answers of the schema registry. So several are requested at a time or, if
+the registry supports it, those of many tables with one request.
+
+Dump threads name the tables that they will read next; the log thread, which sends the rows, takes
+the finished encoders. It builds missing ones itself, and also those that failed: only the log
+thread knows how long to retry, and how to report the error.
 """
 
 from __future__ import annotations
@@ -18,16 +21,18 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.model import Table, TableId
 
 THREADS = 8
-"""At the most, where each asks for one table."""
+"""Maximum number of threads if each asks for one table."""
 
 TOGETHER_THREADS = 2
-"""Where they ask for many: while one waits for an answer the other makes the next schemas."""
+"""Maximum number of threads if each asks for many tables: while one waits for an answer, the other
+prepares the next schemas.
+"""
 
 TOGETHER_MAX = 32
-"""Tables of one request: whoever waits for the first waits for them all."""
+"""Maximum number of tables in one request; the first of them waits for all."""
 
 KEPT_MAX = 1024
-"""Encoders that were asked for and not taken; the oldest go first. # I6"""
+"""Maximum number of encoders that were requested and not taken; the oldest are dropped. # I6"""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,8 +45,10 @@ class _Ahead:
 
 
 class EncodersAhead:
-    """One task's. ``build`` asks the registry, ``together`` for many tables at a time. Whoever calls ``begin`` and ``forget`` holds a lock, so that the
-    version it names is the table's.
+    """Encoders of one task that are built ahead.
+
+    ``build`` asks the registry; with ``together`` for many tables at a time. Callers of ``begin``
+    and ``forget`` hold a lock, so that the version they name is the table's present one.
     """
 
     def __init__(
@@ -51,14 +58,14 @@ class EncodersAhead:
         self._tables_max = TOGETHER_MAX if together else 1
         self._threads_max = threads or (TOGETHER_THREADS if together else THREADS)
         self._threads = 0
-        """That run now: each ends when nothing is left to be built."""
+        """Number of running threads; each ends when nothing is left to build."""
         self._todo: deque[_Ahead] = deque()
         self._ahead: OrderedDict[TableId, _Ahead] = OrderedDict()
         self._lock = threading.Lock()
         self._stopped = False
 
     def begin(self, table: Table) -> None:
-        """Have the encoder of this version built, unless that was asked for already."""
+        """Start to build the encoder of this version, unless that has been requested already."""
         with self._lock:
             known = self._ahead.get(table.id)
         if known is not None and known.table == table:
@@ -74,16 +81,24 @@ class EncodersAhead:
             self._todo.append(ahead)
             if self._threads < self._threads_max:
                 self._threads += 1
-                # The connector's name in log lines is a context variable, and a new thread begins with none.
+                # The connector's name in log lines is a context variable, which a new thread does
+                # not inherit.
                 threading.Thread(target=contextvars.copy_context().run, args=(self._work,), name="schemas", daemon=True).start()
 
     def take(self, table: Table) -> RowEncoder | None:
-        """The encoder of this version, once it is built; None where that was not asked for, has not begun, or has failed."""
+        """Return the encoder of this version, waiting for it if it is being built.
+
+        Return None if it was not requested, has not been started, or failed.
+        """
         ahead = self._forgotten(table.id)
         return None if ahead is None or ahead.table != table else ahead.encoder
 
     def forget(self, table: TableId) -> None:
-        """The table has another version now. One that is being registered is registered when this returns, so versions are registered in the log's order."""
+        """Drop the encoder of a table whose version has changed.
+
+        If it is being registered, wait for that, so that versions are registered in the log's
+        order.
+        """
         self._forgotten(table)
 
     def _forgotten(self, table: TableId) -> _Ahead | None:
@@ -97,7 +112,7 @@ class EncodersAhead:
         return ahead
 
     def stop(self) -> None:
-        """Build none any more; who waits for one gets None."""
+        """Stop building; a caller that waits for an encoder gets None."""
         with self._lock:
             self._stopped = True
             for ahead in self._ahead.values():
@@ -107,7 +122,7 @@ class EncodersAhead:
 
     def _work(self) -> None:
         while some := self._next():
-            # Whatever fails here fails again where it is taken, and is said there.
+            # A failure here repeats in the log thread, which reports it.
             with contextlib.suppress(Exception):
                 for ahead, encoder in zip(some, self._build([ahead.table for ahead in some]), strict=True):
                     ahead.encoder = encoder

@@ -1,4 +1,6 @@
-"""What a dump reads of a table: all of it for the connector's own, or what a request names, at the pace that it names."""
+"""The part of a table that a dump reads: all of it for the connector's own, or as a
+request says.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +17,39 @@ from dblog.model import TableId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Of one table for one dump."""
+    """Part of one table that one dump reads, with the pace and chunk size for it."""
 
     dump: str = INITIAL
     mode: Mode = Mode.ROWS
     scope: Scope = Scope.TABLE
     where: str | None = None
-    """A condition on its rows."""
+    """Condition that its rows have to fulfil; None for all rows."""
     keys: tuple[Key, ...] | None = None
     columns: tuple[str, ...] | None = None
-    """Of its columns, beside the key; None: all."""
+    """Columns to send in addition to the key; None for all."""
     surrogate_key: str | None = None
-    """The column that its chunks are bounded by; None: the table's key."""
+    """Column that bounds its chunks; None for the table's key."""
     chunk_rows: int | None = None
-    """Rows of every chunk; None: by time and bytes."""
+    """Rows of every chunk; None to choose them by time and bytes."""
     delay_s: float = 0.0
-    """Rest ahead of each chunk."""
+    """Seconds to rest before each chunk."""
 
     @classmethod
     def own(cls, where: str | None, *, repairs: bool = False) -> Extent:
-        """Return what the connector's own dump reads. ``repairs``: rows that it does not bring are to leave the lake; those of a condition never do."""
+        """Return the extent of the connector's own dump.
+
+        With ``repairs``, rows that the dump does not bring are to leave the lake. A dump with a
+        condition never repairs.
+        """
         if where is not None:
             return cls(where=where, scope=Scope.PREDICATE)
         return cls(mode=Mode.REPAIR if repairs else Mode.ROWS)
 
     @classmethod
     def of(cls, one: RequestedDump, table: TableId) -> Extent:
-        """Of a requested dump, as it is now: pace and sizes change while it runs."""
+        """Return the extent of a requested dump as it is now: pace and sizes may change while it
+        runs.
+        """
         request = one.request
         where = request.predicate_of(str(table))
         return cls(
@@ -58,7 +66,9 @@ class Extent:
 
     @property
     def chosen_by(self) -> tuple[str, str] | None:
-        """What chooses its rows, in words, and what helps where the server does not take that; None where all rows are read."""
+        """Pair of (what chooses the rows, remedy if the server rejects that), for messages; None if
+        all rows are read.
+        """
         if self.keys is not None:
             return "the keys that were asked for", "request another dump with keys as the server prints them, or with a predicate"
         if self.where is None:
@@ -68,8 +78,10 @@ class Extent:
         return "the predicate", "request another dump with one that can be evaluated for every row"
 
     def limits(self, usual: ChunkLimits) -> ChunkLimits:
-        """The bounds of its chunks. A size that was asked for is kept to, but for the bytes that a chunk may have, for windows that noted too many keys, and
-        for the rows whose fingerprints a marker holds.
+        """Return the limits of the dump's chunks of this table.
+
+        A requested number of rows applies, except for three limits: the bytes of a chunk, windows
+        that noted too many keys, and the fingerprints that fit a marker.
         """
         limits = usual
         if self.chunk_rows is not None:

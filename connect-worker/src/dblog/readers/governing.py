@@ -1,6 +1,8 @@
-"""Looks once a second at what dumps do to their source, and has them read at the pace that is decided (``core/pressure.py``).
+"""Measures once a second how dumps press on their source, and sets the pace of their reading
+(``core/pressure.py``).
 
-A thread and a connection of its own, which exist while there is something to dump. An account that may not ask limits nothing by that, and the status says so.
+It has its own thread, and a connection while there is something to dump. A limit that the account
+may not measure limits nothing, and the status says so.
 """
 
 from __future__ import annotations
@@ -27,8 +29,11 @@ STATES = ("free", "slowed", "held")
 
 
 class Governing:
-    """One task's. ``here`` measures what the task itself knows, ``dumps`` says whether anything is to be dumped, ``pace`` takes each
-    decision. ``log_left_s``: when the source will drop log that has not been read, where it will.
+    """Pace control of one task's dumps.
+
+    ``here`` returns what the task itself measures. ``log_left_s`` returns the seconds until the
+    source drops log that was not read, None if it will not. ``dumps`` returns True if there is
+    something to dump. ``pace`` is called with each decision.
     """
 
     def __init__(
@@ -73,7 +78,7 @@ class Governing:
             self._close()
 
     def stop(self) -> None:
-        """Cut a question that is under way."""
+        """Interrupt a question that is under way."""
         self._abort.call()
 
     def look(self) -> None:
@@ -95,7 +100,7 @@ class Governing:
             self._decided(Governor(limits=self._limits))
 
     def status(self) -> dict[str, Any]:
-        """For the detail of a dump."""
+        """Return the governor's part of a dump's status."""
         pace = self._governor.pace
         cause = pace.cause
         return {
@@ -108,7 +113,7 @@ class Governing:
         }
 
     def numbers(self) -> dict[str, float]:
-        """For metrics."""
+        """Return the metrics by name."""
         measured = self._measured
         return {
             **{named("dump_governor_state", state): float(state == self._governor.pace.state) for state in STATES},
@@ -118,7 +123,7 @@ class Governing:
         }
 
     def _ask(self) -> dict[Limit, float]:
-        """What the server measures, or how long it has not answered."""
+        """Return the server's measurements, or the time for which it has not answered."""
         if not self._asked:
             return {}
         began_s = self._clock.monotonic_s()

@@ -1,17 +1,22 @@
-"""The schema history topic: one record a table, so that recovery costs one record a table whatever the number of DDL statements (D8).
+"""The schema history topic: one record per table, so recovery reads one record per table, whatever
+the number of DDL statements (D8).
 
-Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need
-(core/timeline.py): the one valid at the committed offset and all later. Of a table that is gone only the name is kept.
-A database's defaults are a record too (``"database":"<db>"`` in the key),
-and so is the position where the newest epoch began (``"position":"epoch"``). The topic is compacted when we create it; in a topic that Debezium made,
-with its null keys, our records stand beside Debezium's, which are skipped; statements are added to those in Debezium's form (debezium_history.py).
-Several connectors may share a topic; the server name keeps them apart.
+The key is ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, the value
+``{"versions":[...]}`` with every version that a restart can still need (core/timeline.py): the one
+valid at the committed offset, and all later ones. Of a dropped table only the name is kept. A
+database's defaults are a record as well (``"database":"<db>"`` in the key), and so is the position
+where the newest epoch began (``"position":"epoch"``). We create the topic as a compacted one. In a
+topic that Debezium made, with its null keys, our records stand among Debezium's, which are skipped;
+statements are added to those in Debezium's form (debezium_history.py). Several connectors may share
+a topic; the server name keeps them apart.
 
-Beside the schemas it has the names of tables that a dump of many is about (core/dumps.py), so that no offset needs to carry them: key
-``{"dblog":1,"dumps":"<prefix>","list":"<id>"}``, value ``{"tables":[["<db>","<table>"],...]}``.
+The topic also stores the names of tables in a dump of many (core/dumps.py), so that no offset needs
+to carry them. Their key is ``{"dblog":1,"dumps":"<prefix>","list":"<id>"}``, their value
+``{"tables":[["<db>","<table>"],...]}``.
 
-``save`` returns when the broker has the records (acks=all). The stream must not go on past a DDL statement before: otherwise a row of the
-new version could be committed and the version lost. # I4
+``save`` returns when the broker has the records (acks=all). The stream must not pass a DDL
+statement before that: otherwise a row of the new version could be committed and the version lost. #
+I4
 """
 
 from __future__ import annotations
@@ -34,33 +39,37 @@ log = structlog.get_logger(__name__)
 FORMAT = 1
 
 _LARGE_BYTES = 256 * 1024
-"""Topics take at least so much, but for those that are configured to take next to nothing."""
+"""Size of a record that nearly every topic accepts; only a topic with a tiny limit does not."""
 
 
 class KeptPosition(Enum):
-    """A position of the log that is kept."""
+    """Kinds of log positions in the history."""
 
     EPOCH = "epoch"
 
 
 class HistoryLog(Protocol):
-    """What the history needs of a topic; ``KafkaHistoryLog`` and the tests' fake pass the same contract suite."""
+    """Topic of the history; ``KafkaHistoryLog`` and the tests' fake pass the same
+    contract suite.
+    """
 
     def read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Every record from the first to the last that was there when the call began, in order. Raises TransientError."""
+        """Yield every record that exists when the call begins, in order. Raise TransientError."""
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
-        """Append, and return only when all are durable. Raises TransientError; then none, some or all may have been written."""
+        """Append the records, and return only when all are durable.
+
+        Raise TransientError; then none, some or all may have been written.
+        """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 class SchemaHistory:
-    """Writes and recovers one server's timeline."""
+    """Writer and reader of one server's timeline. ``server`` is topic.prefix."""
 
     def __init__(self, log: HistoryLog, *, server: str) -> None:
-        """``server`` is topic.prefix."""
         self._log = log
         self._server = server
         self._debezium = DebeziumHistory(server=server)
@@ -68,7 +77,10 @@ class SchemaHistory:
         self._lists: dict[str, tuple[TableId, ...]] | None = None
 
     def recover(self, timeline: Timeline) -> int:
-        """Read the topic to its end and fill ``timeline``; returns the number of tables. One parse a table, not one a record."""
+        """Read the topic to its end and fill ``timeline``; return the number of tables.
+
+        Each table is parsed once, not each record.
+        """
         newest = {key: value for key, value in self._read() if key is not None}
         self._lists = self._lists_of(newest)
         tables = 0
@@ -94,20 +106,23 @@ class SchemaHistory:
         return tables
 
     def others(self) -> Iterator[bytes]:
-        """Values of records without a key, oldest first: Debezium's, if it kept its history in this topic."""
+        """Yield the values of records without a key, oldest first: Debezium's, if it used this
+        topic.
+        """
         return (value for key, value in self._log.read() if key is None and value is not None)
 
     @property
     def server(self) -> str:
-        """Whose history it is: topic.prefix."""
+        """Server whose history this is: topic.prefix."""
         return self._server
 
     def save(
         self, timeline: Timeline, tables: Iterable[TableId], *, databases: Iterable[str] = (), statement: LoggedStatement | None = None
     ) -> None:
-        """Write the records of these tables (erase those without a version left) and databases; returns when they are durable.
+        """Write the records of these tables and databases, and return when they are durable.
 
-        ``statement``: the DDL that changed them, which Debezium's history gets too where the topic has one.
+        A table without any version left is erased. ``statement`` is the DDL that changed them;
+        Debezium's history gets it too if the topic has one.
         """
         records = [
             (self._key("table", f"{id_.database}.{id_.name}", id_), _value(timeline.to_record(id_))) for id_ in dict.fromkeys(tables)
@@ -122,7 +137,10 @@ class SchemaHistory:
             self._log.write(records)
 
     def _write_statement(self, records: list[tuple[bytes, bytes | None]], statement: LoggedStatement) -> None:
-        """Write Debezium's record of a statement together with ours. A write that failed may have left it: then the topic is asked first."""
+        """Write Debezium's record of a statement together with ours.
+
+        A failed write may have stored it, so in that case read the topic first.
+        """
         if self._is_uncertain:
             for _ in self._read():
                 pass
@@ -142,7 +160,11 @@ class SchemaHistory:
         self._is_uncertain = False
 
     def _write_without(self, peer: tuple[bytes, bytes], records: Sequence[tuple[bytes, bytes | None]], error: RecordTooLargeError) -> None:
-        """Write dblog's own records alone. They are small, and all that dblog needs; a client may send a statement of megabytes about any table."""
+        """Write only dblog's own records, without the statement for Debezium's history.
+
+        They are small, and dblog needs no others. A client may send a statement of megabytes about
+        any table.
+        """
         if own := [record for record in records if record is not peer]:
             self._log.write(own)
         log.warning(
@@ -158,40 +180,46 @@ class SchemaHistory:
             yield key, value
 
     def begin_epoch(self, timeline: Timeline, began_at: Position) -> None:
-        """Write where a new epoch begins; call it when the tables as they are in front of it are saved. An offset that names no epoch is of the newest."""
+        """Store the position where a new epoch begins; save the tables as they are before it first.
+
+        An offset that names no epoch belongs to the newest one.
+        """
         timeline.began = began_at
         self._log.write([(self._key("position", KeptPosition.EPOCH.value), _value({"sequence": list(began_at)}))])
 
     def save_all(self, timeline: Timeline) -> None:
-        """Write every table and database: after the first read of the catalog."""
+        """Write every table and database, after the first read of the catalog."""
         self.save(timeline, timeline.tables(), databases=timeline.databases)
 
     def prune(self, timeline: Timeline, committed: Position) -> None:
-        """Forget what no restart needs, and erase the records of tables that are gone. Cheap when nothing is: call it at every commit."""
+        """Drop versions that no restart needs, and erase the records of tables that are gone.
+
+        It is cheap if there is nothing to do, so it is called at every commit.
+        """
         altered = timeline.take_refreshed().union(timeline.prune(committed))
         if altered:
             self.save(timeline, sorted(altered))
 
     def lists(self) -> Mapping[str, tuple[TableId, ...]]:
-        """The stored lists of tables, by their ids."""
+        """Return the stored lists of tables by id."""
         if self._lists is None:
             self._lists = self._lists_of({key: value for key, value in self._log.read() if key is not None})
         return self._lists
 
     def save_list(self, identity: str, tables: Sequence[TableId]) -> None:
-        """Store a list that no text refers to yet."""
+        """Store a list before any text refers to it."""
         self._log.write([(self._list_key(identity), _value({"tables": [[table.database, table.name] for table in tables]}))])
         self._lists = {**self.lists(), identity: tuple(tables)}
 
     def keep_lists(self, identities: Collection[str | None]) -> None:
-        """Erase the other lists: neither the stored offset nor the run that begins refers to them."""
+        """Erase the other lists: neither the stored offset nor the new run refers to them."""
         known = self.lists()
         if gone := [identity for identity in known if identity not in identities]:
             self._log.write([(self._list_key(identity), None) for identity in gone])
             self._lists = {identity: tables for identity, tables in known.items() if identity not in gone}
 
     def close(self) -> None:
-        """Let go of the topic."""
+        """Close the topic."""
         self._log.close()
 
     def _key(self, kind: str, name: str, id_: TableId | None = None) -> bytes:
@@ -201,7 +229,8 @@ class SchemaHistory:
         return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()
 
     def _list_key(self, identity: str) -> bytes:
-        # Without "server": a version that knows no lists takes such a record for another connector's.
+        # Without "server": a version that does not know lists takes such a record for another
+        # connector's.
         return json.dumps({"dblog": FORMAT, "dumps": self._server, "list": identity}, separators=(",", ":"), ensure_ascii=False).encode()
 
     def _lists_of(self, records: Mapping[bytes, bytes | None]) -> dict[str, tuple[TableId, ...]]:
@@ -209,14 +238,17 @@ class SchemaHistory:
         for key, value in records.items():
             if value is None or b'"dumps"' not in key:
                 continue
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # one that cannot be read is missed by the text that refers to it
+            # A list that cannot be read is reported as missing by the text that refers to it.
+            with contextlib.suppress(ValueError, KeyError, TypeError):
                 parsed = json.loads(key)
                 if parsed["dumps"] == self._server and parsed["dblog"] == FORMAT:
                     lists[str(parsed["list"])] = tuple(TableId(database, name) for database, name in json.loads(value)["tables"])
         return lists
 
     def _ours(self, key: bytes) -> TableId | KeptPosition | str | None:
-        """What a record is about: a table, a position, a database by its name; None if it is not ours."""
+        """Return what a record is about: a table, a position, or a database's name; None if it is
+        not ours.
+        """
         try:
             parsed = json.loads(key)
         except ValueError:

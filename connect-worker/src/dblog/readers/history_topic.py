@@ -1,8 +1,10 @@
-"""The schema history log as a Kafka topic: one partition, compacted where we make it, written synchronously.
+"""The schema history log as a Kafka topic: one partition, compacted if we create it, written
+synchronously.
 
-A topic that is there already is taken as it is (Debezium's own has cleanup.policy=delete and unlimited retention), but must have exactly
-one partition; one that forgets by time is reported, because a table that is quiet longer than the retention would lose its schema
-(Debezium's manual, "MySQL connector", Database schema history connector configuration properties).
+An existing topic is used as it is (Debezium's own has cleanup.policy=delete and unlimited
+retention), but it must have exactly one partition. A retention limit is reported, because a table
+without changes for longer than the retention would lose its schema (Debezium's manual, "MySQL
+connector", Database schema history connector configuration properties).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from dblog.readers.standing_warnings import StandingWarnings
 log = structlog.get_logger(__name__)
 
 VALUE_BYTES_MAX = 64 * 1024 * 1024
-"""The client's limit before compression; a table of 4096 columns in ten versions stays below."""
+"""Size limit of a record in the client, before compression. A table of 4096 columns in ten versions
+stays below.
+"""
 
 TOPIC_SETTINGS = {
     "cleanup.policy": "compact",
@@ -34,30 +38,43 @@ TOPIC_SETTINGS = {
     "min.cleanable.dirty.ratio": "0.01",
     "max.message.bytes": str(16 * 1024 * 1024),
 }
-"""The smallest segments Kafka allows and a cleaner that always finds reason to work: what a start reads stays near one record a table."""
+"""Settings of a new topic: the smallest segments that Kafka allows, and a cleaner that always finds
+work, so a start reads little more than one record per table.
+"""
 
 COMPRESSED_FROM_BYTES = 128 * 1024
-"""Smaller records are written as they are. Every record is a batch of its own, which is dear to unpack, and the cleaner leaves the newest segment alone,
-so the more records fit into a segment the more a start reads. Large ones are compressed: a topic that we did not make may take 1 MiB at most.
+"""Size from which a record is compressed. Every record is a batch of its own, which is expensive to
+unpack, and the cleaner leaves the newest segment alone. So the more records fit into a segment, the
+more a start reads. Large records are compressed because a topic that we did not create may accept
+only 1 MiB.
 
-Measured with 50 tables of 16 columns: after 100 statements 150 records and 0.15 to 0.25 s to recover; after 20 000 statements 10 900 records and 0.38 s at
-once, 350 records and 0.13 s twenty seconds later (all compressed: 5 400 records and 0.91 s, 2 500 and 0.56 s).
+Measured with 50 tables of 16 columns: after 100 statements 150 records and 0.15 to 0.25 s to
+recover; after 20 000 statements 10 900 records and 0.38 s at once, 350 records and 0.13 s twenty
+seconds later (all compressed: 5 400 records and 0.91 s, 2 500 and 0.56 s).
 """
 
 POLL_S = 0.1
 
 FORGETS = "history topic forgets"
-"""The key of a standing warning."""
+"""Key of the standing warning about the topic's retention."""
 
 ABORT_REQUEST_S = 10.0
 
 
 _KEPT_FOR_GOOD_MS = 5 * 365 * 24 * 3600 * 1000
-"""Debezium asks for a retention of 2^63 - 1 ms where it makes the topic (KafkaSchemaHistory.java), and its check takes five years for unlimited."""
+"""Retention in milliseconds that counts as unlimited. Debezium sets 2^63 - 1 ms when it creates the
+topic (KafkaSchemaHistory.java), and its check takes five years as unlimited.
+"""
 
 
 class KafkaHistoryLog:
-    """``readers.history.HistoryLog`` on a topic."""
+    """Kafka topic with the schema history; implements ``readers.history.HistoryLog``.
+
+    ``client`` holds librdkafka's properties for the connection (bootstrap.servers, security), with
+    files as ``NamedFile``. The first use connects. ``idle_timeout_s`` limits the time that a read
+    makes no progress before it raises TransientError. ``abort`` ends a read between two requests,
+    which then have a short timeout because librdkafka's own waits cannot be interrupted.
+    """
 
     def __init__(
         self,
@@ -69,11 +86,6 @@ class KafkaHistoryLog:
         abort: Abort | None = None,
         warnings: StandingWarnings | None = None,
     ) -> None:
-        """``client``: librdkafka properties of the connection (bootstrap.servers, security), files as ``NamedFile``. Connects at first use, not here.
-
-        ``idle_timeout_s``: how long a read may make no progress before it gives up with TransientError. ``abort`` ends it between two requests, and these
-        are short then: librdkafka's own waiting cannot be cut.
-        """
         self._aborted = threading.Event()
         if abort is not None:
             abort.on(self._aborted.set)
@@ -84,10 +96,12 @@ class KafkaHistoryLog:
         self._idle_timeout_s = idle_timeout_s
         self._warnings = warnings or StandingWarnings()
         self._writers: dict[str, TopicWriter] = {}
-        """By the compression of what they write."""
+        """Writers by the compression of their records."""
 
     def ensure_topic(self) -> bool:
-        """Make the topic if it is not there (replication factor: the broker's default); True if it was made now."""
+        """Create the topic if it is missing, with the broker's default replication. Return True if
+        created.
+        """
         with files_in_memory(self._client) as client:
             admin = AdminClient({"log_level": 2, **client})
         partitions = self._partitions(admin)
@@ -112,15 +126,17 @@ class KafkaHistoryLog:
         return False
 
     def read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Every record up to the end as it is now; nothing if there is no topic."""
+        """Yield every record up to the present end; none if there is no topic."""
         with files_in_memory(self._client) as client:
             consumer = Consumer(
                 {
                     **client,
-                    "group.id": f"dblog-history-{self._topic}",  # never joined, never committed: librdkafka wants one
+                    "group.id": f"dblog-history-{self._topic}",  # librdkafka requires a group; it is never joined or committed to
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
-                    "fetch.wait.max.ms": 10,  # the end is known only when a fetch comes back empty; 500 by default, at every start
+                    # The end is known only when a fetch returns empty. The default of 500 ms would
+                    # delay every start.
+                    "fetch.wait.max.ms": 10,
                     "isolation.level": "read_committed",
                     "fetch.message.max.bytes": VALUE_BYTES_MAX // 4,
                     "receive.message.max.bytes": VALUE_BYTES_MAX * 2,
@@ -154,9 +170,11 @@ class KafkaHistoryLog:
             consumer.close()
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
-        """Produce and wait for every acknowledgement. A large and a small record of one call may be swapped: a call has each key once.
+        """Write the records and wait for every acknowledgement.
 
-        TransientError where that is not known in time: the next call writes with new producers, for these may have stalled.
+        A large and a small record of one call may change places, so each key may occur only once
+        per call. Raise TransientError if the result is not known in time. The next call then uses
+        new producers, since these may have stalled.
         """
         handed: dict[str, Handed] = {}
         try:
@@ -186,7 +204,9 @@ class KafkaHistoryLog:
                 {
                     **self._client,
                     "acks": "all",
-                    "max.in.flight.requests.per.connection": 1,  # order without idempotence, which costs half a second at the first record
+                    # Keeps the order without idempotence, which costs half a second at the first
+                    # record.
+                    "max.in.flight.requests.per.connection": 1,
                     "compression.type": compression,
                     "linger.ms": 0,
                     "message.max.bytes": VALUE_BYTES_MAX,
@@ -203,7 +223,8 @@ class KafkaHistoryLog:
     def _partitions(self, client: AdminClient | Consumer) -> int | None:
         self._require_wanted()
         try:
-            # All topics are asked for: a question for one by name makes a broker with auto-creation create it, with retention and no compaction.
+            # Ask for all topics: a request for one topic by name makes a broker with auto-creation
+            # create it, with a retention and without compaction.
             topic = client.list_topics(timeout=self._request_timeout_s).topics.get(self._topic)
         except KafkaException as e:
             raise self._error("cannot be looked up", e.args[0]) from e
@@ -221,11 +242,12 @@ class KafkaHistoryLog:
         try:
             settings = admin.describe_configs([resource], request_timeout=self._request_timeout_s)[resource].result(self._request_timeout_s)
         except (KafkaException, TimeoutError):
-            return  # not allowed to look: the topic still works
+            return  # not allowed to look, but the topic still works
         policy = settings["cleanup.policy"].value if "cleanup.policy" in settings else ""
         forgets = [name for name in ("retention.ms", "retention.bytes") if name in settings and _forgets(name, settings[name].value)]
         if "delete" in policy and forgets:
-            # Not by compaction: Debezium's own records have no key, and a compacted topic drops them and takes no further ones.
+            # Not by compaction: Debezium's own records have no key, and a compacted topic drops
+            # them and rejects further ones.
             limits = ",".join(f"{name}=-1" for name in forgets)
             remedy = f"kafka-configs --alter --entity-type topics --entity-name {self._topic} --add-config {limits}"
             log.warning(
@@ -254,7 +276,7 @@ class KafkaHistoryLog:
 
 
 def _forgets(name: str, value: str | None) -> bool:
-    """Whether a limit of the topic lets records go."""
+    """Return True if this limit of the topic deletes records."""
     if value is None or value == "-1":
         return False
     return not (name == "retention.ms" and value.isdecimal() and int(value) >= _KEPT_FOR_GOOD_MS)

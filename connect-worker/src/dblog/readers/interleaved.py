@@ -1,12 +1,13 @@
 """Brings log rows and chunk rows into one order: the order in which everything leaves the task.
 
-The log thread submits what the log holds (``rows``, ``watermark``, ``table_changed``), chunk threads announce windows and submit what they have read
-(``declare``, ``submit``). Rules are core/watermark.py's; here are the lock, the waiting, and the batches. Chunk rows are encoded when their window
-has closed, on the log thread: only then is the position of the low watermark known, which every dump row carries. They leave in parts, with rows of the
-log in between (``leaving.py``). # I2
+The log thread submits what the log contains (``rows``, ``watermark``, ``table_changed``). Chunk
+threads announce windows and submit what they have read (``declare``, ``submit``). The rules are in
+core/watermark.py; the lock, the waiting and the batches are here. The log thread encodes chunk rows
+after their window has closed: only then is the position of the low watermark known, which every
+dump row carries. They leave in parts, with rows of the log between the parts (``leaving.py``). # I2
 
-A chunk was read with one version of its table. If the log, on its way to the high watermark, has come to another version, the rows do not fit the
-columns any more: the window is discarded and read again.
+A chunk is read with one version of its table. If the log reaches another version before the high
+watermark, the rows no longer fit the columns, so the window is discarded and read again.
 """
 
 from __future__ import annotations
@@ -46,28 +47,35 @@ from dblog.readers.tally import Tally
 log = structlog.get_logger(__name__)
 
 CHUNK_BATCH_RECORDS = 1000
-"""Chunk rows enter the queue in batches of this size: larger ones cost time in the producer (measured: 12 to 15 % at 20 000), and a row of the log waits
-behind those that are in the queue. Of large rows there are fewer, as many as ``CHUNK_BATCH_BYTES`` have."""
+"""Maximum number of chunk rows in a batch; of large rows, ``CHUNK_BATCH_BYTES`` is the limit.
+Larger batches cost time in the producer (measured: 12 to 15 % at 20 000), and a row of the log
+waits for the batches that are in the queue before it.
+"""
 
 CHUNK_BATCH_BYTES = 256 * 1024
 
 CHUNK_PARTS_AHEAD = 3
-"""Parts of chunks enter the queue while it holds no more than so many: with one the sender waits for the log thread now and then (a third fewer records a
-second), with more a row of the log waits longer.
+"""Number of chunk parts that the queue may hold when another one enters. With one, the sender
+sometimes waits for the log thread (a third fewer records per second); with more, a row of the log
+waits longer.
 """
 
 COMING_MAX = 1000
-"""Tables that are remembered as coming; the topic of one that is forgotten is made with its first record. # I6"""
+"""Maximum number of tables remembered for ``take_coming``. The topic of a forgotten table is
+created with its first record. # I6
+"""
 
 STUCK_TRIES_MAX = 100
-"""Windows over the same rows of a table whose message key does not distinguish rows, or whose log leaves out values: with a change in each of so many it will
-not rest, and its dump fails.
+"""Maximum number of windows over the same rows, if the message key does not distinguish rows or the
+log leaves out values. A table that changed in each of them will not rest, so its dump fails.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one batch moves: the offsets of the log items up to it, in order, and the dump's state when it has changed."""
+    """Effect of one batch on the offset: log offsets up to the batch, in order, and changed dump
+    states.
+    """
 
     log_offsets: tuple[Any, ...]
     dump: Dump | None = None
@@ -75,46 +83,58 @@ class Step:
 
     @property
     def moves_dump(self) -> bool:
-        """Whether it changes what the offset has of dumps."""
+        """True if the step changes the offset's state of dumps."""
         return self.dump is not None or self.requests is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRead:
-    """A chunk as its reader submits it: raw rows, the range they cover, and the table version they were selected with."""
+    """A chunk as its reader submits it: raw rows, their key range, and the table version of the
+    SELECT.
+    """
 
     table: Table
     rows: bytes
     row_count: int
     after: Key | None
     upto: Key | None
-    """The range is (after, upto]; ``upto`` is the last row's key, or the end of the reader's range when ``final``."""
+    """End of the range (after, upto]: the key of the last row, or the end of the reader's range if
+    ``final``.
+    """
     final: bool
     inside: bool = False
-    """The reader's range ends in front of the table's end: with ``final``, others are left of the table, or were read before."""
+    """True if the reader's range ends before the table's end. With ``final``, other ranges of the
+    table remain, or were read before.
+    """
     begins: bool = False
-    """The table's first chunk: its snapshot has shown ``greatest``, the key up to which the table is dumped."""
+    """True for the table's first chunk: its snapshot has shown ``greatest``, the key where the dump
+    ends.
+    """
     greatest: Key | None = None
     extent: Extent = field(default_factory=Extent)
-    """For which dump it is read, and what that covers."""
+    """Dump that the chunk is read for, and what that dump covers."""
     encoder: RowEncoder | None = None
-    """Of rows of another shape than the table's own; None where they have that."""
+    """Encoder of rows in a shape other than the table's own; None for the table's own."""
     fault: str | None = None
-    """Why the range cannot be trusted. Only the log can show whether the table was changed under the reader, so it counts when the window closes."""
+    """Reason why the range cannot be trusted. It counts only when the window closes, because only
+    the log can show if the table was changed during the read.
+    """
     shown: Any = None
-    """What its snapshot showed, where the watermark alone does not prove it."""
+    """Value from which the log thread can prove what the chunk's snapshot shows; None if the
+    watermark alone proves it.
+    """
     surrogate: tuple[str, ...] | None = None
-    """The columns that the range's ends are values of, where they are not the table's key (``core/surrogate.py``)."""
+    """Columns of the range's ends, if they are not the table's key (``core/surrogate.py``)."""
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The columns that the range's ends are values of; none of a table that is read in one."""
+        """Columns of the range's ends; empty for a table that is read as a whole."""
         return self.table.key if self.surrogate is None else self.surrogate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkMarker:
-    """What a closed window leaves behind (D6); the task turns it into a record of the marker topic."""
+    """Facts about a closed window (D6), which the task turns into a record of the marker topic."""
 
     chunk_id: str
     table: TableId
@@ -130,20 +150,31 @@ class ChunkMarker:
     dump: str = marker.INITIAL_DUMP
     mode: str = marker.ROWS
     begins: bool = False
-    """The table's first chunk in this dump, also when the table is begun again; no other chunk of it has an earlier low watermark."""
+    """True for the table's first chunk in this dump, also after a restart of the table. No other
+    chunk of the table has an earlier low watermark.
+    """
     scope: str = marker.WHOLE_TABLE
     fingerprints: bytes | None = None
-    """Of the rows of a dump that sends none."""
+    """Fingerprints of the rows, for a dump that sends no rows."""
     schemas: tuple[str, str] | None = None
-    """With which those are made: of keys, and of rows."""
+    """Schemas of the fingerprints: of keys, and of rows."""
     opened_ms: int | None = None
-    """When the log thread met the low watermark: what changes inside the window was sent since."""
+    """Time when the log thread met the low watermark; later changes were sent after that."""
     own_left: bool | None = None
-    """Of a dump that was asked for: whether the connector's own one has the table's rows still to read."""
+    """True if the connector's own dump has not finished the table; None for a chunk of that dump
+    itself.
+    """
 
 
 class Interleaver:
-    """One task's meeting point of log and chunks. ``encoder_of`` gives the encoder of a table at the log's position (log thread only)."""
+    """Meeting point of one task's log and chunks.
+
+    ``encoder_of`` returns a table's encoder at the log's position (log thread only).
+    ``chunk_context`` is ``RowPlans.chunk_context``, ``shows`` is ``LogSource.shows``. ``notify``
+    makes records of notices (log thread only); None makes none. ``repaired`` is called for each
+    table that a whole dump in mode repair has read to its end (log thread only). ``warnings``
+    records where such a dump begins.
+    """
 
     def __init__(
         self,
@@ -161,16 +192,12 @@ class Interleaver:
         repaired: Callable[[str, TableId], None] = lambda _dump, _table: None,
         warnings: StandingWarnings | None = None,
     ) -> None:
-        """``chunk_context`` is ``RowPlans.chunk_context``, ``shows`` is ``LogSource.shows``. ``notify`` makes the records of notices (log thread only);
-        None: nobody is notified. ``repaired`` is called with a whole dump in mode repair and each table that it has read to its end (log thread only).
-        ``warnings``: they hear where such a dump begins. None: nobody reads them.
-        """
         self._repaired = repaired
         self._warnings = warnings or StandingWarnings()
         self._leaving: Leaving[ChunkRead] = Leaving()
         self._leaving_since_s = 0.0
         self._log_is_ahead = False
-        """Whether rows of the log have gone out since the last part did."""
+        """True if rows of the log have left since the last chunk part."""
         self._notify = notify
         self._notices: list[Notice] = []
         self.tally = tally or Tally(clock)
@@ -188,41 +215,50 @@ class Interleaver:
         self._dump: Dump | None = None
         self._requests = Requests()
         self._read_for: dict[TableId, str] = {}
-        """The requested dump that a table is read for; the others are read for the connector's own."""
+        """Requested dump by table that is read for it; other tables are read for the connector's
+        own dump.
+        """
         self._dump_moved = self._requests_moved = False
         self._log_offsets: list[Any] = []
         self._resets: dict[tuple[TableId, int | None], int] = {}
-        """By table and lane; None: of all its lanes."""
+        """Number of resets by table and lane; lane None counts resets of all lanes."""
         self._shrink: set[tuple[TableId, int]] = set()
         self._held: frozenset[TableId] = frozenset()
         self._held_for = ""
         self._coming: deque[TableId] = deque(maxlen=COMING_MAX)
         self._notes = ChunkNotes()
         self._stuck: dict[tuple[TableId, int], tuple[Key | None, int]] = {}
-        """Where each lane's chunks have got stuck, and how often: changes did not go together with rows of theirs."""
+        """Range start and number of tries, by table and lane, of chunks that are read again and
+        again because their rows keep changing.
+        """
         self._unproven: dict[tuple[TableId, int], int] = {}
 
     # ---- the dump's state
 
     @property
     def dump(self) -> Dump | None:
-        """The connector's own dump under way or finished last; None before the first."""
+        """Connector's own dump, running or finished; None before the first one."""
         with self._changed:
             return self._dump
 
     @property
     def requests(self) -> Requests:
-        """The dumps that were asked for."""
+        """Requested dumps."""
         with self._changed:
             return self._requests
 
     @property
     def dump_moved(self) -> bool:
-        """Whether no batch has carried the newest state yet (an empty table is done without any row)."""
+        """True if no batch has carried the newest state of dumps yet.
+
+        An empty table is done without any row.
+        """
         return self._dump_moved or self._requests_moved
 
     def begin(self, dump: Dump | None, requests: Requests, *, known: Requests, dump_is_new: bool) -> None:
-        """What is known of dumps at the start; ``known``: as far as the offset knows it, so that the rest is news."""
+        """Set the state of dumps at the start. ``known`` is the state in the offset, so the rest is
+        news.
+        """
         with self._changed:
             self._dump, self._requests = dump, known
             if dump_is_new and self._notify is not None:
@@ -232,50 +268,59 @@ class Interleaver:
             self._requests_moved = True
 
     def notes(self, identity: str, table: TableId) -> tuple[int, int, Proof | None]:
-        """Of a table in a dump: chunks that are open, chunks that were read again, and the last one that was sent."""
+        """Return for a table of a dump: open chunks, chunks read again, and the proof of the last
+        one sent.
+        """
         with self._changed:
             is_read = self._read_for.get(table, INITIAL) == identity
             open_now = self._windows.open_in(table) + self._leaving.of(table) if is_read else 0
             return open_now, self._notes.read_again(identity, table), self._notes.proof(identity, table)
 
     def rows_leave(self, identity: str) -> set[TableId]:
-        """The tables of a dump of which a window has closed whose rows are not all sent, so that its state does not show them yet."""
+        """Return the tables of a dump with a closed window whose rows are not all sent.
+
+        The state of the dump does not include these rows yet.
+        """
         with self._changed:
             return {closed.table for closed in self._leaving.closed() if closed.rows.extent.dump == identity}
 
     def waits(self, table: TableId, reason: str) -> None:
-        """The table's next chunk is to be tried again, for that reason."""
+        """Note the reason why the table's next chunk has to be tried again."""
         with self._changed:
             self._notes.waits(self._read_for.get(table, INITIAL), table, reason)
 
     def not_read(self, table: TableId, reason: str) -> Trouble:
-        """The same, and it is the reading of its rows that has failed: how often that was so in a row."""
+        """Note that the rows of the table's next chunk could not be read; return the series of
+        failures.
+        """
         with self._changed:
             return self._notes.not_read(self._read_for.get(table, INITIAL), table, reason, self._clock.monotonic_s())
 
     def not_tried(self, table: TableId) -> None:
-        """The table's next chunk is not wanted now: a series of tries that failed ends."""
+        """Clear the table's failure count, because its next chunk is not wanted now."""
         with self._changed:
             self._notes.read(self._read_for.get(table, INITIAL), table)
 
     def troubles(self, identity: str) -> dict[TableId, str]:
-        """Why tables of a dump wait for their next chunk; beside them those that are held, of any dump."""
+        """Return the reasons why tables of a dump wait for their next chunk, and the held tables of
+        any dump.
+        """
         with self._changed:
             return self._notes.troubles(identity) | dict.fromkeys(self._held, self._held_for)
 
     def forget_notes(self, identity: str) -> None:
-        """Nobody watches the dump any more."""
+        """Forget the notes on a dump that nobody watches any more."""
         with self._changed:
             self._notes.forget(identity)
 
     def change_requests(self, change: Callable[[Requests], Requests]) -> None:
-        """Replace what is known of the dumps that were asked for; the next batch carries it into the offset."""
+        """Replace the state of the requested dumps; the next batch carries it into the offset."""
         with self._changed:
             self._set_requests(change(self._requests))
             self._changed.notify_all()
 
     def change_all(self, change: Callable[[Dump], Dump]) -> None:
-        """What the log shows of tables means the same for every dump."""
+        """Apply ``change`` to the connector's own dump and to every requested dump."""
         with self._changed:
             if self._dump is not None and (changed := change(self._dump)) is not self._dump:
                 self._set_dump(changed)
@@ -283,7 +328,10 @@ class Interleaver:
             self._changed.notify_all()
 
     def read_for(self, table: TableId, identity: str) -> None:
-        """Have the table read for a dump from now on. Nobody reads it meanwhile, and none of its windows is open."""
+        """Assign a table to the dump that it is read for from now on.
+
+        Call it while no reader reads the table and none of its windows is open.
+        """
         with self._changed:
             if identity == INITIAL:
                 self._read_for.pop(table, None)
@@ -291,42 +339,51 @@ class Interleaver:
                 self._read_for[table] = identity
 
     def request_of(self, table: TableId) -> RequestedDump | None:
-        """The requested dump that the table is read for; None for the connector's own."""
+        """Return the requested dump that the table is read for; None for the connector's own."""
         with self._changed:
             return self._requests.get(self._read_for.get(table, INITIAL))
 
     def moves_rows(self, table: TableId) -> bool:
-        """Return whether an update can take a row of the table past all chunks of a dump that has not ended.
+        """Return True if an update can move a row of the table past all chunks of an unfinished
+        dump.
 
-        The chunks of such a dump are bounded by a column other than the key, or a condition chooses their rows. A row that moves between two windows from a
-        range that is still to be read to one that was read, or that starts to fulfil the condition there, is in no chunk.
+        The chunks of such a dump are bounded by a column other than the key, or a condition chooses
+        their rows. Between two windows, a row may move from a range that is still to be read into
+        one that was read, or start to fulfil the condition there. Then no chunk contains it.
         """
         with self._changed:
             own = None if self._dump is None else self._dump.left.get(table)
             return (own is not None and own.chosen) or any(True for _ in self._moving(table))
 
     def _moving(self, table: TableId) -> Iterator[RequestedDump]:
-        """Yield the requested dumps of which an update can take a row past all chunks. The lock is held."""
+        """Yield the requested dumps whose chunks an update can move a row past. The
+        lock is held.
+        """
         for one in self._requests:
             request = one.request
             if one.end is None and table in one.dump.left and (request.surrogate_key is not None or request.predicate_of(str(table))):
                 yield one
 
     def dump_of(self, table: TableId) -> tuple[str, Dump | None]:
-        """The dump that the table is read for, by its name; None where it is forgotten already."""
+        """Return the identity and the state of the dump that the table is read for.
+
+        The state is None if the dump is already forgotten.
+        """
         with self._changed:
             return self._read_for.get(table, INITIAL), self._dump_for(table)
 
     def change_table(self, table: TableId, change: Callable[[Dump], Dump]) -> None:
-        """Change the dump that the table is read for."""
+        """Change the state of the dump that the table is read for."""
         with self._changed:
             self._change_of(self._read_for.get(table, INITIAL), table, change)
             self._changed.notify_all()
 
     def is_paused(self, table: TableId) -> bool:
-        """Whether all dumps are held, or the dump that the table is read for, or the table in it, is to rest, or has been stopped.
+        """Return True if all dumps are held, or the table's dump, or the table in it, is paused or
+        stopped.
 
-        One that has ended may be forgotten while its last SELECT runs; whoever reads for it then must not go on as if for the connector's own.
+        A dump that has ended may be forgotten while its last SELECT runs. Its reader must not go on
+        as if it read for the connector's own dump.
         """
         with self._changed:
             identity = self._read_for.get(table, INITIAL)
@@ -336,13 +393,17 @@ class Interleaver:
         return self.pace.held or not one.reads(table)
 
     def set_pace(self, pace: Pace) -> None:
-        """How hard dumps may read from now on."""
+        """Set how hard dumps may read from now on."""
         with self._changed:
             self.pace = pace
             self._changed.notify_all()
 
     def rest(self, table: TableId, rest_s: float) -> bool:
-        """Rest ahead of a window of the table. False: the request that it is read for, and with it the rest, is another one now."""
+        """Wait before a window of the table. Return False if the request that it is read for has
+        changed.
+
+        The rest that the request asks for may have changed with it.
+        """
         with self._changed:
             one = self.request_of(table)
             before = None if one is None else one.request
@@ -354,19 +415,23 @@ class Interleaver:
             return not self._changed.wait_for(changed, timeout=rest_s)
 
     def change_dump(self, change: Callable[[Dump | None], Dump | None]) -> None:
-        """Replace the state of the connector's own dump; the next batch carries it into the offset."""
+        """Replace the state of the connector's own dump; the next batch carries it into
+        the offset.
+        """
         with self._changed:
             self._set_dump(change(self._dump))
             self._changed.notify_all()
 
     def table_dump(self, table: TableId) -> TableDump | None:
-        """One table's progress in the dump that it is read for."""
+        """Return the table's progress in the dump that it is read for; None if it is not in that
+        dump.
+        """
         with self._changed:
             dump = self._dump_for(table)
         return None if dump is None else dump.table(table)
 
     def window_numbers(self) -> dict[str, float]:
-        """How the windows are, for metrics."""
+        """Return the numbers of windows, for metrics."""
         with self._changed:
             windows = self._windows
             return {
@@ -379,8 +444,11 @@ class Interleaver:
     # ---- chunk threads
 
     def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int, lane: int = 0) -> Ticket | None:
-        """Announce a window. Waits while ``windows_max`` of the lane are open, where the first one whose rows leave is not counted. None: stopping, or the
-        lane was reset since ``resets``, or is held.
+        """Announce a window and return its ticket, waiting while ``windows_max`` windows of the
+        lane are open.
+
+        The first window whose rows are leaving does not count. Return None if the task stops, or
+        the lane was reset since ``resets``, or the table is held or paused.
         """
 
         def refused() -> bool:
@@ -395,8 +463,11 @@ class Interleaver:
             return self._windows.declare(table, keyed=keyed, lane=lane)
 
     def declare_together(self, tables: Mapping[TableId, int]) -> list[Ticket]:
-        """Announce a window of each of these tables between one pair of watermarks; by table how often it had been reset when its reader looked. Those that
-        were reset since, or are held, are left out.
+        """Announce a window for each of these tables between one pair of watermarks; return the
+        tickets.
+
+        ``tables`` maps each table to its number of resets when its reader looked. Tables that were
+        reset since, or are held, get no window.
         """
         with self._changed:
             if self._stopping:
@@ -406,12 +477,16 @@ class Interleaver:
             )
 
     def tables_between(self, ticket: Ticket) -> tuple[TableId, ...]:
-        """The tables whose windows share the ticket's watermarks."""
+        """Return the tables whose windows share the ticket's watermarks."""
         with self._changed:
             return self._windows.tables_between(ticket)
 
     def submit_together(self, tickets: Iterable[Ticket], chunks: Mapping[TableId, ChunkRead]) -> bool:
-        """Give windows between one pair of watermarks their rows; those that have none are given up. False: all were discarded meanwhile, or given up."""
+        """Submit the rows of windows between one pair of watermarks; abandon the windows without
+        rows.
+
+        Return False if all were discarded meanwhile or abandoned.
+        """
         now_s = self._clock.monotonic_s()
         waits = False
         with self._changed:
@@ -425,13 +500,18 @@ class Interleaver:
         return waits
 
     def submit(self, ticket: Ticket, chunk: ChunkRead) -> bool:
-        """Give a window its rows. False: it was discarded meanwhile; its high watermark need not be written."""
+        """Submit the rows of a window.
+
+        Return False if it was discarded meanwhile, so that its high watermark need not be written.
+        """
         with self._changed:
             self._notes.read(chunk.extent.dump, chunk.table.id)
             return self._windows.submit(ticket.number, chunk, now_s=self._clock.monotonic_s())
 
     def take_coming(self) -> list[TableId]:
-        """Tables whose first rows will be sent soon, since the last call: there is time to make their topics."""
+        """Return the tables that came near to their first row since the last call, to create their
+        topics.
+        """
         if not self._coming:
             return []
         with self._changed:
@@ -440,41 +520,57 @@ class Interleaver:
             return coming
 
     def abandon(self, ticket: Ticket, reason: str) -> None:
-        """The SELECT failed: throw the window away; the reader starts again at the frontier."""
+        """Discard a window whose SELECT failed. The reader starts again at the frontier."""
         with self._changed:
             self._discarded(self._windows.discard(ticket.number, reason))
 
     def unproven(self, table: TableId, lane: int = 0) -> int:
-        """How many chunks of the lane, one after the other, lacked a transaction that the log has. The log thread counts them."""
+        """Return how many consecutive chunks of the lane lacked a transaction that the log
+        contains.
+
+        The log thread counts them.
+        """
         return self._unproven.get((table, lane), 0)
 
     def resets(self, table: TableId, lane: int = 0) -> int:
-        """How often windows of the lane were thrown away; a reader that sees it rise goes back to its frontier."""
+        """Return how often windows of the lane were discarded. A reader that sees the number rise
+        goes back to its frontier.
+        """
         with self._changed:
             return self._resets_of(table, lane)
 
     def settled(self, table: TableId, lane: int = 0) -> int:
-        """Wait until no window of the lane is open, and return the same: then its frontier has come to the end of all that was read. Who begins again
-        at an earlier one reads rows twice, and the table's chunk markers overlap. # I9
+        """Wait until no window of the lane is open, then return ``resets``.
+
+        The frontier has then reached the end of everything that was read. A reader that starts from
+        an earlier frontier reads rows twice, and the table's chunk markers overlap. # I9
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or table in self._held or not self._is_open(table, lane))
             return self._resets_of(table, lane)
 
     def is_held(self, table: TableId) -> bool:
-        """Whether no window of the table may be opened for now: its reader takes another table."""
+        """Return True if no window of the table may be opened for now, so its reader takes another
+        table.
+        """
         return table in self._held
 
     def take_shrink(self, table: TableId, lane: int = 0) -> bool:
-        """Whether a window overflowed since the last call: the next chunk should be smaller."""
+        """Return True if a window overflowed since the last call, so that the next chunk should be
+        smaller.
+        """
         with self._changed:
             shrink = (table, lane) in self._shrink
             self._shrink.discard((table, lane))
             return shrink
 
     def wait_done(self, table: TableId, *, resets: int, lane: int = 0, upto: Key | None = None) -> bool:
-        """Wait until the last window of the lane has closed, whose range ends at ``upto`` (None: the table's only one), or the table's dump has failed. False:
-        a window was discarded, or none is open and more is to be read (the dump was paused for a moment), or the task stops.
+        """Wait until the lane's last window has closed, or the table's dump has failed; return True
+        then.
+
+        The last window's range ends at ``upto``; None means the table's only range. Return False if
+        a window was discarded, if none is open and more is to be read (after a short pause of the
+        dump), or if the task stops.
         """
         with self._changed:
             self._changed.wait_for(
@@ -489,7 +585,9 @@ class Interleaver:
             return self._is_done(table, upto)
 
     def fail_dump(self, table: TableId, fault: str) -> None:
-        """The table cannot be dumped: the dump that it is read for ends with an error, the others go on."""
+        """End the table with an error in the dump that it is read for; its other tables
+        continue.
+        """
         with self._changed:
             identity = self._read_for.get(table, INITIAL)
         self._fail(identity, table, fault)
@@ -501,7 +599,7 @@ class Interleaver:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Wake every waiting thread for good."""
+        """Stop for good, and wake every waiting thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -514,7 +612,9 @@ class Interleaver:
     # ---- the log thread
 
     def moved(self, log_offset: object) -> None:
-        """The log has come to this offset (each item's, in order); the next batch carries it."""
+        """Note the offset that the log has reached, for each item in order; the next batch carries
+        it.
+        """
         self._log_offsets.append(log_offset)
 
     def rows(
@@ -526,12 +626,15 @@ class Interleaver:
         source_ts_us: int | None,
         lacking: Mapping[TableId, AbstractSet[bytes]] = MappingProxyType({}),
     ) -> None:
-        """Log rows, in log order: drop their keys from open windows, and send them. ``lacking``: ``LogRows.lacking``."""
+        """Drop the keys of these log rows from open windows, and send the rows. ``lacking``:
+        ``LogRows.lacking``.
+        """
         if self._leaving and any(
             s.table is not None and (self._leaving.is_full(s.table, len(s.keys)) or (s.table in lacking and self._leaving.of(s.table)))
             for s in segments
         ):
-            # They leave ahead of these rows, and no offset behind these rows may be stored before these rows are. # I1
+            # The chunk rows leave before these rows, so their batches must not carry the offsets of
+            # these rows. # I1
             self._log_offsets, offsets = [], self._log_offsets
             self.send_all_chunk_rows()
             self._log_offsets = offsets
@@ -548,29 +651,40 @@ class Interleaver:
         self._put(segments, records, size_bytes, source_ts_us)
 
     def table_changed(self, table: TableId, reason: str) -> None:
-        """DDL on a table, at the log's position: its windows are read again."""
+        """Discard the table's windows after DDL at the log's position; their ranges are
+        read again.
+        """
         with self._changed:
             self._discarded(self._windows.table_changed(table, reason))
 
     def hold(self, tables: frozenset[TableId], reason: str) -> bool:
-        """Open no window of these tables, and of no others but these, until the next call. True: some tables are held no longer."""
+        """Replace the set of held tables: discard their windows and refuse new ones.
+
+        Return True if some table is released.
+        """
         with self._changed:
             before, self._held, self._held_for = self._held, tables, reason
             for table in tables - before:
-                if self._dump is not None and table in self._dump.left:  # a busy server prepares XA transactions all the time
+                # A busy server prepares XA transactions all the time.
+                if self._dump is not None and table in self._dump.left:
                     log.info("the table's dump waits", table=str(table), reason=reason)
                 self._discarded(self._windows.table_changed(table, reason, why=Why.HELD))
             self._changed.notify_all()
             return bool(before - tables)
 
     def read_again(self, table: TableId, reason: str, change: Callable[[Dump | None], Dump | None]) -> None:
-        """Begin the table's dump again, with the state that ``change`` gives; whoever reads the table goes back to its beginning, between two windows too."""
+        """Restart the table in the connector's own dump, with the state that ``change`` returns.
+
+        Its readers go back to the beginning, even between two windows.
+        """
         with self._changed:
             self._thrown_back(table, reason)
             self._set_dump(change(self._dump))
 
     def read_all_again(self, tables: Iterable[TableId], reason: str, change: Callable[[Dump | None], Dump]) -> None:
-        """Begin the dumps of several tables again, in one step. The caller logs the tables, which may be thousands."""
+        """Restart several tables in the connector's own dump at once. The caller logs the tables,
+        which may be thousands.
+        """
         with self._changed:
             for table in tables:
                 self._windows.table_changed(table, reason)
@@ -579,7 +693,11 @@ class Interleaver:
             self._set_dump(change(self._dump))
 
     def dropped(self, table: TableId) -> None:
-        """The table is gone from the source. The connector's own dump has nothing left to read of it; who asked for its rows is told that they did not come."""
+        """Note that the table is gone from the source.
+
+        The connector's own dump has nothing left to read of it. Requested dumps end it with an
+        error, since its rows did not come.
+        """
         with self._changed:
             if self._dump is not None and (changed := self._dump.dropped(table)) is not self._dump:
                 self._set_dump(changed)
@@ -587,7 +705,9 @@ class Interleaver:
             self._changed.notify_all()
 
     def not_known(self, table: TableId) -> None:
-        """The same of a table that is read now and whose schema is not known where the log stands: it was dropped, or it is parked."""
+        """End a table whose schema is unknown at the log's position: it was dropped, or
+        is parked.
+        """
         if self.request_of(table) is None:
             self.change_table(table, lambda d: d.dropped(table))
         else:
@@ -599,9 +719,12 @@ class Interleaver:
     def begin_again(
         self, table: TableId, reason: str, *, only: Callable[[DumpRequest], bool] | None = None, own_repair: bool = False
     ) -> None:
-        """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too. ``only``: in
-        dumps alone whose requests it holds for. A list of keys is read in its own order, and goes on if they still are keys.
-        ``own_repair``: beside these in the connector's own dump, where that repairs the table.
+        """Restart the table in every dump that has begun and not finished it.
+
+        Its readers go back to the beginning, even between two windows. ``only`` limits this to
+        dumps with certain requests; ``own_repair`` adds the connector's own dump if that repairs
+        the table. A list of keys has its own order, so reading it continues as long as the keys are
+        valid.
         """
 
         def again(dump: Dump) -> Dump:
@@ -626,8 +749,10 @@ class Interleaver:
                 self._set_requests(self._requests.changed(identity, again))
 
     def rename_of_requests(self, pairs: Sequence[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> None:
-        """One statement's renames in the dumps that were asked for. Whoever reads for one of them what another table's name is now goes back to its
-        beginning, though no window of it may be open.
+        """Apply the renames of one statement to the requested dumps.
+
+        If a name now belongs to another table, its reader goes back to the beginning, even if none
+        of its windows is open.
         """
         with self._changed:
             before = self._requests
@@ -639,7 +764,9 @@ class Interleaver:
             self._changed.notify_all()
 
     def watermark(self, token: str, at: WatermarkPosition) -> None:
-        """A watermark, at the log's position; behind a high watermark the rows of its windows leave, as the queue has room for them."""
+        """Take a watermark at the log's position. The rows of the windows that it closes start to
+        leave.
+        """
         with self._changed:
             met = self._windows.watermark(token, at, now_ms=self._clock.now_us() // 1000, found=self._warnings.found_here)
             for window in met:
@@ -655,18 +782,23 @@ class Interleaver:
             self.send_chunk_rows()
 
     def _leaves_whole(self, closed: Closed[ChunkRead]) -> bool:
-        """Whether no key of the log tells which of its rows have changed: then nothing of the log may come between them."""
+        """Return True if log keys cannot show which of the window's rows have changed.
+
+        Then no log row may come between its rows.
+        """
         encoder = self._encoder_of(closed.table)
         return not closed.rows.table.key or (encoder is not None and not distinguishes_rows(encoder.plan))
 
     @property
     def chunk_rows_wait(self) -> bool:
-        """Whether rows of closed windows are still to leave."""
+        """True while rows of closed windows have not left."""
         return bool(self._leaving)
 
     def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
-        """Have rows of closed windows leave while the queue holds few. ``waited_max_s``: where none has left for so long beside rows of the log, as many as
-        one part has leave whatever the queue holds. Whether some have left.
+        """Send rows of closed windows while the queue holds few; return True if some were sent.
+
+        If none has left for ``waited_max_s`` although rows of the log have, send one part's worth
+        whatever the queue holds.
         """
         sent = False
         if waited_max_s is not None and self._log_is_ahead and self._clock.monotonic_s() - self._leaving_since_s >= waited_max_s:
@@ -681,31 +813,39 @@ class Interleaver:
         return sent
 
     def send_all_chunk_rows(self) -> None:
-        """Have all rows of closed windows leave: what comes next may say something else of them."""
+        """Send all rows of closed windows, because the next item may contradict them."""
         while self._leaving:
             self._send_part()
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
-        """Whether a window that was submitted before that moment still waits for its high watermark."""
+        """Return True if a window submitted before ``submitted_before_s`` waits for its high
+        watermark.
+        """
         if not self._windows.open_total:
             return False
         with self._changed:
             return self._windows.has_overdue(submitted_before_s)
 
     def read_overdue_again(self, *, submitted_before_s: float) -> None:
-        """The log has been read to its end and lacks the watermarks of windows that were submitted before that moment: their ranges are read again."""
+        """Discard the windows submitted before ``submitted_before_s``, so that their ranges are
+        read again.
+
+        The log has been read to its end and does not contain their watermarks.
+        """
         if self._windows.open_total:
             with self._changed:
                 for discarded in self._windows.overdue(submitted_before_s):
                     self._discarded(discarded)
 
     def extra(self, segments: list[Segment]) -> None:
-        """Records that are no rows (heartbeat, schema change), or none at all when only the offset moves."""
+        """Send records that are not rows (heartbeats, schema changes), or only a new offset."""
         size_bytes = sum(len(k or b"") + len(v or b"") for s in segments for k, v in zip(s.keys, s.values, strict=True))
         self._put(segments, sum(len(s.values) for s in segments), size_bytes, None)
 
     def _has_room(self) -> bool:
-        """Whether a part more neither makes a row of the log wait for long nor the log thread for the sender."""
+        """Return True if another part delays neither a row of the log nor the log
+        thread for long.
+        """
         records = min(CHUNK_BATCH_RECORDS * CHUNK_PARTS_AHEAD, self._queue.records_max - self._part_records)
         size_bytes = CHUNK_BATCH_BYTES * CHUNK_PARTS_AHEAD
         if self._queue.bytes_max:
@@ -721,7 +861,10 @@ class Interleaver:
         return max(1, min(CHUNK_BATCH_BYTES, self._queue.bytes_max // 2)) if self._queue.bytes_max else CHUNK_BATCH_BYTES
 
     def _send_part(self) -> tuple[int, int]:
-        """One part of the window whose turn it is; with the last one the dump moves on. How many records and bytes have left."""
+        """Send one part of the first window; with its last part the dump advances.
+
+        Return the numbers of records and bytes that were sent.
+        """
         self._leaving_since_s = self._clock.monotonic_s()
         window = self._leaving.first
         records = self._encoded(window) if self._may_go_on(window) else None
@@ -744,14 +887,18 @@ class Interleaver:
             self._changed.notify_all()
 
     def _may_go_on(self, window: LeavingWindow[ChunkRead]) -> bool:
-        """False: its dump was stopped, or another reader of the table has begun it again, since the SELECT or while rows left; the rest is thrown away."""
+        """Return True if the window's rows may still leave; otherwise discard them.
+
+        They may not if the dump was stopped or the table restarted, since the SELECT or between
+        parts.
+        """
         if self._goes_on(window.closed.rows):
             return True
         self._left_behind(window.closed)
         return False
 
     def _encoded(self, window: LeavingWindow[ChunkRead]) -> Encoded | None:
-        """Its rows as records, or how they become so; None where they are not to leave."""
+        """Return the window's rows as records, or None if they must not leave."""
         if window.records is not None:
             return window.records
         closed = window.closed
@@ -798,7 +945,10 @@ class Interleaver:
         return records
 
     def _moves_on(self, window: LeavingWindow[ChunkRead], records: Encoded) -> None:
-        """All its rows are out: the dump moves on, and the marker follows, if the chunk still is what its dump lacks next."""
+        """Advance the dump after all rows of a window, and send the marker.
+
+        If the chunk is no longer what its dump needs next, discard it instead.
+        """
         closed, chunk = window.closed, window.closed.rows
         by_list = chunk.extent.keys is not None  # their range counts keys of the list
         made = ChunkMarker(
@@ -843,22 +993,22 @@ class Interleaver:
         self.extra([] if segment_of_marker is None else [segment_of_marker])
 
     def _is_read(self, chunk: ChunkRead) -> bool:
-        """Return whether the chunk's dump has read its table to the end."""
+        """Return True if the chunk's dump has read its table to the end."""
         one = self.requests.get(chunk.extent.dump)
         dump = self.dump if one is None else one.dump
         progress = None if dump is None else dump.table(chunk.table.id)
         return progress is not None and progress.done
 
     def _is_left(self, table: TableId) -> bool:
-        """Whether the connector's own dump has rows of the table still to read."""
+        """Return True if the connector's own dump has rows of the table still to read."""
         progress = None if (dump := self.dump) is None else dump.table(table)
-        return progress is not None and not progress.done  # one that has failed is read by the next run
+        return progress is not None and not progress.done  # a failed table is read by the next run
 
     def _left_behind(self, closed: Closed[ChunkRead]) -> None:
         self._thrown_away(closed, f"the dump of {closed.table} has begun again, or ended, since its SELECT")
 
     def _thrown_away(self, closed: Closed[ChunkRead], reason: str) -> None:
-        """A window whose rows may not be sent is forgotten already, so the reset is counted here."""
+        """Discard a closed window. ``Windows`` no longer knows it, so the reset is counted here."""
         with self._changed:
             self._windows.discarded_total[Why.TABLE] += 1
             self._notes.thrown_away(closed.rows.extent.dump, closed.table, 1)
@@ -866,12 +1016,15 @@ class Interleaver:
             self._discarded(self._windows.lane_spoilt(closed.table, closed.lane, "an older window of the table was discarded"))
 
     def _goes_on(self, chunk: ChunkRead) -> bool:
-        """Whether the chunk is what its dump lacks next. One that was read before the dump of its table began again is not. # I9"""
+        """Return True if the chunk is what its dump needs next.
+
+        A chunk that was read before its table was restarted is not. # I9
+        """
         with self._changed:
             return self._is_next(chunk)
 
     def _is_next(self, chunk: ChunkRead) -> bool:
-        """The lock is held."""
+        """Return True if the chunk is what its dump needs next. The lock is held."""
         one = self._requests.get(chunk.extent.dump)
         if chunk.extent.dump != INITIAL and (one is None or one.end is End.STOPPED):
             return False
@@ -882,7 +1035,11 @@ class Interleaver:
         return progress is None or not chunk.by or progress.goes_on(chunk.after, begins=chunk.begins)
 
     def _fail_passed_over(self, table: TableId) -> None:
-        """End the requested dumps whose chunks may lack a row of which the log has not all values: nobody would send these."""
+        """End the table in requested dumps whose chunks may miss a row with values that the log
+        lacks.
+
+        Nothing else would send these values.
+        """
         with self._changed:
             moving = [one.request for one in self._moving(table) if one.request.surrogate_key is not None]
         for request in moving:
@@ -895,7 +1052,11 @@ class Interleaver:
             )
 
     def _mixed_up_again(self, chunk: ChunkRead, lane: int) -> None:
-        """Changes inside the window have the message key of chunk rows, which may be theirs or others': the chunk is read again, smaller, but not for ever."""
+        """Read the chunk again, in smaller parts, because a change in the window has a row's
+        message key.
+
+        The change may be of that row or of another one. The number of tries is limited.
+        """
         self._smaller_again(
             chunk,
             lane,
@@ -906,7 +1067,9 @@ class Interleaver:
         )
 
     def _lacking_again(self, chunk: ChunkRead, lane: int) -> None:
-        """The log has changed a row of the chunk, and does not have all of its values: the same."""
+        """Read the chunk again, in smaller parts, because the log changed a row but lacks some of
+        its values.
+        """
         self._smaller_again(
             chunk,
             lane,
@@ -917,7 +1080,9 @@ class Interleaver:
         )
 
     def _smaller_again(self, chunk: ChunkRead, lane: int, reason: str, in_the_end: str, *, why: Why) -> None:
-        """A change inside the window does not go together with a row of the chunk, which is read again, smaller. After so many windows the dump fails."""
+        """Read the chunk again, in smaller parts; after ``STUCK_TRIES_MAX`` windows
+        fail the dump.
+        """
         table = chunk.table.id
         after, tries = self._stuck.get((table, lane), (None, 0))
         tries = tries + 1 if after == chunk.after else 1
@@ -952,7 +1117,9 @@ class Interleaver:
         self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
 
     def _set_dump(self, dump: Dump | None, table: TableId | None = None) -> None:
-        """``table``: nothing but this table's progress changes."""
+        """Set the state of the connector's own dump. ``table`` is given if only its progress
+        changes.
+        """
         if dump is not None and dump.ended and self._dump is not None and not self._dump.ended:
             log.info("dump done", rows=dump.rows, tables=len(dump.tables), failed=[str(t.table) for t in dump.failed])
         if self._notify is not None:
@@ -986,7 +1153,7 @@ class Interleaver:
             self._set_dump(change(self._dump), table)
 
     def _dump_for(self, table: TableId) -> Dump | None:
-        """The dump that the table is read for. The lock is held."""
+        """Return the dump that the table is read for. The lock is held."""
         identity = self._read_for.get(table, INITIAL)
         if identity == INITIAL:
             return self._dump
@@ -1002,12 +1169,18 @@ class Interleaver:
         self._reset(discarded.table, discarded.lane, discarded.reason)
 
     def _thrown_back(self, table: TableId, reason: str) -> None:
-        """Its windows are thrown away, and whoever reads it goes back to its frontier, between two windows too. The lock is held."""
+        """Discard the table's windows and send its readers back to their frontiers, even between
+        two windows.
+
+        The lock is held.
+        """
         self._windows.table_changed(table, reason)
         self._reset(table, None, reason)
 
     def _reset(self, table: TableId, lane: int | None, reason: str) -> None:
-        """Have the lane's reader (None: all readers of the table) go back to its frontier. The lock is held."""
+        """Send the lane's reader back to its frontier; None: all readers of the table. The lock is
+        held.
+        """
         self._resets[table, lane] = self._resets.get((table, lane), 0) + 1
         log.info("chunk read again", table=str(table), reason=reason)
         self._changed.notify_all()
@@ -1016,7 +1189,9 @@ class Interleaver:
         return self._resets.get((table, None), 0) + self._resets.get((table, lane), 0)
 
     def _is_open(self, table: TableId, lane: int) -> bool:
-        """Whether a window of the lane is open, or has not moved the frontier yet. The lock is held."""
+        """Return True if a window of the lane is open or has not advanced the frontier. The lock is
+        held.
+        """
         return self._windows.open_of(table, lane) > 0 or self._leaving.of(table, lane) > 0
 
     def _is_done(self, table: TableId, upto: Key | None) -> bool:
@@ -1039,7 +1214,7 @@ def _log_end(one: RequestedDump) -> None:
 
 
 def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
-    """The dump behind a window of its that has closed."""
+    """Return the dump after a window of it has closed."""
     table = chunk.table.id
     if dump.table(table) is None:
         return dump

@@ -1,9 +1,9 @@
-"""What a source's log gives, whatever the database: finished rows, and the few things that need a
+"""Items that a source's log yields, for any database: finished rows, and the few things that need a
 decision.
 
-A dialect's log reader yields these in the order of the log (``readers/contract.py``). A
-``position`` in an item is the dialect's own value for where the log stands behind the item: the
-reader layer hands it back to the dialect's ``Progress``, and never looks inside.
+A dialect's log reader yields them in the order of the log (``readers/contract.py``). An item's
+``position`` is the dialect's own value for the position after the item. The reader layer hands it
+back to the dialect's ``Progress`` and never looks inside.
 """
 
 from __future__ import annotations
@@ -28,14 +28,20 @@ Keys = AbstractSet[bytes]
 
 
 class IgnoredForNow:
-    """Instead of an encoder: the table's rows are passed over, and its next ones are asked about again, for the rule ends at a position."""
+    """Result instead of an encoder: drop the rows for now, and ask again at the table's next event.
+
+    The rule that ignores the rows ends at some position.
+    """
 
 
 IGNORED_FOR_NOW = IgnoredForNow()
 
 
 class RowsParked:
-    """Instead of an encoder: the table is parked, and its rows are passed over until a statement or a position that the reader layer watches for."""
+    """Result instead of an encoder: the table is parked, so its rows are dropped.
+
+    The reader layer watches for the statement or position that ends this.
+    """
 
 
 ROWS_PARKED = RowsParked()
@@ -43,40 +49,43 @@ ROWS_PARKED = RowsParked()
 
 @dataclass(slots=True, kw_only=True)
 class LogCounts:
-    """What a connection's reader has met since it was opened, for metrics. An event holds any number of rows."""
+    """Counts of a log connection since it was opened, for metrics. An event may hold many rows."""
 
     bytes: int = 0
-    """Of the log's events, heartbeats left out; of one that has not arrived whole, what is there."""
+    """Bytes of the log's events without heartbeats; of an incomplete event, the part
+    that arrived.
+    """
     created: int = 0
     """Rows of captured tables."""
     updated: int = 0
     deleted: int = 0
     unchanged: int = 0
-    """Rows left out by ``skip.messages.without.change``."""
+    """Rows dropped by ``skip.messages.without.change``."""
     other_tables: int = 0
-    """Events of tables that are not captured, or in front of the position where they joined."""
+    """Events of tables that are not captured, or before the position where they joined."""
     other_sources: int = 0
-    """Events of transactions whose source the GTID filters leave out."""
+    """Events of transactions whose source the GTID filters exclude."""
     skipped_operations: int = 0
-    """Events that ``skipped.operations`` leaves out."""
+    """Events dropped by ``skipped.operations``."""
     parked: int = 0
     """Events of parked tables."""
     commits: int = 0
     rollbacks: int = 0
 
     def plus(self, other: LogCounts) -> LogCounts:
-        """Both together."""
+        """Return the sums of both objects' counts."""
         return LogCounts(**{name: getattr(self, name) + getattr(other, name) for name in LogCounts.__slots__})
 
 
 @dataclass(slots=True, kw_only=True)
 class LogRows:
-    """Finished records of a stretch of the log: one segment for each encoder, in the order of first use.
+    """Finished records of a stretch of the log: one segment per encoder, in the order of first use.
 
-    Rows of one topic keep their order, whatever tables they are of: where several encoders write into a topic, each change between them begins a
-    segment. Rows of different topics within an item do not show which came first. ``position`` is the offset after the last event of the stretch. An
-    item without segments only moves the position. ``borders``: the transactions that begin and end in the stretch, in log order, where they are
-    reported; ``records`` counts one for each, ``bytes`` none.
+    Rows of one topic keep their order, whatever their tables: if several encoders write to a topic,
+    each change between them begins a segment. Rows of different topics in one item do not show
+    which came first. ``position`` is the position after the last event; an item without segments
+    only moves it. ``borders`` are the transactions that begin and end in the stretch, in log order,
+    if they are reported; ``records`` counts each as one, ``bytes`` does not count them.
     """
 
     segments: list[tuple[RowEncoder, list[bytes | None], list[bytes | None], dict[int, Headers]]]
@@ -86,37 +95,42 @@ class LogRows:
     position: Any
     borders: tuple[TransactionBorder, ...] = ()
     moves: bool = True
-    """False: rows of an event that is not complete yet, or that was read before; a restart must not begin at ``position``."""
+    """False if the rows are of an incomplete event or were read before: a restart must not begin at
+    ``position``.
+    """
     lacking: Mapping[TableId, Keys] = field(default_factory=dict)
-    """Keys of rows of which some record here has not all values, for the log does not have them."""
+    """Keys of rows whose records lack values, because the log does not contain them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Moved:
-    """Nothing but a new position."""
+    """A new position and nothing else."""
 
     position: Any
 
 
 @dataclass(slots=True, kw_only=True)
 class Statement:
-    """A schema change that the log holds as a statement. ``statement`` is the dialect's own form of it, for its ``SchemaSource``."""
+    """A schema change that the log contains as a statement.
+
+    ``statement`` is the dialect's own form of it, for its ``SchemaSource``.
+    """
 
     statement: Any
     text: str
     database: str
-    """The default database, "" for none."""
+    """Default database, "" if there is none."""
     valid_from: Position
-    """Where its changes hold, in D7's numbers."""
+    """Position from which the changes hold, in D7's numbers."""
     position: Any
     begin: Any
-    """Where a second reader of the log would begin to find what follows the statement."""
+    """Position where a second reader of the log would find what follows the statement."""
     note: dict[str, object]
-    """Kept beside the table versions in the history, for people."""
+    """Position for people, stored with the table versions in the history."""
     where: str
-    """For messages: the statement's position in the log."""
+    """Position of the statement, for messages."""
     source: RowContext
-    """For the source block of records about it."""
+    """Context for the source block of records about the statement."""
     moves: bool = True
 
 
@@ -132,7 +146,9 @@ class Watermarks:
 
 @dataclass(slots=True, kw_only=True)
 class Signals:
-    """Rows of a signal table: (id, type, data) of each, in order; ``fault``: why they could not be read."""
+    """Rows of a signal table: (id, type, data) of each, in order. ``fault`` says why they could not
+    be read.
+    """
 
     rows: tuple[tuple[str | None, str | None, str | None], ...]
     at: WatermarkPosition
@@ -143,9 +159,10 @@ class Signals:
 
 @dataclass(slots=True, kw_only=True)
 class OtherRecord:
-    """A record of the log that is of no table, such as a logical message. Its topic is ``<prefix>.<suffix>``, partition 0 is not asked for.
+    """A record of the log that belongs to no table, such as a logical message.
 
-    ``way_out``: what lets the connector go on without it, where it is too large for Kafka.
+    Its topic is ``<prefix>.<suffix>``; its partition is left to the producer. ``way_out`` says what
+    lets the connector continue without the record if it is too large for Kafka.
     """
 
     suffix: str
@@ -160,7 +177,10 @@ class OtherRecord:
 
 @dataclass(slots=True, kw_only=True)
 class Held:
-    """From here on these tables, and no others, have changes in the log that no SELECT can see yet: no window of them may be open. # I2"""
+    """Complete set of tables with changes in the log that no SELECT can see yet.
+
+    From this position on, none of their windows may be open. # I2
+    """
 
     tables: frozenset[TableId]
     reason: str
@@ -168,10 +188,11 @@ class Held:
 
 @dataclass(slots=True, kw_only=True)
 class OnlyByDump:
-    """Rows that only a dump can bring, of these tables or (None) of every captured one.
+    """Tables whose rows only a dump can bring; ``tables`` None means every captured table.
 
-    ``behind``: where the log shows the need; an order that was given behind that position serves for this one, too. ``repairs``: rows were sent that
-    the tables do not have, so the dump has to be a repair.
+    ``behind`` is the position where the log shows the need; an order given after it serves this one
+    too. ``repairs`` is True if rows were sent that the tables do not have, so that the dump has to
+    be a repair.
     """
 
     tables: Iterable[TableId] | None
@@ -182,9 +203,11 @@ class OnlyByDump:
 
 @dataclass(slots=True, kw_only=True)
 class Unusable:
-    """Something in the log of which no right record can be made. The reader layer stops the task, or asks for the next item, and the dialect goes on behind it.
+    """Part of the log from which no right record can be made.
 
-    ``decoded`` False: its bytes could not be read, so the option for what cannot be deserialized allows skipping, too. # I5
+    The reader layer either stops the task, or asks for the next item to skip this one. ``decoded``
+    is False if the bytes could not be read: then the option for deserialization failures also
+    allows skipping. # I5
     """
 
     error: DefiniteError

@@ -1,11 +1,14 @@
-"""Windows that have closed and whose rows are not all sent: they leave part by part, and rows of the log go out between the parts.
+"""Closed windows whose rows are not all sent: they leave in parts, and log rows go out between
+parts.
 
-A closed window's rows may leave later than at its high watermark. Until the log changes a row, what the SELECT saw of it is what the log shows, so the
-rule of the window goes on to hold (``core/watermark.py``): a key that the log brings meanwhile is noted, and its row is left out if it has not left. The
-log waits for one part at most, which is encoded when it leaves. Where keys do not tell rows apart, or the log brings other things than rows, all that is
-left leaves first. # I2
+The rows of a closed window may leave later than its high watermark. As long as the log does not
+change a row, the value that the SELECT read is the value in the log. So the rule of the window
+still holds (``core/watermark.py``): a key that the log brings meanwhile is noted, and its row is
+dropped if it has not left. The log waits for at most one part, which is encoded when it leaves. If
+keys do not distinguish rows, or the log brings something other than rows, all remaining rows leave
+first. # I2
 
-The interleaver changes it under its lock; the log thread, which alone changes it, reads without.
+Only the log thread changes this state, under the interleaver's lock; so it reads without the lock.
 """
 
 from __future__ import annotations
@@ -24,17 +27,23 @@ from dblog.model import TableId
 Rows = TypeVar("Rows")
 
 NOTED_MAX = 20_000
-"""Keys that are noted behind one window; ahead of rows that bring more, what is left of it leaves. # I6"""
+"""Maximum number of keys noted for a closed window. If log rows bring more, its remaining rows
+leave before them. # I6
+"""
 
 
 @dataclass(slots=True, eq=False)
 class Encoded:
-    """Records of a window whose turn it is: ``rows`` as the server sent them, in front of ``start`` as records, of which those in front of ``at`` have left."""
+    """Records of the first window: rows before ``start`` are encoded, and records before ``at``
+    have left.
+
+    ``rows`` are the rows as the server sent them.
+    """
 
     topic: str
     rows: bytes = b""
     end_of_rows: Callable[[bytes, int, int, int], int] | None = None
-    """``RowEncoder.end_of_rows``; None where there are no rows to encode."""
+    """``RowEncoder.end_of_rows``; None if there are no rows to encode."""
     encode: Callable[[bytes, AbstractSet[bytes]], Chunk] | None = None
     """``RowEncoder.encode_chunk`` at the window's position."""
     start: int = 0
@@ -46,15 +55,15 @@ class Encoded:
     fingerprints: bytes | None = None
     schemas: tuple[str, str] | None = None
     mean_bytes: int | None = None
-    """Of a record's value; None: none is encoded."""
+    """Mean size of a record's value in bytes; None before any is encoded."""
 
     @property
     def is_out(self) -> bool:
-        """Whether all have left."""
+        """True if all records have left."""
         return self.at >= len(self.keys) and self.start >= len(self.rows)
 
     def make(self, noted: AbstractSet[bytes], *, rows_max: int = sys.maxsize, bytes_max: int = sys.maxsize) -> None:
-        """Encode the next rows, without those whose key the log has had since the SELECT."""
+        """Encode the next rows, except those whose key the log has had since the SELECT."""
         if self.end_of_rows is None or self.encode is None:
             return
         stop = self.end_of_rows(self.rows, self.start, rows_max, bytes_max)
@@ -64,7 +73,11 @@ class Encoded:
             self.mean_bytes = max(1, sum(len(value) for value in self.values if value is not None) // len(self.values))
 
     def part(self, noted: AbstractSet[bytes], *, records_max: int, bytes_max: int) -> tuple[list[bytes | None], list[bytes | None]]:
-        """The next records to leave, without those whose key the log has had since the SELECT: about so many bytes of them, and one row at least."""
+        """Return keys and values of the next records, except those whose key the log has had since
+        the SELECT.
+
+        They have about ``bytes_max`` bytes at most, but at least one row is taken.
+        """
         if self.at >= len(self.keys):
             self.make(noted, rows_max=records_max, bytes_max=bytes_max)
             noted = frozenset()
@@ -81,7 +94,11 @@ class Encoded:
 
 @dataclass(slots=True, eq=False)
 class LeavingWindow(Generic[Rows]):
-    """``left_out``: keys that the log has had since the SELECT. ``records`` None: its turn has not come."""
+    """A closed window whose rows are leaving.
+
+    ``left_out`` holds the keys that the log has had since the SELECT. ``records`` is None until it
+    is the first window.
+    """
 
     closed: Closed[Rows]
     left_out: set[bytes]
@@ -89,7 +106,7 @@ class LeavingWindow(Generic[Rows]):
 
 
 class Leaving(Generic[Rows]):
-    """Those of one task, in the order in which they closed."""
+    """Closed windows of one task, in the order in which they closed."""
 
     def __init__(self) -> None:
         self._windows: deque[LeavingWindow[Rows]] = deque()
@@ -99,34 +116,36 @@ class Leaving(Generic[Rows]):
 
     @property
     def first(self) -> LeavingWindow[Rows]:
-        """Whose turn it is."""
+        """Window whose rows leave next."""
         return self._windows[0]
 
     def of(self, table: TableId, lane: int | None = None) -> int:
-        """How many there are of a lane; None: of all its lanes."""
+        """Return the number of windows in a lane of the table; None counts all lanes."""
         return sum(window.closed.table == table and lane in (None, window.closed.lane) for window in self._windows)
 
     def closed(self) -> list[Closed[Rows]]:
-        """All of them."""
+        """Return all closed windows."""
         return [window.closed for window in self._windows]
 
     def add(self, closed: Iterable[Closed[Rows]]) -> None:
-        """Windows that the log has just closed."""
+        """Add windows that the log has just closed."""
         self._windows.extend(LeavingWindow(one, set(one.dropped)) for one in closed)
 
     def end_first(self) -> None:
-        """Its rows are out, or are not to leave."""
+        """Remove the first window: its rows have left, or must not."""
         self._windows.popleft()
 
     def is_full(self, table: TableId, keys: int) -> bool:
-        """Whether so many keys more are too many: then all that is left has to leave ahead of their rows."""
+        """Return True if ``keys`` further keys would exceed the limit of some window of
+        the table.
+        """
         return any(
             window.closed.table == table and len(window.left_out) - len(window.closed.dropped) + keys > NOTED_MAX
             for window in self._windows
         )
 
     def note(self, table: TableId, keys: Iterable[bytes | None]) -> None:
-        """Rows of the log have these keys."""
+        """Note the keys of log rows."""
         for window in self._windows:
             if window.closed.table == table:
                 window.left_out.update(key for key in keys if key is not None)

@@ -1,7 +1,8 @@
-"""Asks the server now and then how far its log goes, for metrics: never in the way of the log, and never wrong.
+"""Asks the server regularly where its log ends, for metrics, without delaying the reading of the
+log.
 
-A thread and a connection of its own. What could not be asked is not known: its numbers are left out, not repeated from before. A server
-that answers slowly is asked less often.
+It has its own thread and connection. A value that could not be read is left out, not repeated from
+before. A server that answers slowly is asked less often.
 """
 
 from __future__ import annotations
@@ -24,21 +25,29 @@ from dblog.readers.standing_warnings import StandingWarnings
 log = structlog.get_logger(__name__)
 
 SHARE_MAX = 0.05
-"""Of the time that the server may spend with the answers."""
+"""Maximum share of the time that the server may spend on the answers."""
 
 FRESH_INTERVALS = 3.0
 ANSWER_S = 10.0
-"""An answer holds for so many intervals at least, and until the next one can be there: what comes and goes would silence the alerts about it."""
+"""An answer is valid for this number of intervals, and at least until the next answer can be there:
+metrics that come and go would silence alerts.
+"""
 
 RACE = "log race"
-"""The key of a standing warning."""
+"""Key of the standing warning about a log that the server may drop too early."""
 
 ESTIMATES_AGAIN_S = 600.0
-"""Tables change while they are dumped, and statistics are made anew."""
+"""Seconds after which statistics are read again. Tables change during their dump, and the server
+renews its statistics.
+"""
 
 
 class Watch:
-    """One task's. ``read`` and ``stored`` are its positions, ``dump`` the state of its dump, ``read_bytes`` how much of the log it has read."""
+    """Watch over the server's log for one task.
+
+    ``read`` returns the position of the reader, ``stored`` is the stored position. ``dump`` returns
+    the tables left to dump, ``read_bytes`` the bytes of log read so far.
+    """
 
     def __init__(
         self,
@@ -71,23 +80,25 @@ class Watch:
         self._fresh_s = 0.0
         self._estimated: tuple[frozenset[TableId], float] = frozenset(), 0.0
         self.estimates: Mapping[TableId, int] = {}
-        """Rows of the dump's tables by the server's statistics."""
+        """Estimated rows of the dump's tables, by the server's statistics."""
         self.failures = 0
         self._reported = False
 
     @property
     def state(self) -> tuple[LogState, int] | None:
-        """The last answer and its time in microseconds; None where none is fresh."""
+        """Last answer and its time in microseconds; None if it is too old."""
         state = self._state
         return state if state is not None and self._clock.now_us() - state[1] <= self._fresh_s * 1_000_000 else None
 
     @property
     def race(self) -> Race | None:
-        """Whether the server drops its log before it is read; None where no answer is fresh."""
+        """Race between the server's dropping of log and the reading of it; None without a recent
+        answer.
+        """
         return None if self.state is None else self._race
 
     def learn(self, estimates: Mapping[TableId, int]) -> None:
-        """Rows of tables by statistics that somebody else has asked for."""
+        """Add estimated rows that another question has returned."""
         self.estimates = {**self.estimates, **estimates}
 
     def run(self) -> None:
@@ -99,11 +110,11 @@ class Watch:
             self._close()
 
     def stop(self) -> None:
-        """Cut a question that is under way."""
+        """Interrupt a question that is under way."""
         self._abort.call()
 
     def _look(self) -> float:
-        """Ask everything once: in how many seconds to ask again."""
+        """Ask everything once, and return the seconds until the next time."""
         began_s = self._clock.monotonic_s()
         pause_s = self._interval_s
         try:
@@ -158,7 +169,9 @@ class Watch:
             log.info("the server does not report how far its log goes; metrics lack it meanwhile", reason=reason)
 
     def _estimate(self, connection: LogWatch) -> None:
-        """Statistics of the tables that are left to dump, when these are new ones, or the last ones are old."""
+        """Read statistics of the tables left to dump if some are new or the last statistics are
+        old.
+        """
         dump = self._dump()
         if dump is None or dump.ended or len(dump.left) > ESTIMATED_MAX:
             return

@@ -1,12 +1,15 @@
-"""How a window's watermarks are made and met: written to the source (a row that comes by itself in the log), or in read-only mode read
-from it, with nothing written.
+"""The two ways to mark a window in the log: watermarks written to the source, or positions read
+from it.
 
-Read-only mode (``read.only=true``): chunk threads ask the log thread for its position, prove that their snapshot shows everything in front
-of it, and read the server's log end behind their SELECT. The log thread opens and closes windows where it stands (core/marks.py), also of
-a log that has nothing more: whoever asks wakes it. docs/dump.md has the argument. # I2
+A written watermark is a row that comes by itself in the log. In read-only mode (``read.only=true``)
+nothing is written. Chunk threads ask the log thread for its position, prove that their snapshot
+shows everything before it, and read the end of the server's log after their SELECT. The log thread
+opens and closes windows at its position (core/marks.py), even if the log has nothing more: a thread
+that asks wakes it. docs/dump.md has the argument. # I2
 
-An earlier run may have opened windows behind the stored offset, at most where the log ended then. The first window of a run opens where the log has come to
-its end of now, so no chunk has an earlier low mark than those that were read before it. # I9
+An earlier run may have opened windows after the stored offset, at most at the log's end of that
+time. The first window of a run opens when the log thread has reached the present end. So no chunk
+has an earlier low mark than the chunks read before it. # I9
 """
 
 from __future__ import annotations
@@ -30,25 +33,29 @@ Found = TypeVar("Found")
 _STOPPING = "the task is stopping"
 
 LOOK_INTERVAL_S = 0.1
-"""How often whoever waits for the log thread looks whether the task stops."""
+"""Seconds between checks, while a thread waits for the log thread, if the task stops."""
 
 
 class WindowMarks(Protocol):
-    """One chunk reader's."""
+    """Marks of one chunk reader's windows."""
 
     def behind_low(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
-        """What ``read`` gives in a snapshot that is proved to show everything that the log has in front of the window's low mark."""
+        """Return the result of ``read`` in a snapshot that provably shows the log before the low
+        mark.
+        """
 
     def high(self, connection: DumpConnection, ticket: Ticket) -> None:
-        """The window has its rows: have it closed."""
+        """Close the window, whose rows have been submitted."""
 
 
 MakeMarks = Callable[[str, threading.Event, Callable[[], None]], WindowMarks]
-"""(name of the reader's watermark row, when it stops, what to call for each snapshot that proves nothing)."""
+"""(name of the reader's watermark row, event that stops it, function to call for each snapshot that
+proves nothing).
+"""
 
 
 class WrittenMarks:
-    """Rows of the watermark table. Implements ``WindowMarks``."""
+    """Marks as rows of the watermark table. Implements ``WindowMarks``."""
 
     def __init__(self, name: str, stopped: threading.Event, retried: Callable[[], None]) -> None:
         self._name = name
@@ -74,9 +81,10 @@ class WrittenMarks:
 
 
 class MarkExchange:
-    """Where one task's chunk threads and its log thread meet in read-only mode. ``watermark`` tells the windows of a mark that is met here.
+    """Meeting point of chunk threads and log thread in read-only mode.
 
-    ``later``: whether a window, and those between its pair of marks, open further on only than at a position.
+    ``watermark`` is called with each mark that the log reaches. ``later`` returns True if a window,
+    and those with the same pair of marks, must open only after a given position.
     """
 
     def __init__(
@@ -89,34 +97,38 @@ class MarkExchange:
         self._later = later
         self._openings = openings or Openings()
         self._numbering = threading.Lock()
-        """Held around it, for a moment: whoever stores offsets does not wait for the log thread."""
+        """Lock around the numbering, held briefly, so that storing an offset does not wait for the
+        log thread.
+        """
         self._here: Progress | None = None
-        """Where the log stood some time in this run."""
+        """Some position that the log has reached in this run; None until a chunk thread asked for
+        one.
+        """
         self._wants_here = False
         self.may_ask = False
-        """Whether it is known where the log ended when the run's first window was wanted."""
+        """True once the log's end at the time of the run's first window is known."""
         self._first: Any = None
-        """That; None: the log has come to it."""
+        """Log end that was read for the run's first window; None once the log has reached it."""
         self._changed = threading.Condition()
         self._awaited: AwaitedMarks[Any] = AwaitedMarks()
         self._given: dict[int, Progress] = {}
         self.wake: Callable[[], None] = lambda: None
-        """Has a log thread that waits for the log look here."""
+        """Function that wakes a log thread that waits for the log."""
 
     def marks(self, name: str, stopped: threading.Event, retried: Callable[[], None]) -> WindowMarks:
-        """A chunk reader's; a ``MakeMarks``."""
+        """Return the marks of a chunk reader; this method is a ``MakeMarks``."""
         del name
         return ReadMarks(self, stopped, retried)
 
     # ---- offsets
 
     def to_store(self) -> int:
-        """What the offset that is made now has of the windows' numbers."""
+        """Return the number for the ``dblog_windows`` field of an offset made now."""
         with self._numbering:
             return self._openings.to_store()
 
     def stored(self, ahead: int) -> None:
-        """An offset that has this is stored."""
+        """Note that an offset with this ``dblog_windows`` field is stored."""
         with self._numbering:
             self._openings.stored(ahead)
         self.wake()
@@ -124,7 +136,10 @@ class MarkExchange:
     # ---- chunk threads
 
     def here(self, stopped: threading.Event) -> Progress:
-        """A position that the log was brought up to in this run. TransientError when the task stops meanwhile."""
+        """Return a position that the log has reached in this run.
+
+        Raise TransientError if the task stops meanwhile.
+        """
         with self._changed:
             self._wants_here = True
         self.wake()
@@ -136,13 +151,16 @@ class MarkExchange:
             return self._here
 
     def first_behind(self, mark: Any) -> None:
-        """No window of the run opens in front of the mark: that of the first call."""
+        """Open no window of the run before this mark. Only the first call counts."""
         with self._changed:
             if not self.may_ask:
                 self._first, self.may_ask = mark, True
 
     def low(self, ticket: Ticket, stopped: threading.Event) -> Progress:
-        """Have the window opened, and get the position where it was. TransientError when the task stops meanwhile."""
+        """Open the window, and return the position where it was opened.
+
+        Raise TransientError if the task stops meanwhile.
+        """
         with self._changed:
             self._awaited.want_low(ticket)
         self.wake()
@@ -159,7 +177,7 @@ class MarkExchange:
         return given
 
     def high(self, ticket: Ticket, mark: Any) -> None:
-        """Have the window closed where the log has come to the mark."""
+        """Close the window when the log has reached the mark."""
         with self._changed:
             self._awaited.want_high(ticket, mark)
         self.wake()
@@ -167,7 +185,11 @@ class MarkExchange:
     # ---- the log thread
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
-        """The log is brought up to there. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of it is there now."""
+        """Open and close windows at the position that the log has reached.
+
+        ``between`` is True if nothing after it has been passed on, not even a part of a
+        transaction. ``quiet`` is True if the log has nothing more at the moment.
+        """
         if self._openings.begin_again_further_on:
             with self._numbering:
                 self._openings.come_to(at.sequence)
@@ -198,7 +220,7 @@ class MarkExchange:
 
 
 class ReadMarks:
-    """Positions of the log. Implements ``WindowMarks``."""
+    """Marks as positions of the log. Implements ``WindowMarks``."""
 
     def __init__(self, exchange: MarkExchange, stopped: threading.Event, retried: Callable[[], None]) -> None:
         self._exchange = exchange
@@ -206,22 +228,30 @@ class ReadMarks:
         self._retried = retried
 
     def behind_low(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
-        """Open the window where the log stands, and take a snapshot that shows everything in front of that."""
+        """Open the window at the log's position, and take a snapshot that shows everything before
+        it.
+        """
         if not self._exchange.may_ask:
             here = self._exchange.here(self._stopped)
             with snapshot_behind(connection, here, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._retried):
-                pass  # it shows which server the snapshots are of, and without that the log's end means nothing
+                pass  # it shows which server the snapshots come from; only then the log's end means something
             self._exchange.first_behind(connection.log_end())
         low = self._exchange.low(ticket, self._stopped)
         with snapshot_behind(connection, low, wanted_for=str(ticket.table), stopped=self._stopped, retried=self._retried):
             return read()
 
     def high(self, connection: DumpConnection, ticket: Ticket) -> None:
-        """Everything that the SELECT can have seen is in front of where the log ends now."""
+        """Close the window at the present end of the log: everything that the SELECT saw is before
+        it.
+        """
         self._exchange.high(ticket, connection.log_end())
 
 
 def _position(at: Progress, number: int) -> WatermarkPosition:
-    """Windows that open at one position of an idle log still sort: no event begins there, so its rows' numbers are free (D7)."""
+    """Return the position with the window's number, so that windows opened at one position of an
+    idle log are ordered.
+
+    No event begins there, so the numbers of its rows are free (D7).
+    """
     here = at.watermark_position()
     return replace(here, sequence_low=here.sequence_low + number)

@@ -1,8 +1,9 @@
-"""What a dump's mode asks of a table, and the encoder of rows that are not whole.
+"""Requirements of a dump's mode on a table, and the encoder of rows that are not whole.
 
-``verify`` and ``columns`` are about rows that the other side has already, and finds by their keys: so the key has to be the table's, one row for each. A
-request is checked with this before it is taken, and each version of a table when it is about to be read: what DDL has changed in the middle of a dump ends
-the table with the same sentence.
+``verify`` and ``columns`` concern rows that the other side already has and finds by key. So the key
+has to be the table's, with one row per key. A request is checked before it is accepted, and each
+version of a table before it is read: if DDL changes the table during a dump, the table ends with
+the same message.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 class Modes:
-    """One connector's. Any thread may ask; the registry is asked here."""
+    """Mode checks of one connector. Any thread may call them; they may ask the registry."""
 
     def __init__(self, records: Records, topics: SharedTopicWarnings) -> None:
         self._records = records
@@ -33,7 +34,10 @@ class Modes:
         self._repairable: dict[TableId, tuple[Table, bool]] = {}
 
     def encoder(self, table: Table, mode: Mode, columns: Collection[str] | None) -> RowEncoder | None:
-        """The encoder of a dump's rows, where it is not the table's own. DefiniteError where the table cannot be dumped in this mode."""
+        """Return the encoder of a dump's rows, None for the table's own.
+
+        Raise DefiniteError if the table cannot be dumped in this mode.
+        """
         if mode not in (Mode.VERIFY, Mode.COLUMNS):
             return None
         plan = self._records.schemas(table)
@@ -50,7 +54,11 @@ class Modes:
         return self._records.partial_encoder(table, columns)
 
     def can_be_repaired(self, table: Table) -> bool:
-        """Whether the connector's own dump of this version may take away what it does not bring. Asked for each chunk; keys are looked at once a version."""
+        """Return True if the connector's own dump of this version may remove rows that it does not
+        bring.
+
+        Called for each chunk; the key is checked once per version.
+        """
         known = self._repairable.get(table.id)
         if known is None or known[0] is not table:
             try:
@@ -64,8 +72,11 @@ class Modes:
         return known[1] and self._topics.is_alone(table.id)
 
     def require_own_topics(self, tables: Iterable[TableId], mode: Mode, captured: Iterable[TableId]) -> None:
-        """DefiniteError where rows of another captured table go to the topic of one of these: the sink takes them all for rows of one table, and would
-        remove those of the other after a ``repair``.
+        """Raise DefiniteError if rows of another captured table go to the topic of one of these
+        tables.
+
+        The sink takes all rows of a topic for rows of one table. After a ``repair`` it would remove
+        those of the other table.
         """
         if mode not in (Mode.VERIFY, Mode.REPAIR):
             return
@@ -96,7 +107,10 @@ def _require_key(table: Table, plan: TablePlan, mode: Mode) -> None:
 
 
 def _require_key_in_row(table: Table, plan: TablePlan) -> None:
-    """Whoever compares has the rows alone, and makes the keys from them."""
+    """Raise DefiniteError if the table's rows do not contain their keys unchanged.
+
+    A comparison gets only the rows, and makes the keys from them.
+    """
     for index in plan.key:
         if plan.columns[index].apart:
             how = (

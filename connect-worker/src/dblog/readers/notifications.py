@@ -1,6 +1,7 @@
-"""Sends notices of dumps where notification.enabled.channels has them go: to a topic, as records in order with the rows they speak of, and to the log.
+"""Sends notices of dumps to the channels in notification.enabled.channels: a topic, and the log.
 
-The log's lines leave out what holds values of rows: the topic is as well guarded as the rows' own topics are, a log need not be.
+The topic gets records in order with the rows that they concern. Log lines leave out values of rows:
+the topic can be protected like the topics of the rows, but the log may not be.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class Notifications:
-    """One connector's; the log thread calls it."""
+    """Notices of one connector; the log thread calls it."""
 
     def __init__(self, records: Records, *, channels: Sequence[str]) -> None:
         self._records = records
@@ -26,11 +27,13 @@ class Notifications:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody is notified."""
+        """True if at least one channel is enabled."""
         return self._logs or self._sends
 
     def segments(self, notices: list[Notice]) -> list[Segment]:
-        """The records of notices, in order. Registry calls happen here."""
+        """Return the records of these notices, in order, and log the notices. It may ask the
+        registry.
+        """
         for notice in notices if self._logs else ():
             data = {name: text for name, text in notice.data.items() if name not in KEYS}
             log.info("notification", aggregate_type=notice.aggregate, type=notice.type, id=notice.id, **data)

@@ -1,4 +1,4 @@
-"""The numbers of a task that runs, for metrics: put together once a second from what its parts have counted."""
+"""Collects the metrics of a running task once a second from the counts of its parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ CAPTURED_AGAIN_S = 60.0
 
 
 class RunningNumbers:
-    """One run's. Asked by the sender's thread."""
+    """Metrics of one run, collected by the sender's thread.
+
+    ``queue_limits`` is (records, bytes). ``recovery`` holds the numbers that the start has counted.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,6 @@ class RunningNumbers:
         tables_max: int,
         clock: Clock,
     ) -> None:
-        """``queue_limits``: in records and bytes. ``recovery``: what the start has counted."""
         self._stream = stream
         self._queue = queue
         self._interleaver = interleaver
@@ -63,7 +65,7 @@ class RunningNumbers:
         self._captured: tuple[float, int] | None = None
 
     def numbers(self) -> dict[str, float]:
-        """All of them."""
+        """Return all metrics by name."""
         now_s, now_us = self._clock.monotonic_s(), self._clock.now_us()
         return {
             **self._of_queue(),
@@ -141,7 +143,9 @@ class RunningNumbers:
         return {"log_race_near_ratio": race.near, **left}
 
     def _tables_captured(self, now_s: float) -> int:
-        """There may be tens of thousands, so they are not counted every second."""
+        """Return the number of captured tables, counted once a minute: there may be tens of
+        thousands.
+        """
         if self._captured is None or now_s - self._captured[0] >= CAPTURED_AGAIN_S:
             self._captured = now_s, self._schemas.captured_total
         return self._captured[1]
@@ -216,7 +220,7 @@ class RunningNumbers:
         return out
 
     def _left(self, dump: Dump) -> int | None:
-        """Rows that are left to read by the statistics; None where a table has none."""
+        """Return the rows left to read by the statistics; None if a table has none."""
         estimates = self._watch.estimates
         if not estimates or any(table not in estimates for table in dump.left):
             return None
@@ -231,7 +235,9 @@ class RunningNumbers:
         return out
 
     def _rows_scanned(self, dump: Dump) -> dict[str, float]:
-        """Debezium has every table of the dump, finished ones too."""
+        """Return the rows by table for all tables of the dump, finished ones included, as Debezium
+        does.
+        """
         shown = {str(each.table): each.rows for each in islice(chain(dump.over.values(), dump.left.values()), self._tables_max)}
         rest = dump.rows - sum(shown.values())
         rows = {**shown, OTHER: rest} if rest else shown

@@ -1,9 +1,11 @@
-"""The source offset of a task, folded from the steps of acknowledged batches. # I1
+"""The source offset of a task, built from the steps of acknowledged batches. # I1
 
-An offset is one record of Kafka, which takes a megabyte by default, however many tables there are. So each part of it is bounded where it comes from
-(``core/dumps.py``, ``core/requested.py``). Two parts may be large for a while all the same: the counts of a transaction that changes thousands of tables, and
-the names of thousands of tables that have joined a dump since the task's start. Until they are smaller, the offset before them is the one to store: a run
-that is killed meanwhile repeats what has come since, and loses nothing.
+An offset is one Kafka record, which is limited to a megabyte by default, however many tables there
+are. So each part of it is bounded at its source (``core/dumps.py``, ``core/requested.py``). Two
+parts may still be large for a while: the counts of a transaction that changes thousands of tables,
+and the names of thousands of tables that have joined a dump since the task's start. Until they are
+smaller, the previous offset is the one to store: a run that is killed meanwhile repeats what has
+come since, and loses nothing.
 """
 
 from __future__ import annotations
@@ -24,22 +26,28 @@ from dblog.readers.standing_warnings import StandingWarnings
 log = structlog.get_logger(__name__)
 
 OFFSET_BYTES_MAX = 960_000
-"""Of a whole offset: a producer takes 1 000 000 bytes with the key and what Kafka adds."""
+"""Maximum size of a whole offset: a producer accepts 1 000 000 bytes including the key and what
+Kafka adds.
+"""
 
 COUNTS_BYTES_MAX = 100_000
-"""Of the counts of the open transaction by table."""
+"""Maximum size of the open transaction's counts by table."""
 
 TABLE_COUNT = "transaction_data_collection_order_"
-"""Debezium's name of one, before the table's."""
+"""Debezium's prefix of a count; the table's name follows."""
 
 NO_ROOM = "offset has no room"
-"""The key of a standing warning."""
+"""Key of the standing warning about an offset that is too large."""
 
 WINDOWS = "dblog_windows"
-"""In an offset: a number ahead of those that windows at one position of the log have (core/openings.py)."""
+"""Field of the offset: a number above the window numbers used at one log position
+(core/openings.py).
+"""
 
 UNREPORTED = "dblog_unreported"
-"""In an offset: the schemas that the connector found at its first start are not all in their topic yet."""
+"""Field of the offset: the schemas found at the connector's first start are not all in
+their topic.
+"""
 
 
 MANY_COUNTED = "an open transaction has changed so many tables"
@@ -51,7 +59,10 @@ _REMEDIES = {
 
 
 class FoldedOffset(dict[str, str | int | float | bool | None]):
-    """An offset with the state that it stands for. The fold may have gone on before Kafka answers that it is stored. # I1"""
+    """An offset together with the state that it represents. # I1
+
+    The fold may advance before Kafka confirms that this offset is stored.
+    """
 
     __slots__ = ("dump_ended", "requests", "sequence")
 
@@ -60,16 +71,20 @@ class FoldedOffset(dict[str, str | int | float | bool | None]):
         self.sequence = sequence
         self.requests = requests
         self.dump_ended = dump_ended
-        """Whether it says that the connector's own dump has ended."""
+        """True if the offset says that the connector's own dump has ended."""
 
 
 class SourceOffset:
-    """Where the acknowledged output ends: the log's position, and the dump's state. Implements ``ports.OffsetFold``.
+    """End of the acknowledged output: the log's position and the state of dumps.
 
-    While a dump is unfinished the offset has ``snapshot=INITIAL``, so that Debezium, taking over, would dump again instead of missing rows.
+    Implements ``ports.OffsetFold``. While a dump is unfinished, the offset has
+    ``snapshot=INITIAL``, so that Debezium would dump again after taking over, instead of missing
+    rows.
 
-    ``unreported``: how many batches with the schemas of the start come ahead of all others. Until they are acknowledged the offset has
-    ``dblog_unreported``, and a run that begins with it reports them again.
+    ``unreported`` is the number of batches with the schemas of the start, which come before all
+    others. Until they are acknowledged, the offset has ``dblog_unreported``, and a run that begins
+    with it reports them again. ``windows`` returns the value of ``dblog_windows``, 0 to leave it
+    out. ``warnings`` collects warnings for an operator; None discards them.
     """
 
     def __init__(
@@ -82,41 +97,42 @@ class SourceOffset:
         windows: Callable[[], int] = lambda: 0,
         warnings: StandingWarnings | None = None,
     ) -> None:
-        """``windows``: for ``dblog_windows``; 0 where there is nothing to tell. ``warnings`` None: nobody reads them."""
         self._warnings = warnings or StandingWarnings()
         self._windows = windows
         self._progress = progress
         self._dump = dump
         self._dump_text: str | None = None
-        """Of ``_dump``; it may name thousands of tables, and other dumps move in between."""
+        """Text form of ``_dump``, kept because it may name thousands of tables and other dumps move
+        in between.
+        """
         self._requests = requests or Requests()
         self._stored: FoldedOffset | None = None
-        """The last one that had room."""
+        """Last offset that had room; None before the first."""
         self._waits = ""
-        """What the newest one has no room for."""
+        """Reason why the newest offset has no room; empty if it has."""
         self._unreported = unreported
 
     @property
     def progress(self) -> Progress:
-        """The committed position; it moves on with the steps."""
+        """Committed position, which advances with the steps."""
         return self._progress
 
     @property
     def sequence(self) -> Position:
-        """D7's numbers of the committed position."""
+        """D7's two numbers of the committed position."""
         return self._progress.sequence
 
     @property
     def requests(self) -> Requests:
-        """How far the dumps that were asked for have come."""
+        """Requested dumps and their progress."""
         return self._requests
 
     def __str__(self) -> str:
-        """The committed position, for people."""
+        """Return the committed position, for people."""
         return str(self._progress)
 
     def advance(self, step: object) -> None:
-        """Take one batch's step."""
+        """Take the step of one batch."""
         assert isinstance(step, Step), "the interleaver makes the steps"
         self._unreported = max(0, self._unreported - 1)
         for position in step.log_offsets:
@@ -127,12 +143,12 @@ class SourceOffset:
             self._requests = step.requests
 
     def offset(self) -> FoldedOffset:
-        """The offset to store now."""
+        """Return the offset to store now."""
         out = self._progress.to_map()
         if self._dump is not None:
             if not self._dump.done:
                 out["snapshot"] = "INITIAL"
-            if self._dump_text is None:  # made here, once an offset at most, not once a batch
+            if self._dump_text is None:  # made here, at most once per offset instead of once per batch
                 self._dump_text = dump_to_text(self._dump)
             out["dblog_dump"] = self._dump_text
         if windows := self._windows():
@@ -146,12 +162,15 @@ class SourceOffset:
         return self._with_room(out, size)
 
     def stored(self) -> None:
-        """Note that an offset is stored: where the newest one had room, nothing waits any more."""
+        """Note that an offset is stored; withdraw the warning if the newest one had room."""
         if not self._waits:
             self._warnings.withdraw(NO_ROOM)
 
     def _with_room(self, out: OffsetMap, size: int) -> FoldedOffset:
-        """This one, or the last one that had room where it is too large for a while. What is too large for good is for its writer to refuse."""
+        """Return this offset, or the last one that had room if this one is too large for a while.
+
+        An offset that will always be too large is refused by its writer.
+        """
         counts = _size({name: value for name, value in out.items() if name.startswith(TABLE_COUNT)})
         waits = ""
         if counts > COUNTS_BYTES_MAX:

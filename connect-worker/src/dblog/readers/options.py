@@ -1,4 +1,6 @@
-"""What the reader layer takes from a connector's options, read once; and the tables whose rows a dump may bring."""
+"""Reads the connector's options for the reader layer, and decides which tables' rows a dump may
+bring.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +22,35 @@ from dblog.readers.start import dumps, dumps_at_all
 DDL_FILTER = "schema.history.internal.ddl.filter"
 TABLES_NAMED_MAX = 20
 QUEUE_BYTES_MAX = 64 << 20
-"""Without max.queue.size.in.bytes. # I6"""
+"""Byte limit of the queue if max.queue.size.in.bytes is not set. # I6"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpRule:
-    """Whose rows a dump may bring; and what becomes of rows that none brings. # I3"""
+    """Tables whose rows a dump may bring, and the consequence for rows that no dump brings. # I3"""
 
     mode: str
-    """snapshot.mode."""
+    """Value of snapshot.mode."""
     dumps: Callable[[TableId], bool]
     goes_on: bool
-    """Whether the user wants to go on without rows that nothing brings."""
+    """True if the user wants to go on without rows that nothing brings."""
     dumps_joining: bool = True
-    """Whether that holds for tables that the connector does not have yet (dblog.new.tables)."""
+    """True if tables that are new to the connector are dumped (dblog.new.tables)."""
 
     def dumps_new(self, table: TableId) -> bool:
-        """Whether a table that joins is dumped."""
+        """Return True if a table is dumped when it joins."""
         return self.dumps_joining and self.dumps(table)
 
     def of(self, tables: Iterable[TableId]) -> list[TableId]:
-        """Those that are dumped."""
+        """Return those of ``tables`` that are dumped."""
         return [table for table in tables if self.dumps(table)]
 
     def refusal(self, tables: Iterable[TableId], why: str) -> str | None:
-        """Return why the task cannot go on when some of these tables, whose rows only a dump can bring, are not dumped."""
+        """Return why the task cannot go on if some of these tables are excluded from dumps; else
+        None.
+
+        Only a dump can bring their rows.
+        """
         left_out = sorted(str(table) for table in tables if not self.dumps(table))
         if not left_out:
             return None
@@ -55,12 +61,15 @@ class DumpRule:
         )
 
     def refuse_left_out(self, tables: Iterable[TableId], why: str) -> None:
-        """Raise DefiniteError when some of these tables are not dumped."""
+        """Raise DefiniteError if some of these tables are excluded from dumps."""
         if (message := self.refusal(tables, why)) is not None:
             raise DefiniteError(message)
 
     def of_parked(self, tables: Iterable[TableId]) -> list[TableId]:
-        """Those of tables that were parked whose rows a dump brings. The others' rows are lost: DefiniteError unless that is wished."""
+        """Return the tables, of those that were parked, whose rows a dump brings.
+
+        The rows of the others are lost: raise DefiniteError unless the user accepts that.
+        """
         parked = list(tables)
         if not self.goes_on:
             self.refuse_left_out(parked, "rows were passed over while their table was parked")
@@ -69,51 +78,58 @@ class DumpRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderOptions:
-    """One connector's. ``watermark_table`` and the tables of signals are captured by nobody."""
+    """Options of one connector.
+
+    The watermark table and signal tables are never captured.
+    """
 
     connector: str
     prefix: str
     run: str
-    """Different in each run of the task."""
+    """Identifier of this run of the task."""
     watermark_table: TableId
     builtin_databases: frozenset[str]
     selection: Selection
     named: Parts
-    """The databases, or schemas, and tables that the configuration names."""
+    """Databases, or schemas, and tables that the configuration names."""
     dump: DumpRule
     keeps_to_its_tables: bool
-    """Whether tables that the connector does not have yet are left out (``starting`` narrows ``selection``)."""
+    """True if tables that are new to the connector are ignored (``starting`` narrows
+    ``selection``).
+    """
     unasked: UnaskedRepairs
-    """Which tables may be repaired without a request."""
+    """Rule for tables that may be repaired without a request."""
     redumps: bool
-    """Whether a statement that rewrites old rows has its table dumped again."""
+    """True if a table is dumped again after a statement that rewrites its old rows."""
     history_topic: str
     is_filtered: Callable[[str], bool]
-    """Statements that the user wants left out of the history."""
+    """Function that returns True for a statement to leave out of the history."""
     reports_schemas: bool
-    """Whether there is a schema-change topic."""
+    """True if there is a schema-change topic."""
     reports_captured_tables_only: bool
     reports_captured_databases_only: bool
     chunk_limits: ChunkLimits
     dump_threads: int
     dump_limits: Mapping[Limit, float]
-    """What dumps must not press the source beyond."""
+    """Limits of the load that dumps may put on the source."""
     read_only: bool
-    """Nothing is written to the source: windows have read marks instead of written ones."""
+    """True if nothing may be written to the source; windows then have read marks instead of written
+    ones.
+    """
     window_keys_max: int
     queue_records_max: int
     queue_bytes_max: int
     heartbeat_interval_s: float
-    """0: no heartbeats."""
+    """Seconds between two heartbeats; 0 sends none."""
     skips_bad_events: bool
     skips_unreadable: bool
     retry_policy: RetryPolicy
     watch_interval_s: float
-    """0: the server is not asked how far its log goes."""
+    """Seconds between two questions for the end of the server's log; 0 asks none."""
     signal_chunk_rows: int | None
-    """Of a dump that a signal asks for; None: they adapt."""
+    """Rows of a chunk in dumps that signals request; None to adapt them."""
     signal_filters: bool
-    """Whether signals may have SQL of their own."""
+    """True if signals may contain SQL conditions."""
     notification_channels: tuple[str, ...]
 
     @classmethod
@@ -127,7 +143,7 @@ class ReaderOptions:
         builtin_databases: frozenset[str],
         signal_tables: frozenset[TableId] = frozenset(),
     ) -> ReaderOptions:
-        """From the connector's options; ``connector`` is its name."""
+        """Read the options from the connector's settings; ``connector`` is its name."""
         mode, namespace = settings.text("snapshot.mode"), namespace_of(settings)
         handling = {what: settings.get(f"{what}.handling.mode", "fail") != "fail" for what in _HANDLED}
         captured_tables = _is_set(settings, "schema.history.internal.store.only.captured.tables.ddl")
@@ -175,17 +191,20 @@ class ReaderOptions:
 
     @property
     def watermark_name(self) -> str:
-        """Begins the names of the connector's rows in the watermark table."""
+        """Prefix of the names of the connector's rows in the watermark table."""
         return f"{self.prefix}/{self.connector}"
 
     def reports(self, table: TableId) -> bool:
-        """Whether the schema-change topic has a table: every table of the server, unless the store.only options narrow it."""
+        """Return True if the schema-change topic includes a table.
+
+        It includes every table of the server, unless the store.only options narrow it.
+        """
         if table == self.watermark_table or builtin_tables(self.builtin_databases)(table):
             return False
         return self.selection.includes(table) if self.reports_captured_tables_only else self.reports_database(table.database)
 
     def reports_database(self, database: str) -> bool:
-        """The same for a database."""
+        """Return True if the schema-change topic includes a database."""
         narrowed = self.reports_captured_databases_only or database == self.watermark_table.database
         return self.selection.includes_database(database) or not narrowed
 
@@ -194,19 +213,20 @@ _HANDLED = ("inconsistent.schema", "event.processing.failure", "event.deserializ
 
 
 def _is_set(settings: Settings, name: str) -> bool:
-    """A switch; False for a connector that does not have it, as one whose log has no statements."""
+    """Return the value of a switch; False if the connector's kind of database does not have it."""
     return name in settings and settings.boolean(name)
 
 
 def _given(settings: Settings, name: str) -> int | None:
-    """An option's number where the user has set it."""
+    """Return the number of an option that the user has set, else None."""
     return settings.integer(name) if name in settings.originals else None
 
 
 def history_topic_of(settings: Settings) -> str:
     """Return the topic of the schema history.
 
-    Debezium's PostgreSQL connector keeps no history and has no key for its topic; this worker keeps one of every connector.
+    Debezium's PostgreSQL connector keeps no history and has no option for its topic; this worker
+    keeps a history for every connector.
     """
     name = "schema.history.internal.kafka.topic"
     if name in settings:
@@ -215,19 +235,22 @@ def history_topic_of(settings: Settings) -> str:
 
 
 def dump_threads(settings: Settings) -> int:
-    """dblog.dump.threads where it is set, else Debezium's snapshot.max.threads."""
+    """Return dblog.dump.threads if it is set, else Debezium's snapshot.max.threads."""
     return settings.integer("dblog.dump.threads" if "dblog.dump.threads" in settings.originals else "snapshot.max.threads")
 
 
 def chunk_limits(settings: Settings) -> ChunkLimits:
-    """A SELECT takes a second where all goes well, or less: half of what is the most that the user allows."""
+    """Return the limits of chunks.
+
+    A SELECT should take a second, or half of the longest time that the user allows if that is less.
+    """
     usual = ChunkLimits(rows_max=settings.integer("dblog.chunk.rows"), bytes_max=settings.integer("dblog.chunk.bytes.max"))
     longest_ms = dump_limits(settings).get(Limit.STATEMENT_P95)
     return usual if longest_ms is None else replace(usual, time_s=min(usual.time_s, longest_ms / 2000))
 
 
 def dump_limits(settings: Settings) -> dict[Limit, float]:
-    """Those that are set, of those that the connector's kind of database has."""
+    """Return the limits of dumps that are set and that the connector's kind of database has."""
     names = {limit: f"dblog.dump.limit.{limit.value}" for limit in (*OF_SERVER, Limit.LOG_LAG)}
     limits = {limit: float(settings.integer(name)) for limit, name in names.items() if name in settings}
     return {limit: most for limit, most in limits.items() if most}

@@ -1,4 +1,8 @@
-"""Where the log's content goes: rows and watermarks into the interleaver, events into records, and rows that only a dump can bring into the dump."""
+"""Destination of the log's content.
+
+Rows and watermarks go to the interleaver, events become records, and rows that only a dump can
+bring are ordered from the dump.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,11 @@ Result = TypeVar("Result")
 
 
 class LogOutput:
-    """One task's. Implements ``stream.Output``; the log thread calls it. ``first``: what the schema-change topic gets ahead of all records.
+    """Output of one task. Implements ``stream.Output``; the log thread calls it.
 
-    ``exchange``: where windows get their marks in read-only mode. ``signals`` None: nobody takes any. ``removed`` None: nobody is told of rows that stay.
+    ``first`` are reports for the schema-change topic before all records. ``exchange`` gives windows
+    their marks in read-only mode. ``signals`` handles signals, None ignores them. ``removed``
+    reports rows that stay in the lake, None does not.
     """
 
     def __init__(
@@ -59,58 +65,65 @@ class LogOutput:
         self._began = began
 
     def first(self) -> None:
-        """Send what is ahead of the log, once."""
+        """Send the records that come before the log's, once."""
         for report in self._first:
             self._interleaver.extra([self._made(lambda report=report: self._records.first_schema(self._began, report))])  # type: ignore[misc]
 
     def moved(self, position: object) -> None:
-        """The log has come to this position; the next batch carries it."""
+        """Note the position that the log has reached; the next batch carries it."""
         self._interleaver.moved(position)
 
     def rows(self, item: LogRows) -> None:
-        """Rows, in the order of the log."""
+        """Send rows in the order of the log."""
         segments = [Segment(e.plan.topic, keys, values, e.plan.table.id, headers) for e, keys, values, headers in item.segments]
         size_bytes = item.bytes
         if item.borders:
             borders = self._made(lambda: self._records.borders(item.borders))
-            segments.append(borders)  # behind the rows: who meets an END finds most of its rows there
+            segments.append(borders)  # after the rows: a reader that meets an END has most of its rows already
             size_bytes += sum(len(part) for part in (*borders.keys, *borders.values) if part is not None)
         self._interleaver.rows(segments, records=item.records, size_bytes=size_bytes, source_ts_us=item.source_ts_us, lacking=item.lacking)
 
     def watermark(self, name: str, token: str, at: WatermarkPosition) -> None:
-        """A row of the watermark table; those of other connectors and earlier runs mean nothing to the windows."""
+        """Take a row of the watermark table; ignore those of other connectors and earlier runs."""
         if name.startswith(f"{self._options.watermark_name}/"):
             self._interleaver.watermark(token, at)
 
     @property
     def chunk_rows_wait(self) -> bool:
-        """Whether rows of chunks are still to leave, whose windows have closed."""
+        """True while rows of closed windows have not left."""
         return self._interleaver.chunk_rows_wait
 
     def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
-        """Have some leave, as there is room for them, or when none has left for so long. Whether some have left."""
+        """Send rows of closed windows if there is room, or if none has left for ``waited_max_s``.
+
+        Return True if some were sent.
+        """
         return self._interleaver.send_chunk_rows(waited_max_s=waited_max_s)
 
     def send_all_chunk_rows(self) -> None:
-        """Have all leave."""
+        """Send all rows of closed windows."""
         self._interleaver.send_all_chunk_rows()
 
     def signals(self, item: Signals) -> None:
-        """Rows of a signal table; what they ask for goes out with their position."""
+        """Take the rows of a signal table; the batch with their position carries what
+        they ask for.
+        """
         if self._signals is not None:
             self._signals.of_table(item)
 
     def other(self, item: OtherRecord) -> None:
-        """A record that is of no table."""
+        """Send a record that belongs to no table."""
         self._interleaver.extra([self._made(lambda: self._records.other(item))])
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
-        """Everything up to there is out: windows whose marks it meets open and close."""
+        """Open and close the windows whose marks ``at`` has reached."""
         if self._exchange is not None:
             self._exchange.passed(at, between=between, quiet=quiet)
 
     def statement(self, statement: Statement, done: StatementDone) -> None:
-        """Tables have changed: windows are read again, the dump follows, and the topics get their records."""
+        """Pass on that tables have changed: discard windows, adapt dumps, and send schema-change
+        records.
+        """
         for table in {*done.touched, *done.rewritten}:
             self._interleaver.table_changed(table, "DDL inside the window")
         repaired = self._dumping.tables_changed(done.changes, done.rewritten, done.reordered, done.removed)
@@ -128,40 +141,49 @@ class LogOutput:
         self._interleaver.extra([self._made(self._records.heartbeat)])
 
     def push(self) -> None:
-        """Send the position, and the dump's state, without a record."""
+        """Send the position and the state of dumps without a record."""
         self._interleaver.extra([])
 
     @property
     def dump_moved(self) -> bool:
-        """Whether no batch has carried the dump's newest state yet."""
+        """True if no batch has carried the newest state of dumps yet."""
         return self._interleaver.dump_moved
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
-        """Whether a window that was submitted before that moment still waits for its high watermark."""
+        """Return True if a window submitted before ``submitted_before_s`` waits for its high
+        watermark.
+        """
         return self._interleaver.has_overdue(submitted_before_s=submitted_before_s)
 
     def read_overdue_again(self, *, submitted_before_s: float) -> None:
-        """The watermarks of these windows will not come."""
+        """Discard the windows submitted before ``submitted_before_s``; their watermarks will not
+        come.
+        """
         self._interleaver.read_overdue_again(submitted_before_s=submitted_before_s)
 
     def hold(self, tables: frozenset[TableId], reason: str) -> None:
-        """Open no window of these tables, and of no others but these, until the next call."""
+        """Replace the set of held tables: discard their windows and refuse new ones."""
         if self._interleaver.hold(tables, reason):
             self._dumping.start_readers()
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
-        """Rows that only a dump can bring, or (``repairs``) take away, of these tables or (None) of all; DefiniteError where none may."""
+        """Dump tables whose rows only a dump can bring or, with ``repairs``, remove.
+
+        ``tables`` None means every captured table. Raise DefiniteError if they may not be dumped.
+        """
         self._dumping.must_dump(tables, why, repairs=repairs)
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
-        """Tables whose rows were passed over have a schema again."""
+        """Dump tables that have a schema again after their rows were dropped."""
         self._dumping.tables_back(tables)
 
     def _made(self, make: Callable[[], Result]) -> Result:
         return self._patience(make)
 
     def _truncates(self, statement: Statement, done: StatementDone) -> list[Segment]:
-        """Make the records of truncated tables, but those that ``skipped.operations`` leaves out."""
+        """Return the records of truncated tables, except those that ``skipped.operations``
+        excludes.
+        """
         return [
             record
             for change in done.changes
@@ -170,7 +192,7 @@ class LogOutput:
         ]
 
     def _schema_changes(self, statement: Statement, done: StatementDone) -> list[Segment]:
-        """Make what one DDL statement leaves in the schema-change topic."""
+        """Return the records of one DDL statement for the schema-change topic."""
         records: list[Segment] = []
         if self._options.reports_schemas and not self._options.is_filtered(statement.text):
             reports = self._reports.of_statement(

@@ -1,7 +1,8 @@
-"""Waits out what may pass by itself: a registry or a broker that is away, in the middle of work that must not be left half done.
+"""Repeats a call until a transient problem, such as an absent broker, has passed.
 
-Used where giving the error back would lose an event: the log thread holds an event that is not finished. It waits for ever, and shows what for
-(``waits``), unless there is a limit: then the waiting turns into a DefiniteError, and the task shows FAILED with the reason.
+It is used where returning the error would lose an event: the log thread holds an event that is not
+finished. It waits without limit and shows the reason (``waits``), unless a limit is configured.
+Then the wait ends with a DefiniteError, and the task shows FAILED with the reason.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ Result = TypeVar("Result")
 
 
 class Patience:
-    """Tries a call again until it succeeds, the task stops, or the policy's limits are reached."""
+    """Repeats a call until it succeeds, the task stops, or the policy's limits are reached."""
 
     def __init__(self, *, stopped: threading.Event, policy: RetryPolicy, clock: Clock) -> None:
         self._stopped = stopped
         self._policy = policy
         self._clock = clock
         self.waits: str | None = None
-        """What is waited for at this moment."""
+        """Reason of the current wait; None if there is none."""
 
     def __call__(self, call: Callable[[], Result]) -> Result:
-        """The call's result. Its TransientError comes out when the task stops meanwhile."""
+        """Return the call's result. Raise its TransientError if the task stops meanwhile."""
         retries = Retries(self._policy)
         while True:
             try:

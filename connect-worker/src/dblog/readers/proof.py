@@ -1,7 +1,9 @@
-"""A snapshot that is proved to lie behind a watermark: what is read in it has every change that was committed before the watermark. # I2
+"""Proves that a snapshot was taken after a watermark, so that it shows every change committed
+before the watermark. # I2
 
-A commit may become visible to other connections a moment after it returned, so a snapshot that does not show the watermark yet is given up and a new one
-begun. One that never does reads from another server than the watermark was written to.
+A commit may become visible to other connections a moment after it returned. So a snapshot that does
+not show the watermark is dropped and another one is taken. If none ever shows it, the connection
+reads from another server than the one that got the watermark.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ PROOFS_MAX = 50
 PROOF_INTERVAL_S = 0.05
 
 POSITION_PROOF_S = 60.0
-"""A snapshot that has to show a position of the log is waited for so long: a replica lags, and a commit may wait for one before it is visible."""
+"""Seconds to wait for a snapshot that shows a log position: a replica lags, and a commit may wait
+for one before it is visible.
+"""
 
 
 def read_behind_watermark(
@@ -33,10 +37,11 @@ def read_behind_watermark(
     stopped: threading.Event,
     retried: Callable[[], None] = lambda: None,
 ) -> Found:
-    """What ``read`` gives in such a snapshot. ``token`` was committed under the name ``watermark``; ``wanted_for`` names the reading in errors.
-    ``retried`` is called for each snapshot that does not show the watermark.
+    """Return the result of ``read`` in a snapshot that shows the watermark.
 
-    TransientError when the task stops meanwhile, DefiniteError when no snapshot shows the watermark.
+    ``token`` was committed under the name ``watermark``; ``wanted_for`` names the reading in
+    errors. ``retried`` is called for each snapshot that does not show the watermark. Raise
+    TransientError if the task stops meanwhile, DefiniteError if no snapshot shows the watermark.
     """
     for _ in range(PROOFS_MAX):
         with snapshot(connection):
@@ -57,10 +62,11 @@ def read_behind_watermark(
 def snapshot_behind(
     connection: DumpConnection, low: Any, *, wanted_for: str, stopped: threading.Event, retried: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """A snapshot that is proved to show everything that a reader of the log has brought up to ``low``, with nothing written. Each one that is not
-    is given up and counted by ``retried``.
+    """Provide a snapshot that provably shows everything in the log up to ``low``; nothing is
+    written.
 
-    TransientError when the task stops meanwhile, or the server does not come to show it.
+    ``retried`` is called for each snapshot that does not. Raise TransientError if the task stops
+    meanwhile, or if no snapshot comes to show it.
     """
     for _ in range(max(1, int(POSITION_PROOF_S / PROOF_INTERVAL_S))):
         if connection.begin_snapshot_behind(low):
@@ -80,7 +86,9 @@ def snapshot_behind(
 
 @contextlib.contextmanager
 def snapshot(connection: DumpConnection) -> Iterator[None]:
-    """A snapshot for a while. After an error it is left to the connection's end: the error shows more than a failing ROLLBACK."""
+    """Provide a snapshot. After an error only the connection's end closes it: a failing ROLLBACK
+    would hide the error.
+    """
     connection.begin_snapshot()
     yield
     connection.end_snapshot()

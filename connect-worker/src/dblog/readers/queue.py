@@ -1,7 +1,8 @@
-"""The bounded queue between the readers and the sender: full means wait, in records and in bytes. # I6
+"""The bounded queue between the readers and the sender, limited in records and in bytes. # I6
 
-One producer thread (the log reader), one consumer (the sender). A batch larger than the whole queue still passes when the queue is empty, so a
-single huge row cannot block for ever. Closing wakes both sides; an error given to ``fail`` surfaces in the consumer after what was put before it.
+There is one producer thread (the log reader) and one consumer (the sender). A batch larger than the
+whole queue passes when the queue is empty, so a single huge row cannot block forever. Closing wakes
+both sides. An error given to ``fail`` reaches the consumer after the batches put before it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from dblog.model import Batch
 
 
 class QueueClosedError(Exception):
-    """The queue was closed while a reader waited to put: the task is stopping."""
+    """The queue was closed while a reader waited to put a batch: the task is stopping."""
 
 
 class BlockingQueue:
-    """Batches in order, at most ``records_max`` records and ``bytes_max`` bytes (0: no byte limit) at a time."""
+    """Queue of batches with at most ``records_max`` records and ``bytes_max`` bytes (0: no byte
+    limit).
+    """
 
     def __init__(self, *, records_max: int, bytes_max: int) -> None:
         self.records_max = records_max
@@ -30,32 +33,38 @@ class BlockingQueue:
         self._error: BaseException | None = None
         self._changed = threading.Condition()
         self.full_s = 0.0
-        """How long readers have waited for room."""
+        """Total seconds for which readers have waited for room."""
 
     @property
     def fill(self) -> float:
-        """The fuller of both bounds, 0 to 1; a batch that is larger than the queue fills it."""
+        """Fill level from 0 to 1, by records or bytes, whichever is higher.
+
+        A batch that is larger than the queue fills it.
+        """
         of_bytes = self._bytes / self.bytes_max if self.bytes_max else 0.0
         return min(1.0, max(self._records / self.records_max, of_bytes))
 
     @property
     def records_total(self) -> int:
-        """Records waiting."""
+        """Number of records in the queue."""
         return self._records
 
     @property
     def bytes_total(self) -> int:
-        """Bytes of keys and values waiting."""
+        """Number of bytes of keys and values in the queue."""
         return self._bytes
 
     @property
     def oldest_source_ts_us(self) -> int | None:
-        """When the oldest change was made that waits here; None without one."""
+        """Time of the oldest change in the queue; None if no batch has a time."""
         with self._changed:
             return next((batch.source_ts_us for batch in self._batches if batch.source_ts_us is not None), None)
 
     def put(self, batch: Batch) -> None:
-        """Append, waiting while the queue is full; QueueClosedError when the task stops meanwhile."""
+        """Append a batch, waiting while the queue is full.
+
+        Raise QueueClosedError if the task stops meanwhile.
+        """
         batch.queued_at_ns = time.time_ns()
         with self._changed:
             if not self._has_room(batch):
@@ -70,7 +79,11 @@ class BlockingQueue:
             self._changed.notify_all()
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
-        """What is there, [] after ``timeout_s``: at least one batch, and more while they are within both bounds. Raises what ``fail`` was given."""
+        """Return batches from the queue, [] if there is none within ``timeout_s``.
+
+        At least one batch is returned, and more as long as they stay within both limits. Raise the
+        error given to ``fail`` once the queue is empty.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._batches or self._closed or self._error is not None, timeout_s)
             if not self._batches:
@@ -92,14 +105,14 @@ class BlockingQueue:
             return taken
 
     def fail(self, error: BaseException) -> None:
-        """A reader has ended with an error: hand it to the consumer once the batches before it are taken. The first error wins."""
+        """Note the error that ended a reader, for the consumer. Only the first error is kept."""
         with self._changed:
             if self._error is None:
                 self._error = error
             self._changed.notify_all()
 
     def close(self) -> None:
-        """No more batches are wanted: waiting readers get QueueClosedError, a waiting consumer gets []."""
+        """Close the queue: waiting readers get QueueClosedError, a waiting consumer gets []."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,8 +1,9 @@
-"""Asks whether the brokers of the schema history and the schema registry of a configuration answer, before the connector is created.
+"""Checks before a connector is created that its brokers and schema registry answer.
 
-A task would wait for them, and for a long time, since a broker that is away comes back; an address that was mistyped does not. So the request that names
-it is refused with the option and the address. What is the worker's own (its brokers, its registry without a login of the configuration's) is not asked:
-the worker would not run without it.
+A task would wait for them for a long time, since an absent broker usually comes back; a mistyped
+address does not. So the request is refused with the option and the address. The brokers of the
+worker itself, and its registry if the configuration adds no login, are not asked: without them the
+worker would not run.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ from dblog.readers.signal_topic import SignalTopicSettings
 
 _ASK_S = 1.0
 _REFUSED_S = 2.0
-"""A broker that restarts refuses connections for a moment: so long it is asked again."""
+"""Seconds to repeat the question to a broker that refuses the connection: one that restarts does so
+for a moment.
+"""
 
 _BOOTSTRAP = "schema.history.internal.kafka.bootstrap.servers"
 
 
 def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float) -> None:
-    """Raise ConfigError with every address that does not answer within the limit, by the key that names it."""
+    """Raise ConfigError that names every address without an answer in time, by its option."""
     errors: dict[str, list[str]] = {}
     raised: list[BaseException] = []
 
@@ -54,7 +57,7 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
     threads = [
         threading.Thread(
             target=contextvars.copy_context().run, args=(note, check), name="reachable", daemon=True
-        )  # lines of the log name the connector
+        )  # log lines name the connector
         for check in (_brokers, _registries, _signal_file)
     ]
     for thread in threads:
@@ -68,16 +71,20 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
 
 
 def history_client(settings: Settings, worker: WorkerConfig) -> dict[str, Any]:
-    """The connection of the schema history, in librdkafka's terms; files that the connector names are still to be read (``files_in_memory``)."""
+    """Return librdkafka's settings for the connection of the schema history.
+
+    Files that the connector names are still to be read (``files_in_memory``).
+    """
     workers = worker.client_settings("producer")
-    if _BOOTSTRAP not in settings:  # one whose history Debezium does not have is kept on the worker's brokers
+    # A connector whose history Debezium does not have keeps it on the worker's brokers.
+    if _BOOTSTRAP not in settings:
         return workers
     own = connector_client(settings.originals, "schema.history.internal.producer.")
     return beside(workers, {**own, "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or workers["bootstrap.servers"]})
 
 
 def signal_topic(settings: Settings, worker: WorkerConfig) -> SignalTopicSettings | None:
-    """Where signals are read from a topic; None where that channel is not enabled."""
+    """Return the settings for signals from a topic; None if that channel is not enabled."""
     if "kafka" not in settings.items_of("signal.enabled.channels"):
         return None
     workers, prefix = worker.client_settings("consumer"), settings.text("topic.prefix")
@@ -92,7 +99,10 @@ def signal_topic(settings: Settings, worker: WorkerConfig) -> SignalTopicSetting
 
 
 def signal_file(settings: Settings, worker: WorkerConfig) -> SignalFileSettings | None:
-    """The file that signals are read from; None where that channel is not enabled. ConfigError where the worker's owner has named no folder."""
+    """Return the settings for signals from a file; None if that channel is not enabled.
+
+    Raise ConfigError if the worker's properties name no folder for such files.
+    """
     if "file" not in settings.items_of("signal.enabled.channels"):
         return None
     folder = worker.settings.text_or_none("dblog.signal.files.folder")
@@ -125,7 +135,7 @@ def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[s
         try:
             admin.list_topics(timeout=_ASK_S)
         except KafkaException as e:
-            admin.poll(0)  # hands the lines to heard
+            admin.poll(0)  # passes the log lines to ``heard``
             waited_s = time.monotonic() - began_s
             reason = heard.reason()
             if waited_s >= limit_s or (reason is not None and waited_s >= _REFUSED_S):
@@ -159,7 +169,9 @@ def _registries(settings: Settings, worker: WorkerConfig, limit_s: float) -> dic
 
 
 def _is_own(access: RegistryAccess, worker: WorkerConfig) -> bool:
-    """Whether it is this worker's registry, by the way that is always open to its own tasks."""
+    """Return True if it is this worker's registry, reached the way that its own tasks
+    always can.
+    """
     return access.urls == (worker.own_registry.url,) and access.login is None and access.token in (None, "", worker.own_registry.token)
 
 

@@ -1,9 +1,9 @@
 """Makes the records of a task: the row encoder of each table version, and the few records that are
-no rows.
+not rows.
 
-Rows go the compiled way when both converters are Avro (the row plan writes their bytes itself),
-else through the converters, value by value. Markers, heartbeats and schema changes are rare and
-always take the converters.
+Rows take the compiled path if both converters are Avro (the row plan writes their bytes itself),
+else they go through the converters value by value. Markers, heartbeats and schema changes are rare
+and always use the converters.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ log = structlog.get_logger(__name__)
 
 
 class Records:
-    """One connector's record makers. Registry calls happen here, when a table version or a record kind is first met."""
+    """Makers of one connector's records. They ask the registry at the first use of a table version
+    or kind of record.
+    """
 
     def __init__(
         self,
@@ -100,13 +102,14 @@ class Records:
         )
 
     def encoder(self, table: Table) -> RowEncoder:
-        """The row encoder of a table version."""
+        """Return the row encoder of a table version."""
         return self._encoder(self._plan(table, self._key.prefix, self._value.prefix), lambda topic, _: topic)
 
     def encoders(self, tables: Sequence[Table]) -> list[RowEncoder | None]:
-        """Those of several table versions, whose schemas are registered together; None for one that cannot be built, and ``encoder`` says why.
+        """Return the row encoders of several table versions, whose schemas are registered together.
 
-        TransientError where none can be.
+        An encoder that cannot be built is None; ``encoder`` raises the reason. Raise TransientError
+        if none can be built.
         """
         plans = [_made(lambda table=table: self.schemas(table)) for table in tables]  # type: ignore[misc]
         asked = [
@@ -120,7 +123,7 @@ class Records:
         return [None if plan is None else self._framed(plan, framed) for plan in plans]
 
     def _framed(self, plan: TablePlan, framed: Iterator[bytes | None]) -> RowEncoder | None:
-        """With the next frames."""
+        """Return the encoder with the next frames; None if they could not be registered."""
         key, value = b"" if plan.key_schema is None else next(framed), next(framed)
         if key is None or value is None:
             return None
@@ -129,14 +132,16 @@ class Records:
 
     @property
     def registered_together(self) -> bool:
-        """Whether the schemas of several tables are registered with one request."""
+        """True if one request registers the schemas of several tables."""
         return registers_together(self._key) or registers_together(self._value)
 
     def partial_encoder(self, table: Table, columns: Collection[str]) -> RowEncoder:
-        """The encoder of rows that have the key and these columns alone, by the names that the server has for them.
+        """Return the encoder of rows that have only the key and these columns, named as on the
+        server.
 
-        Their schema is not registered under the subject of whole rows: a registry compares a new version with the one before, and would refuse the table's
-        next columns, which have no default, behind a version that lacks the others.
+        Their schema has its own subject. The registry compares a new version with the previous one.
+        Under the subject of whole rows it would refuse the table's next columns without defaults,
+        after a version that lacks the others.
         """
         names = {name.lower() for name in columns} | {name.lower() for name in message_key(table, self._key_rules)}
 
@@ -162,23 +167,27 @@ class Records:
         return self._plans.encoder(plan, writers)
 
     def topic_warnings(self, warnings: StandingWarnings) -> SharedTopicWarnings:
-        """Return what warns of topics that captured tables share."""
+        """Return the warnings about topics that captured tables share."""
         return SharedTopicWarnings(self._settings, warnings)
 
     def topic_of(self, table: TableId) -> str:
-        """The topic of a table's rows."""
+        """Return the topic of a table's rows."""
         return self._naming.table(table)
 
     def schemas(self, table: Table) -> TablePlan:
-        """The schemas of a table version's records, with nothing registered."""
+        """Return the plan with the schemas of a table version's records, without
+        registering them.
+        """
         return self._plan(table, lambda _topic, _schema: b"", lambda _topic, _schema: b"")
 
     def converters(self) -> tuple[Converter, Converter]:
-        """Of keys and values."""
+        """Return the converters of keys and of values."""
         return self._key, self._value
 
     def _plan(self, table: Table, key_prefix: Prefix, value_prefix: Prefix, *, only: frozenset[str] | None = None) -> TablePlan:
-        """``only``: of the columns that are captured, by their names in lower case."""
+        """Return the plan of a table version; ``only`` limits it to these captured columns (lower
+        case).
+        """
         included = self._selection.columns(table)
         columns = [
             self._plans.column_plan(
@@ -197,7 +206,7 @@ class Records:
         )
 
     def marker(self, made: ChunkMarker) -> Segment | None:
-        """The record of a closed window (D6)."""
+        """Return the record of a closed window (D6)."""
         topic = self._settings.text_or_none("dblog.chunk.marker.topic") or own_topic("chunks", self._settings.text("topic.prefix"))
         value = {
             "version": __version__,
@@ -228,7 +237,7 @@ class Records:
         return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
 
     def notification(self, notice: Notice) -> Segment:
-        """What happened to a dump. Notices without an id get one of their own."""
+        """Return the record of a dump's notice. A notice without an id gets a random one."""
         topic = self._settings.text("notification.sink.topic.name")
         identity = notice.id if notice.id is not None else str(uuid.uuid4())
         value = {
@@ -252,7 +261,7 @@ class Records:
         return segment
 
     def heartbeat(self) -> Segment:
-        """One beat, with the wall clock's time."""
+        """Return a heartbeat with the wall clock's time."""
         return self._segment(
             self._naming.heartbeat,
             envelope.HEARTBEAT_KEY,
@@ -263,7 +272,9 @@ class Records:
         )
 
     def borders(self, borders: Sequence[TransactionBorder]) -> Segment:
-        """The records of transactions that begin and end, in log order; one partition keeps it."""
+        """Return the records of transactions that begin and end, in log order, for one
+        partition.
+        """
         topic = self._naming.transactions
         return Segment(
             topic,
@@ -275,16 +286,19 @@ class Records:
         )
 
     def other(self, item: OtherRecord) -> Segment:
-        """A record of the log that is of no table."""
+        """Return a record of the log that belongs to no table."""
         topic = self._naming.other(item.suffix)
         return self._segment(topic, item.key_schema, item.key, item.value_schema, item.value, partition=None, way_out=item.way_out)
 
     def chunk_context(self, low: WatermarkPosition, now_us: int) -> RowContext:
-        """Of the rows of a chunk, by the low watermark of its window."""
+        """Return the context of a chunk's rows, from the low watermark of its window."""
         return self._plans.chunk_context(low, now_us)
 
     def truncated(self, at: RowContext, encoder: RowEncoder) -> Segment | None:
-        """The record of a TRUNCATE TABLE (op ``t``, no key), None where ``skipped.operations`` leaves it out (Debezium's default)."""
+        """Return the record of a TRUNCATE TABLE (op ``t``, no key).
+
+        Return None if ``skipped.operations`` excludes it, which is Debezium's default.
+        """
         plan = encoder.plan
         if "t" in plan.skipped_operations:
             return None
@@ -299,11 +313,11 @@ class Records:
         return Segment(plan.topic, [None], [self._value.serialize(plan.topic, plan.value_schema, value)], plan.table.id)
 
     def schema_change(self, at: RowContext, report: Any) -> Segment:
-        """One record of the schema-change topic; ``report`` is the dialect's."""
+        """Return a record of the schema-change topic; ``report`` is the dialect's."""
         return self._schema_change(replace(at, now_us=self._clock.now_us()), report, snapshot=False)
 
     def first_schema(self, at: Progress, report: Any) -> Segment:
-        """The same for what the connector found at its first start."""
+        """Return a schema-change record for a table found at the connector's first start."""
         return self._schema_change(at.row_context(now_us=self._clock.now_us()), report, snapshot=True)
 
     def _schema_change(self, at: RowContext, report: Any, *, snapshot: bool) -> Segment:
@@ -361,7 +375,7 @@ class Records:
 
 
 def _made(make: Callable[[], Made]) -> Made | None:
-    """None where it cannot be made."""
+    """Return the result, or None if a DblogError is raised."""
     try:
         return make()
     except DblogError:
@@ -369,7 +383,10 @@ def _made(make: Callable[[], Made]) -> Made | None:
 
 
 def _run_id(now_ms: int) -> str:
-    """A number for one run of a task, as Debezium 3.6 gives itself one: UUID version 7, so that runs sort by their start (RFC 9562)."""
+    """Return an identifier of one run of a task, as Debezium 3.6 makes it.
+
+    It is a UUID of version 7, so runs sort by their start (RFC 9562).
+    """
     random = int.from_bytes(os.urandom(10))
     return str(uuid.UUID(int=now_ms << 80 | 7 << 76 | (random >> 62 & 0xFFF) << 64 | 2 << 62 | random & (1 << 62) - 1))
 

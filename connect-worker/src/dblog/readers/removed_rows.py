@@ -1,10 +1,11 @@
-"""Says of which tables rows stay at consumers that the source has no longer, until a repair dump has taken them out of the lake.
+"""Reports tables whose removed rows stay at consumers, until a repair dump has removed them from
+the lake.
 
-A statement took them without a row in the log (``core/removals.py``), and no record of it was sent:
-``skipped.operations`` leaves out TRUNCATE by default, as with Debezium, and the other statements have
-no record. The schema history keeps it with the table, so that a restart does not forget it; but of a
-table without a key, which no dump repairs: there a restart is what ends the warning. The log thread
-calls it.
+A statement removed the rows without a row event (``core/removals.py``), and no record of it was
+sent: ``skipped.operations`` leaves out TRUNCATE by default, as in Debezium, and the other
+statements have no record. The schema history stores this with the table, so a restart does not
+forget it. For a table without a key, which no dump can repair, it is not stored, so a restart ends
+the warning. The log thread calls this module.
 """
 
 from __future__ import annotations
@@ -25,27 +26,29 @@ log = structlog.get_logger(__name__)
 KEY = "rows removed"
 NAMED_MAX = 20
 COMMAND_CHARS_MAX = 500
-"""The command of the warning names the first tables, up to about this length."""
+"""Maximum length, about, of the command in the warning, which names only the first tables."""
 
 
 class KnownRemovals(Protocol):
-    """Where it is kept (``schemas.Schemas``)."""
+    """Storage of the removals (``schemas.Schemas``)."""
 
     def table(self, table: TableId) -> Table | None:
-        """Return the table as it is now."""
+        """Return the table as it is now; None if it is unknown."""
 
     def removals(self) -> Mapping[TableId, str]:
-        """Return the tables that earlier runs have named."""
+        """Return the tables that were noted, in this or earlier runs, with what removed
+        their rows.
+        """
 
     def note_removals(self, tables: Mapping[TableId, str]) -> None:
-        """Keep these tables, with what took their rows, over a restart."""
+        """Store these tables, with what removed their rows, so that a restart finds them."""
 
     def end_removals(self, tables: Iterable[TableId]) -> None:
         """Forget these tables."""
 
 
 class RemovedRows:
-    """The tables of one run."""
+    """Tables of one run with removed rows that consumers still have."""
 
     def __init__(self, *, connector: str, schemas: KnownRemovals, warnings: StandingWarnings) -> None:
         self._connector = connector
@@ -55,7 +58,11 @@ class RemovedRows:
         self._raise()
 
     def removed(self, tables: Mapping[TableId, str]) -> None:
-        """Name tables that a statement took rows from, with what took them; one that is named already is not logged again."""
+        """Report tables that a statement removed rows from; ``tables`` maps each to what removed
+        them.
+
+        A table that is already reported is not logged again.
+        """
         for table, what in tables.items():
             if table not in self._tables:
                 log.warning(
@@ -72,12 +79,14 @@ class RemovedRows:
             self._raise()
 
     def repaired(self, dump: str, table: TableId) -> None:
-        """Name a table no longer that a repair dump has read to its end, here and in other warnings that a repair ends."""
+        """Withdraw a table that a repair dump has read to its end, here and in other warnings that
+        it ends.
+        """
         self._warnings.repair_ends(dump, table)
         self._take_back((table,))
 
     def take_back(self, tables: Iterable[TableId]) -> None:
-        """Name these tables no longer, here and in other warnings that a repair ends: they are gone."""
+        """Withdraw tables that are gone, here and in other warnings that a repair ends."""
         tables = tuple(tables)
         self._warnings.end_for(tables)
         self._take_back(tables)

@@ -1,8 +1,10 @@
 """Keeps a connector's records out of the worker's own topics.
 
-The producer of a connector has the worker's login, so a record may go to any topic that the worker may write. A record in one of the worker's own is taken for
-its own: a schema that is deleted, a configuration, an offset. Topics that a configuration names are compared when it is checked and when its task starts;
-topics that are made of names of tables are compared when the producer gets their first record (kafka/topics.py).
+A connector's producer uses the worker's login, so it may write to any topic that the worker may
+write to. In one of the worker's own topics a record would be taken for the worker's: a deleted
+schema, a configuration, an offset. Topics named in a configuration are compared when it is checked
+and when its task starts; topics derived from table names are compared when the producer gets their
+first record (kafka/topics.py).
 """
 
 from __future__ import annotations
@@ -17,12 +19,17 @@ from dblog.readers.topics import naming_of
 
 
 def check_topics(settings: Settings, worker_topics: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong, by key of the connector. ``worker_topics``: the key of the worker's file, by topic."""
+    """Return the errors by option of the connector.
+
+    ``worker_topics`` maps each topic of the worker to the option that names it.
+    """
     return {key: [reserved(topic, worker_topics[topic])] for key, topic in _fixed(settings) if topic in worker_topics}
 
 
 def _fixed(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield each topic that is known without a table, with the key that names it; topics that are only read are among them."""
+    """Yield (option, topic) for each topic that is known without a table, including topics only
+    read.
+    """
     naming, prefix = naming_of(settings), settings.text("topic.prefix")
     yield "topic.prefix", naming.schema_changes
     yield ("topic.heartbeat.name" if naming.heartbeat_name else "topic.heartbeat.prefix"), naming.heartbeat

@@ -1,7 +1,7 @@
-"""A task that runs: the log thread, the dump threads, the queue between them and the sender, and
-the schemas that they share.
+"""A running task: the log thread, the dump threads, the queue between them and the sender, and the
+schemas that they share.
 
-Everything in it exists for as long as the run does. An error of any thread comes out of ``poll``.
+All its parts live as long as the run. An error of any thread comes out of ``poll``.
 """
 
 from __future__ import annotations
@@ -57,43 +57,47 @@ log = structlog.get_logger(__name__)
 THREAD_ENDS_TIMEOUT_S = 10.0
 
 LOST = "position lost"
-"""The key of a standing warning, which the end of the dump withdraws."""
+"""Key of the standing warning about a lost position; the end of the dump withdraws it."""
 
 
 def key_of_check(text: str) -> str:
-    """Return the key of a standing warning of the server's check."""
+    """Return the key of the standing warning for a text of the server's check."""
     return f"server: {text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What a start has made ready."""
+    """Results of a start, from which a run begins."""
 
     progress: Progress
     timeline: Timeline
     dump: Dump | None
     dump_is_new: bool
-    """Whether no offset has this state of the dump."""
+    """True if no offset has this state of the dump."""
     joined: Mapping[TableId, tuple[int, Position]]
     expected: tuple[tuple[Table, Position], ...]
     reports: tuple[Any, ...]
     ends_after_dump: bool
     requests: Requests = field(default_factory=Requests)
-    """The dumps that are asked for."""
+    """Requested dumps."""
     requests_known: Requests = field(default_factory=Requests)
-    """The same, as far as the offset knows them."""
+    """Requested dumps as far as the offset knows them."""
     windows: int = 0
-    """What the offset has of the numbers of windows."""
+    """Value of the offset for the numbering of windows."""
     log_end: Position | None = None
-    """Where the log ended, some time since earlier runs have ended."""
+    """End of the log, read after all earlier runs had ended."""
     checked: tuple[str, ...] = ()
-    """What the server's check has warned of."""
+    """Warnings of the server's check."""
     recovery: Mapping[str, float] = field(default_factory=dict)
-    """Numbers for metrics: what recovering the schemas took."""
+    """Metrics of the recovery of the schemas."""
 
 
 class Running:
-    """One run of a connector's only task. ``begin`` starts the threads, ``stop`` ends them."""
+    """Run of a connector's only task. ``begin`` starts the threads, ``stop`` ends them.
+
+    ``tables_max`` is the number of tables and topics with metrics of their own. ``warnings``
+    collects warnings for an operator; None discards them.
+    """
 
     def __init__(
         self,
@@ -109,7 +113,6 @@ class Running:
         signal_topic: SignalTopicSettings | None = None,
         signal_file: SignalFileSettings | None = None,
     ) -> None:
-        """``tables_max``: how many tables and topics have numbers of their own in the metrics. ``warnings`` None: nobody reads them."""
         self._warnings = warnings = warnings or StandingWarnings()
         progress = beginning.progress
         self.server = server
@@ -319,7 +322,7 @@ class Running:
         )
 
     def begin(self) -> None:
-        """Let the threads run."""
+        """Start the threads."""
         self._spawn("log", self.stream.run)
         if self._watches:
             self._spawn("watch", self._watch.run)
@@ -334,14 +337,15 @@ class Running:
             log.info("dump begins", tables=len(dump.tables) if dump else 0)
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
-        """Finished batches; raises the first error of any thread."""
+        """Return finished batches; raise the first error of any thread."""
         self.dumping.report()
         return self.queue.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=bytes_max)
 
     def commit(self, offset: OffsetMap) -> None:
-        """Note that an offset of the fold is stored: versions of tables that no restart needs may go, and the server need not keep the log before it.
+        """Note that an offset of the fold is stored. # I1
 
-        The fold may be further on by now, so what is stored is read from the offset. # I1
+        Table versions that no restart needs are dropped, and the server need not keep earlier log.
+        The fold may be further on by now, so the stored state is read from the offset.
         """
         assert isinstance(offset, FoldedOffset), "the fold makes the offsets"
         self.schemas.committed(offset.sequence)
@@ -371,33 +375,36 @@ class Running:
         self._history.close()
 
     def take_topics_ahead(self) -> list[str]:
-        """Topics whose first records come soon, since the last call."""
+        """Return the topics that will be needed soon, since the last call."""
         return [self._records.topic_of(table) for table in self.interleaver.take_coming()]
 
     @property
     def waits_for(self) -> str | None:
-        """What keeps the log from being read, None while nothing does."""
+        """Sentence that says why the log is not read; None while it is."""
         return self._patience.waits or self.stream.waits
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder."""
+        """Return the metrics by name for the herder."""
         self._unmatched.look()
         return self._numbers.numbers()
 
     def _left_to_dump(self) -> Dump | None:
-        """All tables that some dump still has to read."""
+        """Return a dump of all tables that some dump still has to read."""
         own, requests = self.interleaver.dump, self.interleaver.requests
         if not requests.by_id:
             return own
         return dump_of("", {table: None for dump in (own, *(one.dump for one in requests)) if dump is not None for table in dump.left})
 
     def _reads_dumps(self) -> bool:
-        """Whether something is to be read for a dump now, if its source can bear it."""
+        """Return True if there is something to read for a dump now, if the source can bear it."""
         own, requests = self.interleaver.dump, self.interleaver.requests
         return (own is not None and not own.ended) or any(one.runs for one in requests)
 
     def _measured_here(self) -> dict[Limit, float]:
-        """What the task itself knows. A log that is read to its end but for a little is not behind, whatever the clocks say."""
+        """Return the measurements that the task itself makes.
+
+        A log that has been read except for a small rest is not late, whatever the clocks say.
+        """
         watched, p95_ms = self._watch.state, self.interleaver.tally.select_p95_ms()
         at_end = watched is not None and watched[0].behind_bytes < AT_END_BYTES
         out = {Limit.LOG_LAG: 0.0 if at_end else self.stream.behind_ms()}
@@ -406,12 +413,19 @@ class Running:
         return out if p95_ms is None else {**out, Limit.STATEMENT_P95: p95_ms}
 
     def _opens_further_on(self, ticket: Ticket, position: Position) -> bool:
-        """Whether a window would miss rows of its table here: they are passed over, or the dump was ordered to bring those up to some position."""
+        """Return True if a window opened at this position would miss rows of its table.
+
+        Rows of the table are ignored up to a later position, or a dump was ordered to bring them up
+        to one.
+        """
         tables = self.interleaver.tables_between(ticket)
         return any(self.schemas.passes_over(table, position) or self.stream.dumps_behind(table, position) for table in tables)
 
     def _moves_rows(self, table: TableId) -> bool:
-        """See ``TaskContext.moves_rows``: the log that gets it is made before the interleaver."""
+        """Return True as ``TaskContext.moves_rows`` says.
+
+        A method, because the log that gets it is made before the interleaver.
+        """
         return self.interleaver.moves_rows(table)
 
     def _passed_over(self, table: TableId) -> None:
@@ -432,7 +446,8 @@ class Running:
             except BaseException as e:  # noqa: BLE001 - whatever ends a thread must end the task
                 self.queue.fail(e)
 
-        # The connector's name in log lines is a context variable, and a new thread begins with none.
+        # The connector's name in log lines is a context variable, which a new thread does not
+        # inherit.
         thread = threading.Thread(target=contextvars.copy_context().run, args=(guarded,), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()

@@ -1,16 +1,22 @@
-"""Gives the log reader the encoder that fits a table at the log's position, and keeps timeline and history in step with the log. # I4
+"""Gives the log reader the encoder for a table at the log's position, and keeps timeline and
+history in step with the log. # I4
 
-``resolve`` answers a table map: the table valid there, checked against what the table map shows, and read again from the server where the two disagree.
-If the server agrees with the log, its schema is taken; if it disagrees too, the table is parked: the log's metadata fills in, and overrules nobody.
-``statement`` takes a DDL statement: the timeline is changed and the history written before the log goes on.
+``resolve`` answers a table map: it takes the table version valid there, compares it with the table
+map, and reads the table from the server if the two disagree. If the server agrees with the log, its
+schema is used. If it disagrees too, the table is parked: the log's metadata fills in missing facts
+but overrules neither. ``statement`` takes a DDL statement: the timeline is changed and the history
+written before the log continues.
 
-What the server has of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
-(``Reading.touched``). If one does, the table is parked from here to that end: its rows are passed over, every other table goes on, and at the end the
-table has a schema again and is dumped again, because its rows of the stretch are missing. A table that is not known at all stays parked. Rows that are
-passed over of a table that nothing dumps would never come: there the task ends instead, unless the user wants it to go on without them; then their
-events are counted. # I5
+A schema read from the server is true at the server's end of the log, not at our position. It is
+used only if no statement in between touches the table (``Reading.touched``). Otherwise the table is
+parked from here to that end: its rows are dropped while all other tables go on. At the end the
+table has a schema again, and is dumped again because rows of that stretch are missing. A table that
+is entirely unknown stays parked. If a parked table is excluded from dumps, its rows would never
+come. The task ends then, unless the user wants to go on without them; in that case their events are
+counted. # I5
 
-The log thread moves it; chunk threads ask for tables, and the committer lets versions go: one lock serves all, and none asks per row.
+The log thread changes this state, chunk threads ask for tables, and the committer drops versions.
+One lock serves all, and none of them takes it per row.
 """
 
 from __future__ import annotations
@@ -50,25 +56,30 @@ APPEARED = "no statement of the log made it: its rows of before are in no log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDone:
-    """One statement: its changes, the captured tables that it touched, those whose old rows it altered (and why), and those whose rows were passed
-    over until now and are known again (and why they were).
+    """Result of one statement.
+
+    ``touched`` are the captured tables that it touched, ``rewritten`` those whose old rows it
+    altered and why, ``unparked`` those whose rows were dropped until now and that are known again,
+    and why.
     """
 
     changes: tuple[Change, ...]
     touched: tuple[TableId, ...] = ()
     rewritten: dict[TableId, str] = field(default_factory=dict)
     reordered: tuple[TableId, ...] = ()
-    """Whose keys sort in another order from here on."""
+    """Tables whose keys sort in another order from here on."""
     unparked: dict[TableId, str] = field(default_factory=dict)
     removed: dict[TableId, str] = field(default_factory=dict)
-    """Captured tables that the statement took rows from without a row in the log, and what took them."""
+    """Captured tables that lost rows by the statement without a row event, with the cause."""
     gone: tuple[TableId, ...] = ()
-    """Captured tables that are no more, or have another name."""
+    """Captured tables that were dropped or renamed."""
 
 
 class PassedOver:
-    """Stands for a parked table's encoder: makes nothing of its rows, and counts the events. Satisfies ``RowEncoder``; of a plan it has only what is asked
-    before there are records, the table's name and a topic that is nobody's.
+    """Encoder of a parked table: makes no records of its rows, and counts the events.
+
+    It implements ``RowEncoder``. Its plan has only the fields read before there are records: the
+    table's name, and an empty topic.
     """
 
     def __init__(self, table: TableId, count: Callable[[], None]) -> None:
@@ -80,7 +91,7 @@ class PassedOver:
         )
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:  # noqa: ARG002 - RowEncoder's
-        """No record."""
+        """Return no records, and count the event."""
         self._count()
         if not self._is_reported:
             self._is_reported = True
@@ -92,29 +103,37 @@ class PassedOver:
         return [], [], {}
 
     def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
-        """Not asked for: its windows are thrown away."""
+        """Raise AssertionError: windows of a parked table are discarded."""
         raise AssertionError(self._table, len(rows), context, dropped_keys, op)
 
     def end_of_rows(self, rows: bytes, start: int, rows_max: int, bytes_max: int) -> int:
-        """Not asked for either."""
+        """Raise AssertionError: windows of a parked table are discarded."""
         raise AssertionError(self._table, len(rows), start, rows_max, bytes_max)
 
     def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
-        """Not asked for either."""
+        """Raise AssertionError: windows of a parked table are discarded."""
         raise AssertionError(self._table, len(rows), dropped_keys)
 
     def check_table_map(self, body: bytes) -> None:
-        """Anything goes."""
+        """Accept any table map."""
 
 
 class Schemas:
-    """One task's schemas. ``includes`` is the selection of captured tables; ``patience`` waits out a broker or server that is away meanwhile.
+    """Schemas of one task.
 
-    ``filtered``: statements that the user wants left out of the history (schema.history.internal.ddl.filter). They are followed all the same.
-    ``dumps``: whether a dump may bring rows of the table that were passed over; ``goes_on``: whether the task does so without them where none may.
-    ``left_out`` is called with each table whose rows are passed over for now, when ``resolve`` asks for it.
-    ``dumps_new``: whether a table that the connector does not have yet is dumped. ``joins``: the number of the last joining that the dump has taken in.
-    ``ahead`` builds encoders for tables that are going to be dumped; it does not wait for a registry as ``build_encoder`` does.
+    - ``includes`` returns True for a captured table.
+    - ``patience`` repeats a call while a broker or server is away.
+    - ``filtered`` returns True for a statement to leave out of the history
+      (schema.history.internal.ddl.filter). Its changes are still applied.
+    - ``dumps`` returns True if a dump may bring rows of the table that were dropped; ``goes_on`` is
+      True if the task continues without these rows otherwise.
+    - ``left_out`` is called with each table whose rows are dropped for now, when ``resolve`` asks
+      for
+      it.
+    - ``dumps_new`` returns True if a table that is new to the connector is dumped.
+    - ``joins`` is the number of the last joining that the dump has included.
+    - ``ahead`` builds encoders for tables that will be dumped; unlike ``build_encoder`` it does not
+      wait for a registry.
     """
 
     def __init__(
@@ -153,7 +172,9 @@ class Schemas:
         self._joins = max([joins, *(number for number, _ in timeline.joined().values())])
         self._appeared: set[TableId] = set()
         self.passed_over_total = 0
-        """Rows events of parked tables that no dump will bring, where the connector is asked to go on without them."""
+        """Number of row events of parked tables that no dump will bring, if the connector is
+        configured to go on without them.
+        """
         self._parked: dict[TableId, str] = {}
         self._ends: list[tuple[Position, TableId]] = []
         self._encoders: dict[TableId, RowEncoder] = {}
@@ -166,35 +187,37 @@ class Schemas:
 
     @property
     def timeline(self) -> Timeline:
-        """The timeline itself."""
+        """Timeline of the table versions."""
         return self._timeline
 
     def includes(self, table: TableId) -> bool:
-        """Whether the table is selected, known or not."""
+        """Return True if the table is selected, known or not."""
         return self._includes(table)
 
     def captured(self) -> list[TableId]:
-        """Captured tables that exist at the newest position, in order."""
+        """Return the captured tables that exist at the newest position, sorted."""
         return sorted(t.id for t in self._timeline.captured_tables())
 
     def captured_now(self) -> frozenset[TableId]:
-        """Return the captured tables that exist; any thread may ask."""
+        """Return the captured tables that exist. Any thread may call it."""
         with self._lock:
             return frozenset(t.id for t in self._timeline.captured_tables())
 
     @property
     def captured_total(self) -> int:
-        """How many there are; any thread may ask."""
+        """Number of captured tables that exist. Any thread may read it."""
         with self._lock:
             return len(self._timeline.captured_tables())
 
     def table(self, table: TableId) -> Table | None:
-        """The newest known version; asked by chunk threads as well."""
+        """Return the newest known version, or None. Chunk threads call it as well."""
         with self._lock:
             return self._timeline.current_table(table)
 
     def prepare(self, table: Table) -> None:
-        """Rows of this version are going to be read: have its encoder ready by then. Dump threads call it."""
+        """Start to build the encoder of this version, because its rows will be read. Dump threads
+        call it.
+        """
         if self._ahead is None:
             return
         with self._lock:
@@ -203,41 +226,51 @@ class Schemas:
                 self._ahead.begin(table)
 
     def encoder(self, table: TableId) -> RowEncoder | None:
-        """The encoder of the newest version; None when the table is not known (any more)."""
+        """Return the encoder of the newest version; None if the table is unknown or gone."""
         current = self._timeline.current_table(table)
         return None if current is None else self._encoder_of(current)
 
     def ignore_before(self, table: TableId, position: Position) -> None:
-        """The table joined the connector at ``position``: older rows are not its business (it is dumped, or followed from there)."""
+        """Ignore rows of the table before ``position``, where it joined the connector.
+
+        It is dumped, or followed from there.
+        """
         self._ignored_before[table] = position
 
     def passes_over(self, table: TableId, position: Position) -> bool:
-        """Whether the position is in front of where the table joined."""
+        """Return True if the position is before the one where the table joined."""
         return position < self._ignored_before.get(table, (0, 0))
 
     def expect(self, table: Table, position: Position) -> None:
-        """The table joined the connector at ``position``, where the server had it so, and no dump brings its rows: those in front of that position
-        are followed, too, with the columns that the log shows. What the log leaves open is taken as it is at ``position``. # I4
+        """Expect a table that joined the connector at ``position`` and that no dump brings. # I4
+
+        ``table`` is its definition on the server there. Rows before that position are followed too,
+        with the columns that the log shows; other facts are taken as they are at ``position``.
         """
         self._expected[table.id] = position, table
 
     @property
     def parked(self) -> Mapping[TableId, str]:
-        """Tables whose rows are passed over where the log stands now, and why."""
+        """Tables whose rows are dropped at the log's position, with the reason."""
         return self._parked
 
     def resume_parkings(self, at: Position) -> None:
-        """After a restart: the stretches that tables are parked for, of those that end behind ``at``."""
+        """Restore, after a restart, the parkings that end after ``at``."""
         self._ends = sorted(self._timeline.parkings_that_end(at))
 
     @property
     def waits_for_end(self) -> bool:
-        """Whether some table has a schema again further on, or has come out of nowhere (asked for every item of the log)."""
+        """True if some table gets a schema at a later position, or appeared without a statement.
+
+        Read for every item of the log.
+        """
         return bool(self._ends or self._appeared)
 
     def take_ended(self, position: Position) -> dict[TableId, str]:
-        """The tables whose parking the log has come to the end of, and those that no statement has made: they must be dumped. The decoder has to forget its
-        tables.
+        """Return the tables that must be dumped now, with the reason: parked ones whose parking has
+        ended, and those that appeared without a statement.
+
+        The decoder has to forget its tables then.
         """
         appeared, self._appeared = self._appeared, set()
         ended = {table: WAS_PARKED for end, table in self._ends if end <= position}
@@ -248,34 +281,42 @@ class Schemas:
         return ended | dict.fromkeys(appeared, APPEARED)
 
     def removals(self) -> Mapping[TableId, str]:
-        """Return the captured tables that statements took rows from, and that no repair has read since."""
+        """Return the captured tables that lost rows by statements and were not repaired since."""
         with self._lock:
             return {table: what for table, what in self._timeline.removals().items() if self._includes(table)}
 
     def note_removals(self, tables: Mapping[TableId, str]) -> None:
-        """Keep in the history what took rows of these tables; returns when it has that."""
+        """Store in the history why these tables lost rows; return when it is stored."""
         with self._lock:
             if noted := [table for table, what in tables.items() if self._timeline.note_removal(table, what)]:
                 self._patience(lambda: self._history.save(self._timeline, noted))
 
     def end_removals(self, tables: Iterable[TableId]) -> None:
-        """Have the history forget it, with the next offset that is stored."""
+        """Remove the noted removals of these tables from the history, with the next offset that is
+        stored.
+        """
         with self._lock:
             for table in tables:
                 self._timeline.end_removal(table)
 
     def save_list(self, identity: str, tables: Sequence[TableId]) -> None:
-        """Store a list of tables that a dump's text refers to from now on; returns when the history has it."""
+        """Store a list of tables that a dump's text refers to from now on; return when it is
+        stored.
+        """
         with self._lock:
             self._patience(lambda: self._history.save_list(identity, tables))
 
     def joined_numbers(self) -> dict[TableId, int]:
-        """The tables that joined, and the numbers of their joinings."""
+        """Return the tables that joined, with the numbers of their joinings."""
         return {table: number for table, (number, _) in self._timeline.joined().items()}
 
     def resolve(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | RowsParked | None:
-        """The encoder for rows behind this table map; None when the table is not captured, ROWS_PARKED when it is parked until a statement or a position
-        that the reader watches for; IGNORED_FOR_NOW in front of the position where it joined: no cache may keep that answer. # I3
+        """Return the encoder for the rows after this table map; None if the table is not captured.
+        # I3
+
+        Return ROWS_PARKED if it is parked until a statement or position that the reader watches
+        for, and IGNORED_FOR_NOW before the position where it joined. The latter answer must not be
+        cached.
         """
         with self._lock:
             if self._expected:
@@ -293,7 +334,11 @@ class Schemas:
         self.passed_over_total += 1
 
     def _arrive(self, position: Position) -> None:
-        """The tables that were expected at a position up to here and that the log has not described: they are as the server had them."""
+        """Add the expected tables whose position has been reached and that the log has not
+        described.
+
+        Their definition is the one that the server had.
+        """
         arrived = [table for at, table in self._expected.values() if at <= position]
         for table in arrived:
             at, _ = self._expected.pop(table.id)
@@ -321,19 +366,28 @@ class Schemas:
                 return None
 
     def _is_expected(self, table_id: TableId, position: Position) -> bool:
-        """Whether its rows come from here on, or a statement makes it that the log still has."""
+        """Return True if its rows come from here on anyway, or the log still has the statement that
+        creates it.
+        """
         return table_id in self._expected or self._timeline.is_awaited(table_id, position)
 
     def _appear(self, table_id: TableId, position: Position) -> None:
-        """A table has rows and no statement of the log made it: another server did, or a tool, or a session that does not log. It joins here, and is
-        dumped, for what it held before is in no log. A restart in front of the dump's first offset knows it by the number of its joining. # I3
+        """Let a table join that has rows although no statement of the log created it. # I3
+
+        Another server did, a tool, or a session that does not log. The table is dumped, because its
+        earlier rows are in no log. After a restart before the dump's first offset, the number of
+        its joining shows that.
         """
         if self._join(table_id, position):
             self._save(table_id)
             self._appeared.add(table_id)
 
     def _join(self, table_id: TableId, position: Position, *, missed: bool = False) -> bool:
-        """A restart in front of the dump's first offset knows by the number that the table is still to be dumped; False where it is not new here."""
+        """Give the joining of a table a number; return False if it is not new here.
+
+        After a restart before the dump's first offset, the number shows that the table is still to
+        be dumped.
+        """
         if not self._dumps_new(table_id) or not self._timeline.note_joined(table_id, position, self._joins + 1, missed=missed):
             return False
         self._joins += 1
@@ -342,10 +396,11 @@ class Schemas:
     def statement(
         self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any, logged: LoggedStatement | None = None
     ) -> StatementDone:
-        """Apply one statement of the log, valid from ``position`` on. ``logged`` is its form for Debezium's history.
+        """Apply one statement of the log, valid from ``position`` on. # I5
 
-        A table that the statement leaves unknown is read from the server at once. DefiniteError for a statement that changes rows of captured tables
-        without rows in the log. # I5
+        ``logged`` is its form for Debezium's history. If the statement leaves a table unknown, read
+        it from the server at once. Raise DefiniteError for a statement that changes rows of
+        captured tables without row events.
         """
         with self._lock:
             filtered = self._filtered(text)
@@ -375,7 +430,7 @@ class Schemas:
                     self._ahead.forget(table)
                 was_parked = self._parked.pop(table, None) is not None
                 if table in self._expected:
-                    continue  # its first row asks for its columns, or the position where it joined the selection gives them
+                    continue  # its first row asks for its columns, or they come from the position where it joined
                 if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
                     self._reread(table, position, begin, state.reason)
                 if was_parked and table not in self._parked and isinstance(self._timeline.current(table), Known):
@@ -401,7 +456,9 @@ class Schemas:
             )
 
     def _joins_undumped(self, table: TableId, changes: tuple[Change, ...]) -> bool:
-        """Whether the connector gets a table by this statement that it did not have under any name, and is not to dump such a one."""
+        """Return True if the statement brings a table that is new under any name and must not be
+        dumped.
+        """
         if self._dumps_new(table) or self._timeline.versions(table):
             return False
         former = {old for change in changes if isinstance(change, RenameTable) for old, new in change.pairs if new == table}
@@ -409,21 +466,27 @@ class Schemas:
         return not any(self._includes(old) for old in former)
 
     def _named(self, change: Change, text: str) -> Change:
-        """A statement of which not even the tables could be read spoils every captured table whose name occurs in it."""
+        """Complete an ``Unknown`` change without tables: every captured table whose name is in the
+        text.
+        """
         if not isinstance(change, Unknown) or change.ids:
             return change
         lowered = text.lower()
         return Unknown(tuple(t for t in self._captured_ids() if t.name.lower() in lowered), change.reason)
 
     def _captured_ids(self) -> tuple[TableId, ...]:
-        """Also those that are expected further on: the log may have come to them before anybody has shown their columns."""
+        """Return the captured tables, and those expected later: the log may have reached them
+        already.
+        """
         return tuple(dict.fromkeys((*(t.id for t in self._timeline.captured_tables()), *self._expected)))
 
     def _reread(self, table_id: TableId, position: Position, begin: Any, why: str) -> None:
-        """A table that a statement left unknown: as the server has it, if that was so here; parked up to there if not."""
+        """Read a table that a statement left unknown from the server; park it if it has changed
+        since.
+        """
         reading = self._read(table_id, position, begin, why)
         if reading.table is None:
-            self._timeline.drop_table(table_id, position)  # gone by now, with all its rows
+            self._timeline.drop_table(table_id, position)  # dropped since, with all its rows
         elif reading.touched:
             self._park(table_id, position, f"{why}, and it was altered again before it could be read", reading)
         else:
@@ -468,10 +531,10 @@ class Schemas:
         log.warning("the log holds a statement that changes rows instead of the rows; it names no captured table", kind=kind)
 
     def committed(self, position: Position) -> None:
-        """An offset has been stored: versions that no restart needs may go.
+        """Drop versions that no restart needs after an offset was stored.
 
-        Not now while the log thread is at work here, for that may be waiting for a registry or a database that is away: the committer has more to do
-        than to wait with it, and the next offset comes.
+        Do nothing while the log thread holds the lock: it may be waiting for a registry or database
+        that is away, and the committer must not wait with it. The next offset will come.
         """
         if self._lock.acquire(blocking=False):
             try:
@@ -494,9 +557,11 @@ class Schemas:
     def _refreshed(
         self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, begin: Any, why: str
     ) -> RowEncoder | None:
-        """Read the table from the server, and take it if the log agrees. If not, the table is parked: what the log implies overrules nobody. # I4
+        """Read the table from the server, and use it if the log agrees; otherwise park the table. #
+        I4
 
-        Except where nobody is left to know better: the table is gone or was altered since, and the log names its columns and shows all of each.
+        The log overrules neither catalog nor history, with one exception: the table is gone or was
+        altered since, and the log names all its columns and shows all of each.
         """
         reading = self._read(table_id, position, begin, why)
         if seen.named:
@@ -522,7 +587,7 @@ class Schemas:
                 )
                 return self._accepted(in_log or Table(id=table_id, columns=tuple(seen.columns), key=key, primary_key=bool(key)), position)
         if reading.table is None:
-            return None  # gone by now, with all its rows, or never a table: MariaDB logs the state of a sequence as a row
+            return None  # dropped since, or never a table: MariaDB logs the state of a sequence as a row
         if not reading.touched:
             match cross_check(reading.table, seen, merge):
                 case Agreed():

@@ -1,7 +1,9 @@
-"""Which fields of a source offset everybody may see who may read a connector: those that hold positions and counts.
+"""Selects the fields of a source offset that every reader of a connector may see: positions and
+counts.
 
-The others hold the state of dumps: keys of rows, and the SQL of requests and signals (``dblog_dump``, ``dblog_dumps``, Debezium's ``incremental_snapshot_``).
-The list has what is shown, so a field that comes later is hidden until somebody has thought of it.
+The other fields hold the state of dumps: keys of rows, and the SQL of requests and signals
+(``dblog_dump``, ``dblog_dumps``, Debezium's ``incremental_snapshot_``). The list names what is
+shown, so a new field stays hidden until somebody has decided about it.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ SHOWN = frozenset(
             WINDOWS,
             UNREPORTED,
         ),
-        # The binlog's.
+        # Fields of the binlog.
         *("file", "pos", "gtids", "event", "row", "server_id", "ts_sec"),
-        # PostgreSQL's.
+        # Fields of PostgreSQL.
         *("lsn", "lsn_proc", "lsn_commit", "lsn_events_processed", "messageType", "txId", "ts_usec", "xmin"),
         *("dblog_commit", "dblog_change", "dblog_change_lsn", "dblog_standby_started"),
     }
@@ -35,12 +37,12 @@ SHOWN = frozenset(
 
 
 def without_rows(offset: OffsetMap) -> OffsetMap:
-    """Return the offset with HIDDEN in the place of each value that may hold a row's key or SQL."""
+    """Return the offset with HIDDEN in place of each value that may hold a row's key or SQL."""
     return {name: value if value is None or _is_shown(name) else HIDDEN for name, value in offset.items()}
 
 
 def hidden_field(offset: Mapping[str, object]) -> str | None:
-    """Return the first field that holds what stands for a hidden value; None where there is none."""
+    """Return the first field whose value is HIDDEN, or None."""
     return next((name for name, value in offset.items() if value == HIDDEN), None)
 
 

@@ -1,10 +1,14 @@
-"""Signals from a file of this machine, one JSON object a line, as Debezium's file channel reads them; it is emptied behind them.
+"""Signals from a local file, one JSON object a line, as in Debezium's file channel; the file is
+emptied after reading.
 
-How far the file is read is part of the state that its signals change. It is emptied once that is in the stored offset, and not before: a kill in between
-finds the lines again, and the offset knows them by their bytes. So no kill loses a signal, and none is carried out twice. The name by which the offset knows
-them also has how often this run had emptied the file: the same lines once more are not those that an older offset knows. # I1
+The read position in the file is part of the state that its signals change. The file is emptied only
+after that state is in the stored offset. After a kill in between, the lines are found again and
+recognized by their bytes, so no kill loses a signal or makes it be carried out twice. The file's
+name in the offset also counts how often this run has emptied it: the same lines written again are
+not those that an older offset knows. # I1
 
-The file stands in the one folder that the worker's owner names: whoever may make a connector may not have any file of this machine emptied.
+The file must be in the one folder that the worker's owner names. Otherwise anybody who may create a
+connector could have any file of this machine emptied.
 """
 
 from __future__ import annotations
@@ -28,21 +32,22 @@ log = structlog.get_logger(__name__)
 
 PREFIX = "file:"
 BYTES_MAX = 1 << 20
+"""Maximum size in bytes. The file is emptied as a whole, so it is read as a whole."""
+
 UNREADABLE = "signal file"
-"""The key of a standing warning."""
-"""It is emptied as a whole, so it is read as a whole."""
+"""Key of the standing warning about a file that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalFileSettings:
-    """Where signals are read, and how often it is looked at."""
+    """Path of the file with signals, and the seconds between two looks at it."""
 
     path: Path
     interval_s: float
 
 
 class SignalFile:
-    """One run's; ``run`` is a thread's work."""
+    """Reader of the signal file in one run; ``run`` is the body of its thread."""
 
     def __init__(
         self,
@@ -65,11 +70,11 @@ class SignalFile:
         self._seen = b""
 
     def stored(self, requests: Requests) -> None:
-        """The offset that holds this is stored."""
+        """Note that the offset with these requests is stored."""
         self._stored = _known(requests)
 
     def run(self) -> None:
-        """Look at it until the task stops."""
+        """Look at the file until the task stops."""
         while not self._stopped.wait(self._settings.interval_s):
             try:
                 self._look()
@@ -89,7 +94,7 @@ class SignalFile:
         self._warnings.withdraw(UNREADABLE)
 
     def _look(self) -> None:
-        # Not through a link, and no pipe that is waited for.
+        # Neither follow a link nor wait for a pipe.
         fd = os.open(self._settings.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "r+b") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -106,7 +111,7 @@ class SignalFile:
             self._seen = data
 
     def _read_upto(self, data: bytes) -> int:
-        """How much of it is read already."""
+        """Return the number of bytes that have been read already."""
         requests = self._interleaver.requests
         known = _known(requests)
         upto = 0 if known is None else requests.signals_read[known]
@@ -118,7 +123,7 @@ class SignalFile:
             end = data.find(b"\n", at) + 1
             if not end:
                 if data != self._seen:
-                    return  # a line that is being written, unless it is the same at the next look
+                    return  # an unfinished line, unless it is still the same at the next look
                 end = len(data)
             digest.update(data[at:end])
             line, name = data[at:end].strip(), f"{_named(digest.hexdigest())}.{self._emptied}"
@@ -133,7 +138,7 @@ class SignalFile:
             at = end
 
     def _is_stored(self, data: bytes) -> bool:
-        """Whether all of it is read, and the stored offset knows that."""
+        """Return True if all of it has been read, and the stored offset contains that."""
         known = _known(self._interleaver.requests)
         return known is not None and known == self._stored and _is_of(known, data)
 
@@ -147,7 +152,7 @@ def _named(digest: str) -> str:
 
 
 def _known(requests: Requests) -> str | None:
-    """What the file began with, as far as it was read."""
+    """Return the offset's name for the part of the file that was read; None without one."""
     return next((name for name in requests.signals_read if name.startswith(PREFIX)), None)
 
 

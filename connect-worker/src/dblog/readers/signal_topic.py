@@ -1,10 +1,12 @@
-"""Signals from a topic: records of partition 0 whose key is topic.prefix, as Debezium's Kafka channel reads them.
+"""Signals from a topic: records of partition 0 with topic.prefix as key, as in Debezium's Kafka
+channel.
 
-The offset behind a signal is part of the state that it changes, and goes into the source offset with what it changes. So no kill loses a signal, and none is
-carried out twice. # I1
+The offset after a signal is part of the state that the signal changes, so both enter the source
+offset together. No kill loses a signal or makes it be carried out twice. # I1
 
-The group's committed offset is where the first start begins, as a Debezium left it; later it shows others how far signals are read. A topic that is away
-does not end the task: the log goes on, and the topic is tried again.
+The first start begins at the group's committed offset, where Debezium may have left it. Later it
+shows others how far signals have been read. If the topic is not available, the log is still
+followed, and the topic is tried again.
 """
 
 from __future__ import annotations
@@ -36,24 +38,24 @@ ASKED_S = 10.0
 END_ASKED_S = 10.0
 STANDSTILL_S = 30.0
 UNREADABLE = "signal topic"
-"""The key of a standing warning."""
+"""Key of the standing warning about a topic that cannot be read."""
 BACKOFF = Backoff(first_s=0.5, max_s=30.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalTopicSettings:
-    """Where signals are read."""
+    """Settings for reading signals from a topic."""
 
     client: Mapping[str, Any]
-    """librdkafka's settings of the connection, files still to be read."""
+    """librdkafka's settings for the connection; its files are still to be read."""
     topic: str
     group: str
     key: str
-    """Of the records that are this connector's."""
+    """Key of the records that are for this connector."""
 
 
 class SignalTopic:
-    """One run's; ``run`` is a thread's work."""
+    """Reader of the signal topic in one run; ``run`` is the body of its thread."""
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class SignalTopic:
         self._committed: int | None = None
 
     def stored(self, requests: Requests) -> None:
-        """The offset that holds this is stored."""
+        """Note that the offset with these requests is stored."""
         self._stored = requests.signals_read.get(self._settings.topic)
 
     def run(self) -> None:
@@ -120,7 +122,7 @@ class SignalTopic:
                 message = consumer.poll(POLL_S)
                 error = message.error() if message is not None else None
                 if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue  # it may be made later
+                    continue  # it may be created later
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  its public name
                     raise KafkaException(error)
                 if message is not None:
@@ -141,7 +143,10 @@ class SignalTopic:
         return found.offset if found.offset >= 0 else OFFSET_BEGINNING
 
     def _look(self, consumer: Consumer, reached: int, standstill: Standstill) -> None:
-        """``KafkaException``, as where the topic cannot be read, when this consumer stands still though signals are there."""
+        """Check that the consumer makes progress.
+
+        Raise KafkaException if it stands still although there are signals.
+        """
         try:
             ends = consumer.get_watermark_offsets(TopicPartition(self._settings.topic, 0), timeout=ASKED_S)
         except KafkaException as e:
@@ -154,7 +159,9 @@ class SignalTopic:
             raise KafkaException(KafkaError(KafkaError._FAIL, f"no signal came for {STANDSTILL_S:g} s though there are some"))  # noqa: SLF001
 
     def _take(self, message: Message) -> int:
-        """The offset behind it, or the end that it reports."""
+        """Take a record, and return the offset after it; for the end of the partition, return that
+        offset.
+        """
         topic, offset = self._settings.topic, message.offset()
         assert offset is not None, "a record that has come has an offset, and so has an end"
         if message.error() is not None:

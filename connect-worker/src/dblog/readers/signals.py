@@ -1,10 +1,13 @@
-"""Carries signals out, whatever channel they come by: snapshot signals become requests for dumps, or change those that signals have made.
+"""Carries out signals from any channel: snapshot signals create requests for dumps, or change those
+that signals have created.
 
-A request that is made here is part of the state that the next batch carries into the offset. Whoever reads a channel in order (the log thread reads the signal
-table) has the signal's position go out with that same batch: so no kill loses a signal, and none is carried out twice. # I1
+A request created here is part of the state that the next batch carries into the offset. A channel
+that is read in order (the log thread reads the signal table) sends the signal's position with the
+same batch. So no kill loses a signal or makes it be carried out twice. # I1
 
-Its filters are SQL of whoever may write to the channel. The database is asked first whether they are conditions and nothing else, by a thread of its own; until
-then no table of it is read. A signal that cannot be carried out is counted and logged, without what it says, and changes nothing.
+Filters of a signal are SQL written by anybody who may write to the channel. A separate thread first
+asks the database if they are conditions and nothing else; before that, none of the tables is read.
+A signal that cannot be carried out is counted and logged, without its content, and changes nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 BACKOFF = Backoff(first_s=0.5, max_s=30.0)
 _LOOK_S = 0.2
-"""How often requests are looked for, while those that are known wait for another try."""
+"""Seconds between two looks for new requests while the known ones wait for another try."""
 JSON_BYTES_MAX = 64 * 1024
 FILTER_REFUSED = "a filter of the signal cannot be used on the table; try it as the predicate of POST /connectors/NAME/dumps, whose answer has the reason"
 
@@ -59,7 +62,13 @@ def _as_before(requests: Requests) -> Requests:
 
 
 class SignalDesk:
-    """One run's. Any thread may hand a signal in; order is that of the calls."""
+    """Signals of one run. Any thread may submit a signal; they are carried out in the order of the
+    calls.
+
+    ``chunk_rows`` is the size of chunks in dumps that signals request, None to adapt it.
+    ``filters`` is True if signals may contain SQL conditions. ``position`` returns the position of
+    the log for people.
+    """
 
     def __init__(
         self,
@@ -76,9 +85,6 @@ class SignalDesk:
         position: Callable[[], str],
         clock: Clock,
     ) -> None:
-        """``chunk_rows``: of the dumps that signals ask for; None: they adapt. ``filters``: whether they may have SQL of
-        their own. ``position``: where the log is read, for people.
-        """
         self._connector = connector
         self._chunk_rows = chunk_rows
         self._filters = filters
@@ -96,14 +102,17 @@ class SignalDesk:
         self.refused_total = 0
 
     def begin(self) -> None:
-        """End the dumps that have filters, where these are switched off by now, and check what an earlier run has left unchecked."""
+        """Check the requests that an earlier run left unchecked.
+
+        End dumps with filters first if filters are now switched off.
+        """
         for one in [] if self._filters else [one for one in self._interleaver.requests.of_signals() if one.request.predicate]:
             log.warning("a dump that a signal asked for ends", dump=one.request.id, reason=FILTERS_OFF)
             self._interleaver.change_requests(lambda requests, identity=one.request.id: requests.refused(identity, FILTERS_OFF))  # type: ignore[misc]
         self._check_soon()
 
     def of_table(self, item: SignalItem) -> None:
-        """Rows of a signal table."""
+        """Take rows of a signal table."""
         if item.fault is not None:
             self.refused(item.fault)
         for number, (identity, kind, data) in enumerate(item.rows):
@@ -113,7 +122,11 @@ class SignalDesk:
                 self.take(Signal(identity, kind, data or "", f"{item.at.sequence_high}:{item.at.sequence_low}:{number}"))
 
     def take(self, signal: Signal, read: Read | None = None) -> None:
-        """Carry one out, or log why not. ``read``: what is known then of how far its channel is read; it changes in one with what the signal changes."""
+        """Carry out a signal, or log why that is impossible.
+
+        ``read`` updates how far the channel has been read; it is applied together with the signal's
+        own change.
+        """
         read = read or _as_before
         if signal.type in WATERMARKS:
             self._interleaver.change_requests(read)
@@ -128,7 +141,7 @@ class SignalDesk:
         log.info("signal", type=signal.type, signal=signal.request_id, note=action.why if isinstance(action, Nothing) else None)
 
     def take_json(self, text: bytes, source: str, read: Read) -> None:
-        """The same of a signal as JSON."""
+        """Carry out a signal in JSON form; see ``take``."""
         try:
             if len(text) > JSON_BYTES_MAX:
                 raise SignalError(f"it has more than {JSON_BYTES_MAX} bytes")
@@ -141,7 +154,7 @@ class SignalDesk:
             self.take(signal, read)
 
     def refused(self, why: str, read: Read | None = None, *, signal: str | None = None) -> None:
-        """A signal that cannot be carried out."""
+        """Count and log a signal that cannot be carried out."""
         self._interleaver.change_requests(read or _as_before)
         self.refused_total += 1
         log.warning("a signal is left out", reason=why, signal=signal, position=self._position())
@@ -176,7 +189,7 @@ class SignalDesk:
             raise SignalError(f"{SIGNALS_MAX} dumps that signals asked for have not ended; wait for them, or stop them by a stop-snapshot")
         created_ms, taken = self._clock.now_us() // 1000, {one.request.created_ms for one in known}
         while created_ms in taken:
-            created_ms += 1  # so that two of a millisecond keep their order
+            created_ms += 1  # so that two requests of one millisecond keep their order
         origin = SignalOrigin(signal.id, action.blocking)
         request = action.request(
             origin, id=signal.request_id, connector=self._connector, created_ms=created_ms, chunk_rows=self._chunk_rows
@@ -187,10 +200,11 @@ class SignalDesk:
         self._check_soon()
 
     def _change(self, change: Callable[[RequestedDump], DumpRequest], read: Read, *, grows: bool = False) -> None:
-        """Change all dumps that signals have asked for. Others are their owners' business: a signal's writer need not be allowed to steer them.
+        """Change all dumps that signals have requested, and no others.
 
-        ``grows``: whether the requests may take more than a word more in the offset. An older version may have left more there than is allowed now; whoever
-        pauses, resumes or stops such dumps is obeyed.
+        A writer of signals need not be allowed to control other people's dumps. ``grows`` is True
+        if the requests may need noticeably more room in the offset. An older version may have left
+        more there than is allowed now; pausing, resuming or stopping such dumps must still work.
         """
 
         def changed(requests: Requests) -> Requests:
@@ -217,7 +231,11 @@ class SignalDesk:
         self._spawn("signal-check", self._check_all)
 
     def _check_all(self) -> None:
-        """Check them one by one, until none is left. Of one that cannot be checked now, as where somebody locks its table, no other one has to wait."""
+        """Check the requests one by one until none is unchecked.
+
+        A request that cannot be checked now, for example because its table is locked, does not hold
+        up the others.
+        """
         failures: dict[str, int] = {}
         due_s: dict[str, float] = {}
         while not self._stopped.is_set():
@@ -250,7 +268,10 @@ class SignalDesk:
             self._start_readers()
 
     def _fault_of(self, request: DumpRequest) -> str | None:
-        """Why a request cannot be carried out; what the database says of a filter may quote it, and stays out."""
+        """Return why a request cannot be carried out; None if it can.
+
+        The database's message about a filter may quote it, so it is left out.
+        """
         try:
             self._check(replace(request, predicate={}))
         except DefiniteError as e:
@@ -269,13 +290,16 @@ def _wanted(one: RequestedDump, wanted: Wanted) -> DumpRequest:
 
 
 def _without_tables(one: RequestedDump, selected: Callable[[str], bool], patterns: Sequence[str]) -> DumpRequest:
-    """Return the request with the patterns among those that stop tables, where tables are left of it that match."""
+    """Return the request with these patterns stopped, if they match tables that are
+    left to read.
+    """
     return with_tables_stopped(one.request, patterns) if any(selected(str(table)) for table in one.dump.left) else one.request
 
 
 def _require_room(before: Requests, requests: Requests) -> None:
-    """Raise SignalError where the offset has no room for what signals have asked for: it is in each offset until it has ended. What takes no more than before
-    has room. # I6
+    """Raise SignalError if the offset has no room for the requests of signals. # I6
+
+    Each offset contains them until they have ended. A change that needs no more room is allowed.
     """
     size = signals_bytes(requests)
     if size > SIGNALS_BYTES_MAX and size > signals_bytes(before):

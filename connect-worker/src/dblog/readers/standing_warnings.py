@@ -1,7 +1,9 @@
-"""Warnings that stand while something is wrong: raised by key, withdrawn by key, shown in the connector's status.
+"""Warnings that stand while a problem lasts: raised and withdrawn by key, shown in the connector's
+status.
 
-A line of the log is read once, if at all. What stays wrong has to be where an operator looks, for as long as it is so.
-The list is bounded: it travels to the herder with the task's report and stands in every answer of the status.
+A log line is read once at best, but a lasting problem must be visible where an operator looks. The
+list is bounded, because it travels to the herder with the task's report and is part of every status
+answer.
 """
 
 from __future__ import annotations
@@ -14,24 +16,26 @@ from itertools import islice
 from dblog.model import TableId
 
 COUNT_MAX = 50
-"""Warnings that a list shows; one more counts the rest."""
+"""Maximum number of warnings in the list; one more counts the rest."""
 CHARS_MAX = 2000
-"""Of one warning's text."""
+"""Maximum length of one warning's text."""
 KEPT_MAX = 1000
-"""Keys of one task."""
+"""Maximum number of keys in one task."""
 NAMED_MAX = 20
-"""Tables that one warning names."""
+"""Maximum number of tables that one warning names."""
 _NONE = range(0)
 
 
 @dataclass(frozen=True, slots=True)
 class _OfTables:
-    """A warning that stands for each of its tables until a repair has read it, or it is gone."""
+    """A warning about tables. It names each until a repair has read the table, or the table is
+    gone.
+    """
 
     before: str
     after: str
     tables: dict[TableId, int]
-    """By table, which finding was the last of it."""
+    """Number of the last finding by table."""
 
     @property
     def text(self) -> str:
@@ -42,19 +46,21 @@ class _OfTables:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The findings that come before a place in the log."""
+    """Set of findings (numbered calls of ``raise_of_tables``) before some position in the log."""
 
     upto: int = 0
     ahead: range = _NONE
-    """Findings that the reader of the log has already made of what comes after the place."""
+    """Numbers of findings that concern log after the position, because the reader had
+    read ahead.
+    """
 
     def has(self, number: int) -> bool:
-        """Return whether this finding is one of them."""
+        """Return True if the set contains the finding with this number."""
         return number <= self.upto and number not in self.ahead
 
 
 class StandingWarnings:
-    """The warnings of one run of a task. Any thread may call any method."""
+    """Warnings of one run of a task. Any thread may call any method."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -64,26 +70,31 @@ class StandingWarnings:
         self._found = 0
         self._ahead = _NONE
         self._begun: dict[tuple[str, TableId], Found] = {}
-        """By repair and table, the findings before it began to read the table."""
+        """Findings before a repair began to read a table, by repair and table."""
 
     @property
     def found(self) -> int:
-        """The number of findings of ``raise_of_tables`` so far."""
+        """Number of findings of ``raise_of_tables`` so far."""
         return self._found
 
     @property
     def found_here(self) -> Found:
-        """The findings that come before the place up to which the log is given out."""
+        """Findings before the position up to which the log has been passed on."""
         return Found(self._found, self._ahead)
 
     def found_ahead(self, since: int) -> None:
-        """Note that the findings since so many are of log that is decoded, and not given out yet: they come after a place inside it."""
+        """Note that the findings after number ``since`` concern log that is decoded but not passed
+        on.
+
+        They come after every position inside that log.
+        """
         self._ahead = range(since + 1, self._found + 1)
 
     def raise_warning(self, key: str, text: str, *, lasting: bool = False) -> None:
-        """Show `text` until `key` is withdrawn. A key that stands already gets the new text; to repeat a text costs next to nothing.
+        """Show `text` until `key` is withdrawn. A key that already stands gets the new text.
 
-        ``lasting``: the next run would not find it out again, so it stands there too.
+        Repeating the same text costs next to nothing. ``lasting`` is True if the next run could not
+        detect the problem again, so that the warning also stands there.
         """
         if self._texts.get(key) == text:
             return
@@ -94,7 +105,10 @@ class StandingWarnings:
                     self._lasting.add(key)
 
     def raise_of_tables(self, key: str, tables: Iterable[TableId], *, before: str, after: str) -> None:
-        """Show a lasting warning with the names of these tables, and of those that the key has already, between the two texts."""
+        """Show a lasting warning that names these tables between the two texts.
+
+        Tables that the key already names stay in the list.
+        """
         with self._lock:
             known = self._of_tables.get(key)
             named = {**({} if known is None else known.tables), **dict.fromkeys(tables, self._found + 1)}
@@ -105,7 +119,11 @@ class StandingWarnings:
             self._texts[key] = made.text
 
     def found_again(self, key: str, table: TableId) -> bool:
-        """Return whether the warning of ``raise_of_tables`` names the table, or counts it: then it stands for this finding too. Costs next to nothing."""
+        """Return True if the warning of ``raise_of_tables`` already covers the table, counted as a
+        new finding.
+
+        The call costs next to nothing if it does not.
+        """
         known = self._of_tables.get(key)
         if known is None or table not in known.tables:
             return False
@@ -117,18 +135,24 @@ class StandingWarnings:
             return True
 
     def repair_begins(self, dump: str, table: TableId, found: Found) -> None:
-        """Note that a dump in mode repair reads the table from its beginning, after these findings. Of later ones it may have passed the rows. # I5"""
+        """Note that a dump in mode repair reads the table from its beginning, after these findings.
+        # I5
+
+        It may already have passed the rows of later findings.
+        """
         with self._lock:
             if any(table in known.tables for known in self._of_tables.values()):  # else there is nothing that it may end
                 self._begun[dump, table] = found
 
     def repair_ends(self, dump: str, table: TableId) -> None:
-        """Name a table no longer that this dump has read to its end, where the last finding came before its first row was read."""
+        """Remove a table that this dump has read to its end, if its last finding came before the
+        dump began.
+        """
         with self._lock:
             self._end([table], self._begun.pop((dump, table), Found()))
 
     def end_for(self, tables: Iterable[TableId]) -> None:
-        """Name these tables no longer in the warnings of ``raise_of_tables``: they are gone."""
+        """Remove tables that are gone from the warnings of ``raise_of_tables``."""
         with self._lock:
             self._end(tables, Found(self._found))
 
@@ -146,7 +170,7 @@ class StandingWarnings:
                     del self._of_tables[key], self._texts[key]
 
     def withdraw(self, key: str) -> None:
-        """Take a warning away; a key that does not stand is left alone."""
+        """Withdraw the warning of this key, if it stands."""
         if key in self._texts:
             with self._lock:
                 self._texts.pop(key, None)
@@ -154,7 +178,7 @@ class StandingWarnings:
                 self._lasting.discard(key)
 
     def of_next_run(self) -> StandingWarnings:
-        """Return the warnings that the next run of the task begins with: those that nothing finds out again."""
+        """Return the warnings that the next run starts with: those that nothing detects again."""
         made = StandingWarnings()
         with self._lock:
             made._of_tables = {key: replace(known, tables=dict(known.tables)) for key, known in self._of_tables.items()}
@@ -164,13 +188,15 @@ class StandingWarnings:
         return made
 
     def texts(self) -> tuple[str, ...]:
-        """Return the warnings that stand, oldest first, bounded in number and length."""
+        """Return the standing warnings, oldest first, limited in number and length."""
         with self._lock:
             return shown(self._texts.values())
 
 
 def shown(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return each text once, cut to CHARS_MAX; behind COUNT_MAX of them a sentence that counts the rest."""
+    """Return each text once, cut to CHARS_MAX; if there are more than COUNT_MAX, a last sentence
+    counts the rest.
+    """
     distinct = list(dict.fromkeys(texts))
     cut = [text if len(text) <= CHARS_MAX else f"{text[:CHARS_MAX]}..." for text in distinct[:COUNT_MAX]]
     more = len(distinct) - COUNT_MAX

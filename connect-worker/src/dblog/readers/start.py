@@ -1,9 +1,12 @@
-"""Decides what a task does when it starts: dump, go on with a dump, only follow, from where. Pure: facts in, a plan out.
+"""Decides what a task does at its start: dump, continue a dump, or only follow, and from which
+position. Pure: facts in, a plan out.
 
-The modes are Debezium's ``snapshot.mode`` (Debezium manual, "snapshot.mode"), on top of a dump that never stops the log: ``initial`` dumps when there
-is no offset; ``initial_only`` ends after the dump; ``always`` dumps at every start, beside the log from the stored offset, so that rows deleted since
-then are reported too; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is ``initial``, and starts over when the stored position is lost,
-as ``always`` does; ``never`` follows from the oldest log.
+The modes are Debezium's ``snapshot.mode`` (Debezium manual, "snapshot.mode"), on top of a dump that
+never stops the log. ``initial`` dumps if there is no offset; ``initial_only`` ends after the dump.
+``always`` dumps at every start, while following the log from the stored offset, so that rows
+deleted since then are reported too. ``no_data`` (``schema_only``) follows from now. ``when_needed``
+is ``initial``, but starts over like ``always`` if the stored position is lost. ``never`` follows
+from the oldest log.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dblog.model import OffsetMap, TableId
 
 
 class From(Enum):
-    """Where the log is read from."""
+    """Starting points in the log."""
 
     NOW = "now"
     OLDEST = "oldest"
@@ -29,8 +32,11 @@ class From(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
-    """``dump`` None: no dump goes on; with ``new_dump`` a fresh one covers all selected tables. ``dumps_new_tables``: tables that the connector did not know
-    before are dumped. ``ends_after_dump``: initial_only.
+    """Plan of a start.
+
+    ``dump`` is the dump to continue, None if there is none. With ``new_dump`` a new one covers all
+    selected tables. ``dumps_new_tables`` is True if tables that are new to the connector are
+    dumped. ``ends_after_dump`` is True for initial_only.
     """
 
     log_from: From
@@ -39,23 +45,30 @@ class StartPlan:
     dumps_new_tables: bool
     ends_after_dump: bool
     unfinished: tuple[Unfinished, ...] = ()
-    """What Debezium has left of an incremental snapshot."""
+    """Tables of an incremental snapshot that Debezium has not finished."""
     earlier: Dump | None = None
-    """The dump of the stored offset that a new one takes the place of. What it had to repair, the new one repairs."""
+    """Dump of the stored offset that a new one replaces; the new one also repairs the tables that
+    it had to repair.
+    """
 
 
 LOST_POSITION = "dblog_lost"
-"""The reason why the position of an offset is lost, where several runs found it so and their starts did not. Only in the memory of a process: the next
-start begins anew."""
+"""Key of an offset in memory: the reason why its position is lost, if several runs found it lost
+but their starts did not. It is never stored, so the next process does not know it.
+"""
 
 DUMPING_MODES = frozenset({"initial", "initial_only", "always", "when_needed"})
 
 
 def start_plan(mode: str, offset: OffsetMap | None, lists: Mapping[str, Sequence[TableId]] | None = None) -> StartPlan:
-    """The plan for a snapshot mode and the stored offset. A dump of Debezium's that it had not finished is started again, as Debezium would; an incremental
-    snapshot that it had not finished goes on, whatever the mode: it has sent a part of the rows, and nobody else would send the rest. # I3
+    """Return the plan for a snapshot mode and the stored offset.
 
-    ``lists``: the stored lists of tables, to one of which the offset's dump may refer; PositionLostError when it is not among them.
+    An unfinished initial snapshot of Debezium is started again, as Debezium would. An unfinished
+    incremental snapshot continues in every mode: it has sent some of the rows, and nothing else
+    would send the rest. # I3
+
+    ``lists`` are the stored lists of tables. The offset's dump may refer to one; raise
+    PositionLostError if that one is missing.
     """
     mode = {"schema_only": "no_data"}.get(mode.lower(), mode.lower())
     if mode not in DUMPING_MODES | {"no_data", "never"}:
@@ -90,17 +103,23 @@ def start_plan(mode: str, offset: OffsetMap | None, lists: Mapping[str, Sequence
 
 
 def may_start_over(mode: str) -> bool:
-    """Whether a lost position is answered by a new dump instead of an error."""
+    """Return True if a lost position leads to a new dump instead of an error."""
     return mode.lower() in {"when_needed", "always"}
 
 
 def dumps_at_all(mode: str) -> bool:
-    """Whether the mode brings rows that are older than the connector; without them nothing is dumped again either."""
+    """Return True if the mode dumps rows that are older than the connector.
+
+    Other modes do not dump tables again, either.
+    """
     return mode.lower() in DUMPING_MODES
 
 
 def dumps(mode: str, selected: str | None) -> Callable[[TableId], bool]:
-    """Whether rows of a table may come by a dump: the mode dumps, and snapshot.include.collection.list (all without it) selects the table."""
+    """Return a predicate for tables whose rows may be dumped.
+
+    The mode has to dump, and snapshot.include.collection.list, if set, has to select the table.
+    """
     if not dumps_at_all(mode):
         return lambda _: False
     selects = name_matcher(selected, option="snapshot.include.collection.list")

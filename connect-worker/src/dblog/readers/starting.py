@@ -1,7 +1,7 @@
-"""A task that starts: from a stored offset to everything that a running task needs. Nothing runs
+"""A starting task: turns a stored offset into everything that a running task needs. No thread runs
 yet.
 
-``prepare`` decides by readers/start.py whether to read on or to begin, recovers the schemas (or
+``prepare`` decides by readers/start.py whether to continue or to begin, recovers the schemas (or
 reads them from the catalog, at a position that no DDL crossed), and decides which tables are
 dumped. It makes a ``Running``; a start that fails leaves nothing open.
 """
@@ -42,40 +42,46 @@ from dblog.readers.unrepaired import warn_of_left_out, warn_of_unrepaired
 log = structlog.get_logger(__name__)
 
 CATALOG_TRIES_MAX = 20
-"""Reads of the catalog until two agree: more DDL than that at the very start is worth waiting for, not guessing."""
+"""Maximum number of catalog reads until two agree. With more DDL than that during a start, it is
+better to wait than to guess.
+"""
 
 EPOCH_START_S = 1_704_067_200
-"""2024-01-01: a fresh start takes the minutes since then as its epoch, so it sorts behind whatever an earlier run of the connector wrote (D7)."""
+"""2024-01-01 in seconds since 1970. A first start takes the minutes since then as its epoch, so
+that it sorts after everything that earlier runs of the connector wrote (D7).
+"""
 
 TABLES_NAMED_MAX = 20
 
 ITS_TABLES = "tables"
-"""The id of the list of tables that the connector has, where it takes no new ones. A run's id is another."""
+"""Id of the list of the connector's tables, if it takes no new ones. Other lists have the id of a
+run.
+"""
 
 
 def epoch_of(position: Position) -> int:
-    """The epoch of a position in the log."""
+    """Return the epoch of a position in the log."""
     return position[0] >> 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recovered:
-    """Where the log is read from, with which schemas."""
+    """Position to read from, with the schemas there."""
 
     progress: Progress
     timeline: Timeline
     joined: Mapping[TableId, tuple[int, Position]]
-    """Tables that joined a connector that was running already."""
+    """Tables that joined after the connector had started."""
     expected: tuple[tuple[Table, Position], ...]
-    """Tables that join further on, and whose rows no dump brings."""
+    """Tables that join at a later position and whose rows no dump brings."""
     reports: tuple[Any, ...]
-    """What the schema-change topic gets first."""
+    """Reports that the schema-change topic gets first."""
     log_end: Position
-    """Where the log ended meanwhile."""
+    """End of the log, read during the start."""
 
 
 class Starting:
-    """One start of a connector's only task."""
+    """Start of a connector's only task."""
 
     def __init__(
         self,
@@ -105,7 +111,10 @@ class Starting:
         self._clock = clock
 
     def prepare(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Running:
-        """Connect, check, recover. Raises what the database, Kafka or the configuration make impossible. ``requests``: the dumps that are asked for."""
+        """Connect, check and recover. ``requests`` are the requested dumps.
+
+        Raise the error if the database, Kafka or the configuration make the start impossible.
+        """
         server = self._source.connect(again=offset is not None, warnings=self._warnings)
         try:
             options = ReaderOptions.from_settings(
@@ -142,8 +151,11 @@ class Starting:
             raise
 
     def _with_its_tables(self, server: Server, history: SchemaHistory, options: ReaderOptions, *, first: bool) -> ReaderOptions:
-        """The selection narrowed to the tables that the connector has: those that were there when it began, or when it was told to take no new ones. Their
-        names are stored, for a name stays the connector's while there is no table of it: between DROP and CREATE, or in the midst of a swap.
+        """Narrow the selection to the tables that the connector has.
+
+        These are the tables that existed when it began, or when it was configured to take no new
+        ones. Their names are stored, because a name stays the connector's while its table does not
+        exist: between DROP and CREATE, or in the middle of a swap.
         """
         selection = options.selection
         tables = None if first else history.lists().get(ITS_TABLES)
@@ -158,7 +170,7 @@ class Starting:
 
 
 class _Start:
-    """What is asked of server and history on the way."""
+    """Steps of one start that ask the server and the history."""
 
     def __init__(
         self,
@@ -180,10 +192,10 @@ class _Start:
         self._checked: list[str] = []
         self._recovery: dict[str, float] = {}
         self._lost = False
-        """Whether what was stored is lost, and the connector begins anew."""
+        """True if the stored state is lost, so that the connector starts over."""
 
     def beginning(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Beginning:
-        """Everything that has to be ready before the first thread runs."""
+        """Return everything that has to be ready before the first thread runs."""
         mode = self._options.dump.mode
         plan = self._plan(mode, offset)
         reads_chunks = (
@@ -228,7 +240,10 @@ class _Start:
         )
 
     def _plan(self, mode: str, offset: OffsetMap | None) -> StartPlan:
-        """The list of tables that the offset's dump refers to is read ahead of all else."""
+        """Return the plan of the start.
+
+        If the offset's dump refers to a list of tables, that list is read first.
+        """
         refers = offset is not None and list_of_text(offset.get("dblog_dump")) is not None
         try:
             return start_plan(mode, offset, self._history.lists() if refers else {})
@@ -251,7 +266,10 @@ class _Start:
         self._warnings.raise_warning(LOST, text, lasting=True)
 
     def _warn_of_left_out(self, timeline: Timeline) -> None:
-        """Name the tables that the dump after a loss does not bring. The dump's end does not cure it: a repair of each table does. # I5"""
+        """Warn of the tables that the dump after a loss leaves out. # I5
+
+        The end of that dump does not help them; a repair of each table does.
+        """
         left_out = sorted(table.id for table in timeline.captured_tables() if not self._options.dump.dumps(table.id))
         if left_out:
             log.warning(
@@ -260,7 +278,10 @@ class _Start:
             warn_of_left_out(self._warnings, left_out)
 
     def _listed(self, dump: Dump | None, offset: OffsetMap | None) -> Dump | None:
-        """The dump with its tables in a list that is stored, where they are many: the list comes before any offset that refers to it."""
+        """Return the dump, with its tables in a stored list if they are many.
+
+        The list is stored before any offset that refers to it.
+        """
         if dump is not None and dump.list_is_due:
             dump = dump.with_list(self._options.run)
             self._history.save_list(self._options.run, tuple(dump.left))
@@ -270,7 +291,9 @@ class _Start:
         return dump
 
     def _requests(self, offset: OffsetMap | None, requests: Sequence[DumpRequest], timeline: Timeline) -> tuple[Requests, Requests]:
-        """The dumps that are asked for, as far as the offset knows them, and all, each where the offset has come to."""
+        """Return the requested dumps as far as the offset knows them, and all of them with their
+        progress.
+        """
         text = None if offset is None else offset.get("dblog_dumps")
         return resumed(
             requests,
@@ -295,7 +318,10 @@ class _Start:
         self._warnings.raise_warning(key_of_check(text), text)
 
     def _dump(self, plan: StartPlan, found: _Recovered, *, after_gap: bool) -> Dump | None:
-        """Return the dump that goes on, or begins. ``after_gap``: an earlier run has sent rows, and no log has what was deleted since. # I3"""
+        """Return the dump that continues or begins. # I3
+
+        ``after_gap`` is True if an earlier run has sent rows, and deletes since then are in no log.
+        """
         rule, run = self._options.dump, self._options.run
         dump = None if plan.dump is None else plan.dump.only(self._options.selection.includes)
         if dump is not None:
@@ -317,8 +343,10 @@ class _Start:
         return dump
 
     def _new_dump(self, plan: StartPlan, found: _Recovered, *, after_gap: bool) -> Dump:
-        """Return a dump of all tables. What a dump brings that the log has lost is not for the configuration to choose, and what an earlier dump was to
-        bring and had not brought yet, this one does. # I3
+        """Return a new dump of all tables. # I3
+
+        The configuration cannot exclude rows that the log has lost. The new dump also brings what
+        an earlier dump was to bring and had not brought.
         """
         tables = self._options.dump.of(table.id for table in found.timeline.captured_tables())
         before = {} if plan.earlier is None else plan.earlier.left
@@ -332,13 +360,15 @@ class _Start:
         def is_chosen(table: TableId) -> bool:
             return not (self._lost or table in whole or table in repaired) and self._server.own_condition(table) is not None
 
-        # Those that are repaired come first: so they are few stretches of a list.
+        # Tables to be repaired come first, so that they form few stretches of a list.
         in_order = [*(t for t in tables if t in repaired), *(t for t in tables if t not in repaired)]
         fresh = (before[t].fresh if t in before else TableDump(table=t) for t in in_order)
         return dump_of(self._options.run, (replace(t, chosen=is_chosen(t.table), repairs=t.table in repaired) for t in fresh))
 
     def _repaired(self, tables: Sequence[TableId], timeline: Timeline) -> set[TableId]:
-        """Return those of these tables, which a gap of the log precedes, that the dump repairs unasked, and name those that it does not in the status."""
+        """Return the tables, of these with a gap in the log, that the dump repairs unasked; warn of
+        the others.
+        """
         rule, removed = self._options.unasked, timeline.removals()
         repaired = {table for table in tables if rule.allows(table, removed)}
         if not rule.keeps_deletes:
@@ -346,7 +376,10 @@ class _Start:
         return repaired
 
     def _taken_over(self, unfinished: Iterable[Unfinished], timeline: Timeline) -> list[TableDump]:
-        """Where an incremental snapshot of Debezium's goes on: behind the last row that it has sent, if that is a key of the table as it is now."""
+        """Return the progress at which incremental snapshots of Debezium continue.
+
+        A table continues after the last row that was sent, if that is a key of the present table.
+        """
         known = {table.id: table for table in timeline.captured_tables()}
         out = []
         for left in unfinished:
@@ -366,7 +399,11 @@ class _Start:
         return out
 
     def _bound(self, table: Table, values: Key) -> Key | None:
-        """Values of Debezium's as a bound; None where they are no key of the table, or may not show all of it. Java has large whole numbers as decimals."""
+        """Return Debezium's values as a bound.
+
+        Return None if they are not a key of the table, or may not show all of it. Java writes large
+        integers as decimals.
+        """
         values = tuple(int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value for value in values)
         try:
             self._server.check_keys(table, [values])
@@ -375,8 +412,11 @@ class _Start:
         return self._server.chunk_sql.exact_key(table, values)
 
     def _begin(self, plan: StartPlan, *, epoch_above: int) -> _Recovered:
-        """Position and schemas of now, and a history that starts with them. At the oldest log the schemas of now show nothing of then: the log's
-        statements and metadata do, and what they leave open is as it is now, if no statement in between touches it. # I4
+        """Start from the present position and schemas, with a new history. # I4
+
+        At the oldest log, the present schemas show nothing of that time. The log's statements and
+        metadata do; other facts are taken from the present if no statement in between touches the
+        table.
         """
         old = self._new_timeline()
         self._history.recover(old)
@@ -396,7 +436,8 @@ class _Start:
         timeline = self._new_timeline()
         timeline.databases.update(self._server.read_databases())
         for table in before if plan.log_from is From.NOW else ():
-            joins = {JOINED: 1} if table.id in lacking and plan.new_dump else {}  # a log that began earlier has not all rows of it
+            # A log that began earlier does not have all rows of the table.
+            joins = {JOINED: 1} if table.id in lacking and plan.new_dump else {}
             timeline.put(table, progress.sequence, note={**progress.note(), **joins})
         gone = old.gone()
         returned = {table.id: RETURNED for table in before if table.id in gone and not old.comes_back(table)}
@@ -414,11 +455,14 @@ class _Start:
         )
 
     def _reports(self) -> tuple[Any, ...]:
-        """What the schema-change topic gets of a first start."""
+        """Return the reports of a first start for the schema-change topic."""
         return tuple(self._server.at_start(self._options.reports)) if self._options.reports_schemas else ()
 
     def _positioned_catalog(self, position: Callable[[], Progress]) -> tuple[list[Table], Progress]:
-        """The captured tables, and a position of the log at which they were so: read before it and after it alike."""
+        """Return the captured tables, and a log position at which they were as returned.
+
+        They are read before and after the position until both reads agree.
+        """
         includes = self._options.selection.includes
         for _ in range(CATALOG_TRIES_MAX):
             before = self._server.read_tables(includes)
@@ -429,11 +473,12 @@ class _Start:
         raise TransientError(message)
 
     def _resume(self, offset: OffsetMap, *, joins: int) -> _Recovered:
-        """Go on at a stored offset; tables that the connector does not know yet join now.
+        """Continue at a stored offset. Tables that are new to the connector join now.
 
-        A table that joined an earlier run counts as new once more: that run may have been killed after the history had the table and before the
-        offset had its dump. Where the offset has it, nothing is dumped twice. Schemas that a first run had no time to report are reported as they are now;
-        what has changed them since is in the log, and reported behind them.
+        A table that joined in an earlier run counts as new again: that run may have been killed
+        after the history had the table and before the offset had its dump. If the offset has the
+        dump, nothing is dumped twice. Schemas that a first run could not report are reported as
+        they are now; later changes of them are in the log, and reported after that.
         """
         progress, rule = self._source.progress(offset), self._options.dump
         stored, unknown_epoch = progress.copy(), progress.epoch == 0
@@ -446,10 +491,10 @@ class _Start:
             )
             raise PositionLostError(message)
         newest_epoch = epoch_of(timeline.newest)
-        stored.epoch = stored.epoch or epoch_of(timeline.began) or newest_epoch  # an epoch begins behind all that is saved of it
+        stored.epoch = stored.epoch or epoch_of(timeline.began) or newest_epoch  # an epoch begins after everything that is saved of it
         committed = stored.sequence
         taken_back = frozenset() if self._server.log_has_statements else frozenset(timeline.take_back(committed))
-        altered = set(taken_back)  # saved together with what joins: a start that is killed in between would take nothing back any more
+        altered = set(taken_back)  # saved together with the joining tables: a start killed in between would not roll back again
         altered.update(timeline.prune(committed))
         now, end = self._positioned_catalog(self._server.now)
         before = {table.id: timeline.current_table(table.id) for table in now}
@@ -459,7 +504,8 @@ class _Start:
         end.epoch = progress.epoch
         joined = end.sequence
         if begins:
-            # The log has the statements behind the offset once more, at positions of a new epoch; rows in front of them come with the schema of before.
+            # The log has the statements after the offset again, at positions of a new epoch. Rows
+            # before them come with the earlier schema.
             altered.update(timeline.forget_behind(committed, awaited_until=joined))
         if unknown_epoch:
             progress.taken_over()
@@ -470,15 +516,20 @@ class _Start:
         numbers = {table.number for table in timeline.captured_tables()} - {None}
         expected: list[tuple[Table, Position]] = []
         gone = timeline.gone()
-        # Ahead of the history, which would not name them parked any more.
+        # Before the history is saved, which no longer calls them parked after that.
         rule.of_parked(table.id for table in now if table.id in parked)
         for table in now:
             if not timeline.versions(table.id) and table.number in numbers:
-                pass  # known under another name: it is renamed where the log, or what is found out behind it, comes to that
+                # Known under another name: it is renamed when the log, or what is detected after
+                # it, reaches that.
+                pass
             elif not timeline.versions(table.id) and not rule.dumps_new(table.id):
-                expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
+                # Followed from the stored offset, not from here, because nothing else brings its
+                # rows.
+                expected.append((table, joined))
             elif not timeline.versions(table.id):
-                # Of one that an earlier run had from behind the offset the topic has rows, and their deletes are still to come, of whatever has the name there.
+                # If an earlier run had the table after the offset, its topic has rows. Their
+                # deletes are still to come, of whatever table has the name there.
                 known_from = progress.sequence if table.id in taken_back else joined
                 comes_back = timeline.comes_back(table)
                 timeline.put(table, known_from, note={**end.note(), JOINED: number, **({MISSED: True} if comes_back else {})})
@@ -486,12 +537,13 @@ class _Start:
                     timeline.note_removal(table.id, RETURNED)
                 altered.add(table.id)
             elif table.id in parked:
-                # The log may not come to the parking's end any more, for it stands there: then it joins, and is dumped by the number of the joining.
+                # The log may not reach the parking's end again, because it stands there already.
+                # Then the table joins, and is dumped by the number of its joining.
                 rejoins = {JOINED: number, MISSED: True} if joined <= progress.sequence else {}
                 timeline.put(table, joined, note={**end.note(), **rejoins})
         self._history.save(timeline, sorted(altered.union(parked)))
         if begins:
-            # Behind all that is taken back or doubted: a run that is killed before this does it again.
+            # After everything is rolled back or doubted: a run killed before this does it again.
             self._history.begin_epoch(timeline, progress.sequence)
         self._server.complete_log(lambda tables: self._join_again(timeline, tables, number))
         reports = self._reports() if offset.get(UNREPORTED) else ()
@@ -500,11 +552,16 @@ class _Start:
         )
 
     def _join_again(self, timeline: Timeline, tables: list[TableId], number: int) -> None:
-        """Tables whose rows the log has not held until now join once more, and are dumped. The history has that ahead of what makes them like any other, so a
-        start that is killed behind it, or an offset that does not have their dump, forgets none. # I3
+        """Let tables join again whose rows the log did not contain until now, so that they are
+        dumped. # I3
+
+        The history has that before the server's setting makes them look like any other table. So
+        neither a start that is killed after the setting nor an offset without their dump forgets
+        one.
         """
         known = [table for table in tables if timeline.versions(table)]
-        if not self._options.dump.goes_on:  # of a table that is new and that nothing dumps, no record lacks
+        # A new table that nothing dumps lacks no record.
+        if not self._options.dump.goes_on:
             self._options.dump.refuse_left_out(known, "the log has not held the rows of some tables until now")
         for table in known:
             newest = timeline.versions(table)[-1]
@@ -512,7 +569,7 @@ class _Start:
         self._history.save(timeline, known)
 
     def _recover(self, timeline: Timeline) -> int:
-        """How many tables the history has, which fill the timeline."""
+        """Fill the timeline from the history, and return the number of tables in it."""
         began_us, began_s = self._clock.now_us(), self._clock.monotonic_s()
         tables = self._history.recover(timeline)
         self._recovery = {
@@ -523,7 +580,9 @@ class _Start:
         return tables
 
     def _take_over(self, timeline: Timeline, offset: OffsetMap) -> int:
-        """Begin our own history with what Debezium's has at the offset; how many of its records were used."""
+        """Start our own history from Debezium's at the offset; return the number of its records
+        used.
+        """
         used = self._server.take_over(self._history.others(), timeline, prefix=self._history.server, offset=offset)
         if used:
             for name, defaults in self._server.read_databases().items():
@@ -533,14 +592,20 @@ class _Start:
         return used
 
     def _next_epoch(self, above: int) -> int:
-        """An epoch that sorts behind all that the connector wrote before: behind the one that is known, and what earlier runs had of the clock (D7)."""
+        """Return an epoch that sorts after everything the connector wrote before (D7).
+
+        It is greater than the known epoch, and than those that earlier runs took from the clock.
+        """
         return max(above + 1, (self._clock.now_us() // 1_000_000 - EPOCH_START_S) // 60)
 
     def _doubt(self, timeline: Timeline, now: list[Table], before: Mapping[TableId, Table | None], at: Position) -> list[TableId]:
-        """The offset is not of our own writing: a person has set it, or Debezium ran in between and has kept the DDL to itself. A table that the server
-        has otherwise than we have ever had it (``before``: also behind the offset, from where its statements come again) was altered where nobody looked.
-        It is parked, and dumped where the catalog was read; where nothing dumps it its schema is read when its first row comes, if no statement touches
-        it from there on. # I4
+        """Park tables that may have been altered unnoticed, and return them. # I4
+
+        The offset was written by a person, or by Debezium, which kept the DDL of that time to
+        itself. So a table that differs on the server from every version that we know was altered
+        unnoticed. ``before`` also covers versions after the offset, whose statements come again.
+        Such a table is parked, and dumped where the catalog was read. If nothing dumps it, its
+        schema is read at its first row, if no statement touches it after that.
         """
         why = "the stored offset was not written by this connector, and the table is not what it was"
         found = [t.id for t in now if timeline.current_table(t.id) is not None and before[t.id] not in (None, t)]

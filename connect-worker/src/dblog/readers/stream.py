@@ -1,10 +1,11 @@
-"""Follows a log: items from the dialect's reader to schemas and output, across lost connections.
+"""Follows a log: passes items from the dialect's reader to schemas and output, across lost
+connections.
 
-One thread. The dialect's reader gives rows that are finished already and, in their order,
-everything that needs a decision; nothing is skipped in silence. A lost connection is opened again
-at the position of the last item, inside a transaction too, so nothing is lost or sent twice by a
-reconnect; unless another server's log answers, where no position of the old one means anything:
-then the task ends, to start again from its offset. # I4 I5
+It is one thread. The dialect's reader yields finished rows and, in their order, everything that
+needs a decision; nothing is skipped silently. After a lost connection the next one begins at the
+position of the last item, even inside a transaction, so a reconnect neither loses nor repeats
+anything. If another server's log answers, positions of the old log mean nothing. Then the task
+ends, and starts again from its offset. # I4 I5
 """
 
 from __future__ import annotations
@@ -36,37 +37,52 @@ log = structlog.get_logger(__name__)
 
 RECV_TIMEOUT_S = 0.2
 RECV_FULL_BYTES = 64 * 1024
-"""When so much has arrived at once, more is waiting: rows are not pushed out for latency yet."""
+"""Number of bytes in one read that shows that more is waiting, so rows are not yet pushed for
+latency.
+"""
 
 GATHER_S = 0.002
-"""Rows are pushed out at most this often: the first of a quiet log at once, those of a busy one some at a time. At thousands of small transactions a second
-a push for each would cost more than all the rest, in this process and in the broker (runtime/sender.py pushes them on)."""
+"""Minimum seconds between two pushes of rows: the first rows of a quiet log leave at once, those of
+a busy one several at a time. With thousands of small transactions a second, a push for each would
+cost more than all the rest, in this process and in the broker (runtime/sender.py pushes them on).
+"""
 
 CHUNK_ROOM_WAIT_S, CHUNK_ROOM_WAIT_MAX_S = 0.001, 0.004
-"""While rows of chunks wait for the sender to take those in front of them, the log is waited for so long at a time, and for longer while the sender goes on to
-have no room (a broker may need seconds for new topics). It takes more than the second of these for what the queue has then.
+"""Shortest and longest wait for the log while rows of chunks wait for the sender. The wait doubles
+while the sender has no room, because a broker may need seconds for new topics. The sender needs
+more than the longest wait for what the queue holds then, so it never idles.
 """
 
 CHUNK_ROWS_WAIT_MAX_S = 0.05
-"""Beside a log that fills the queue all the time, a part of a chunk leaves at least this often."""
+"""Maximum seconds between two parts of a chunk if the log fills the queue all the time."""
 
 POSITION_INTERVAL_S = 1.0
-"""A quiet log still moves the offset this often."""
+"""Seconds after which a quiet log still moves the offset."""
 
 DAMAGED_TRIES_MAX = 3
-"""A damaged event is read again so often, from the last good position: a cable may be at fault. Then it is so at the source."""
+"""Number of times that a damaged event is read from the last good position: the network may be at
+fault. After that it is damaged at the source.
+"""
 
 WATERMARKS_OVERDUE_S = 60.0
-"""A high watermark that has not come after this time may be lost, by a crash of the server or a failover: the server is asked how far its log goes."""
+"""Seconds after which a missing high watermark may be lost, by a crash of the server or a failover.
+Then the server is asked where its log ends.
+"""
 
 WATERMARKS_QUIET_S = 5.0
-"""A log that has nothing more for so long has been read to its end, also where its position does not show it: what was read before is not sent again."""
+"""Seconds without data after which a log counts as read to its end. Its position may not show that,
+because what was read before is not sent again.
+"""
 
 UNHEARD_S = 5.0
-"""When nothing has been heard of the log for so long, what it holds by now is not known, and counts as lag."""
+"""Seconds without any sign of the log after which its present content is unknown; they count as
+lag.
+"""
 
 RECOVERED_S = 60.0
-"""A connection over which the server was heard so long ends a series of failures, as does one that has moved on in the log."""
+"""Seconds of hearing the server over one connection that end a series of failures. Progress in the
+log also ends it.
+"""
 BACKOFF = Backoff(first_s=0.2, max_s=15.0)
 
 
@@ -75,61 +91,79 @@ _BETWEEN_PARTS = (LogRows, Moved, Watermarks)
 
 
 class SchemaPort(Protocol):
-    """Where schemas come from (``schemas.Schemas``). Encoders are the reader's business: it asks by ``contract.TableResolver``."""
+    """Source of table schemas (``schemas.Schemas``).
+
+    The log reader asks for encoders by itself, through ``contract.TableResolver``.
+    """
 
     @property
     def waits_for_end(self) -> bool:
-        """Whether some parked table has a schema again further on (asked for every item of the log)."""
+        """True if some parked table gets a schema at a later position; read for every item of the
+        log.
+        """
 
     def take_ended(self, position: Position) -> dict[TableId, str]:
-        """The tables whose parking ends up to there, and why they must be dumped."""
+        """Return the tables whose parking ends up to this position, and why they must be dumped."""
 
     def statement(
         self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any, logged: LoggedStatement | None = None
     ) -> StatementDone:
-        """Apply one statement of the log, valid from ``position`` on; returns when the history has it. ``logged``: its form for Debezium's."""
+        """Apply one statement of the log, valid from ``position`` on, and return when the history
+        has it.
+
+        ``logged`` is the statement's form for Debezium's history.
+        """
 
 
 class Output(Protocol):
-    """Where the log's content goes (``output.LogOutput``)."""
+    """Destination of the log's content (``output.LogOutput``)."""
 
     @property
     def dump_moved(self) -> bool:
-        """Whether no batch has carried the dump's newest state yet."""
+        """True if no batch has carried the newest state of dumps yet."""
 
     def first(self) -> None:
-        """Send what is ahead of the log, once."""
+        """Send the records that come before the log's, once."""
 
     def moved(self, position: object) -> None:
-        """The log has come to this position; the next batch carries it."""
+        """Note the position that the log has reached; the next batch carries it."""
 
     def rows(self, item: LogRows) -> None:
-        """Rows, in the order of the log."""
+        """Send rows in the order of the log."""
 
     def watermark(self, name: str, token: str, at: WatermarkPosition) -> None:
-        """A row of the watermark table."""
+        """Take a row of the watermark table."""
 
     @property
     def chunk_rows_wait(self) -> bool:
-        """Whether rows of chunks are still to leave, whose windows have closed."""
+        """True while rows of closed windows have not left."""
 
     def send_chunk_rows(self, *, waited_max_s: float | None = None) -> bool:
-        """Have some leave, as there is room for them, or when none has left for so long. Whether some have left."""
+        """Send rows of closed windows if there is room, or if none has left for ``waited_max_s``.
+
+        Return True if some were sent.
+        """
 
     def send_all_chunk_rows(self) -> None:
-        """Have all leave."""
+        """Send all rows of closed windows."""
 
     def signals(self, item: Signals) -> None:
-        """Rows of a signal table; what they ask for goes out with their position."""
+        """Take the rows of a signal table; the batch with their position carries what
+        they ask for.
+        """
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
-        """Everything up to there is out. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of the log is there now."""
+        """Note that everything up to ``at`` has been passed on.
+
+        ``between`` is True if nothing after it has been, not even a part of a transaction.
+        ``quiet`` is True if the log has nothing more at the moment.
+        """
 
     def other(self, item: OtherRecord) -> None:
-        """A record that is of no table."""
+        """Send a record that belongs to no table."""
 
     def statement(self, statement: Statement, done: StatementDone) -> None:
-        """Tables have changed."""
+        """Pass on that tables have changed."""
 
     def heartbeat(self) -> None:
         """Send a heartbeat."""
@@ -138,24 +172,31 @@ class Output(Protocol):
         """Send the position without a record."""
 
     def hold(self, tables: frozenset[TableId], reason: str) -> None:
-        """Open no window of these tables, and of no others but these, until the next call."""
+        """Replace the set of held tables: discard their windows and refuse new ones."""
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
-        """Rows that only a dump can bring, or (``repairs``) take away; DefiniteError where none may."""
+        """Dump tables whose rows only a dump can bring or, with ``repairs``, remove.
+
+        Raise DefiniteError if they may not be dumped.
+        """
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
-        """Tables whose rows were passed over have a schema again."""
+        """Note that tables have a schema again after their rows were dropped."""
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
-        """Whether a window that was submitted before that moment still waits for its high watermark."""
+        """Return True if a window submitted before ``submitted_before_s`` waits for its high
+        watermark.
+        """
 
     def read_overdue_again(self, *, submitted_before_s: float) -> None:
-        """The watermarks of these windows will not come."""
+        """Discard the windows submitted before ``submitted_before_s``; their watermarks will not
+        come.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """The connector's options that the stream obeys. ``heartbeat_interval_s`` 0: no heartbeats."""
+    """Connector options of the stream; ``heartbeat_interval_s`` 0 sends no heartbeats."""
 
     heartbeat_interval_s: float = 0.0
     skips_bad_events: bool = False
@@ -165,7 +206,11 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Awaited:
-    """Watermarks are overdue: they are lost once the log is read up to ``end``. Of windows submitted before ``submitted_before_s``; asked at ``asked_at_s``."""
+    """Deadline for overdue watermarks: they are lost once the log has been read up to ``end``.
+
+    It covers windows submitted before ``submitted_before_s``; ``end`` was asked for at
+    ``asked_at_s``.
+    """
 
     end: Position
     submitted_before_s: float
@@ -173,7 +218,7 @@ class _Awaited:
 
 
 class LogStream:
-    """The log thread. ``progress`` is where it begins to read, and moves on with it."""
+    """Log thread. It reads from ``progress`` and advances it."""
 
     def __init__(
         self, source: LogSource, progress: Progress, *, schemas: SchemaPort, output: Output, clock: Clock, options: StreamOptions
@@ -186,7 +231,7 @@ class LogStream:
         self._options = options
         self._unreadable: frozenset[Any] = frozenset()
         self._dumped_behind: dict[TableId, Position] = {}
-        """Tables that are dumped again, with the end that the log had then."""
+        """Tables that are dumped again, with the end of the log when that was ordered."""
         self._awaited: _Awaited | None = None
         self._damaged = 0
         self._damaged_at: object = None
@@ -210,7 +255,7 @@ class LogStream:
         self.skipped_total = 0
         self.source_ts_us: int | None = None
         self.damaged_total = 0
-        """Damaged events that were left out."""
+        """Number of damaged events that were skipped."""
         self.ddl_total = 0
         self.truncates_total = 0
         self.ddl_at_us: int | None = None
@@ -222,17 +267,21 @@ class LogStream:
 
     @property
     def silent(self) -> bool:
-        """Whether a connected server has missed its heartbeats."""
+        """True if a connected server has missed its heartbeats."""
         reader = self._reader
         return reader is not None and reader.is_silent
 
     @property
     def waits(self) -> str | None:
-        """Why the log is not read, while it is not: the connection is lost, or the server does not answer on it."""
+        """Sentence that says why the log is not read; None while it is.
+
+        The connection is lost, or the server does not answer on it.
+        """
         since_us = self._silent_since_us
         if self._waits is not None or since_us is None:
             return self._waits
-        # The moment, and not for how long: a text that changes each second would be written to the status topic each second.
+        # Name the moment, not the duration: a text that changes each second would be written to the
+        # status topic each second.
         since = datetime.fromtimestamp(since_us / 1_000_000, UTC)
         return (
             f"the log is not read: the server does not answer (overdue since {since:%Y-%m-%d %H:%M:%S} UTC); it hangs, or something between "
@@ -240,35 +289,42 @@ class LogStream:
         )
 
     def counts(self) -> LogCounts:
-        """What was met over all connections of this run."""
+        """Return the counts over all connections of this run."""
         reader = self._reader
         return self._counted if reader is None else self._counted.plus(reader.counts)
 
     @property
     def progress(self) -> Progress:
-        """How far the log is read. It moves while the log thread runs."""
+        """Progress of the reader, which advances while the log thread runs."""
         return self._at
 
     def lag_ms(self) -> float:
-        """How far the reading is behind the source: the age of the newest row that was read, 0 once the log has nothing more.
+        """Return the lag in milliseconds: the age of the newest row read, 0 once the log has
+        nothing more.
 
-        While nothing is heard of the log (no connection, signs of life overdue, a full queue) it is at least as long as that lasts.
+        While nothing is heard of the log (no connection, signs of life overdue, a full queue), the
+        lag is at least as long as that.
         """
         unheard_s = self._clock.monotonic_s() - self._heard_at_s
         least_ms = unheard_s * 1000 if unheard_s > UNHEARD_S else 0.0
-        newest_us = max(self.source_ts_us or 0, self._at.source_ts_us)  # also of what is not captured, which may be all there is
+        # Rows of tables that are not captured count too; there may be no others.
+        newest_us = max(self.source_ts_us or 0, self._at.source_ts_us)
         if self._caught_up or not newest_us:
             return least_ms
         return max(least_ms, (self._clock.now_us() - newest_us) / 1000)
 
     def behind_ms(self) -> float:
-        """For how long the log's end has not been reached, at most the age of what is read: clocks that differ do not make it long."""
+        """Return for how many milliseconds the end of the log has not been reached.
+
+        The value is at most the lag, so that differing clocks do not raise it.
+        """
         return min(self.lag_ms(), (self._clock.monotonic_s() - self._caught_up_at_s) * 1000)
 
     def run(self) -> None:
-        """Read until stopped; raises DefiniteError, or ServerChangedError, which only a restart of the task can cure.
+        """Read until stopped. Raise DefiniteError, or ServerChangedError, which needs a restart of
+        the task.
 
-        Every line that this thread logs meanwhile has the position: the text is made when the line is.
+        Every log line of this thread gets the position; its text is made when the line is.
         """
         with structlog.contextvars.bound_contextvars(position=self._at):
             self._run()
@@ -307,17 +363,21 @@ class LogStream:
         self.disconnect()
 
     def dumps_behind(self, table: TableId, position: Position) -> bool:
-        """Whether a dump of the table was ordered that has to show all up to a later position than this one. A written watermark stands behind it anyway."""
+        """Return True if a dump of the table was ordered that has to show everything up to a later
+        position.
+
+        A written watermark comes after that position anyway.
+        """
         return position < self._dumped_behind.get(table, (0, 0))
 
     def wake(self) -> None:
-        """Have the log thread go on that waits for the log, from another thread."""
+        """Wake the log thread if it waits for the log. Any thread may call it."""
         reader = self._reader
         if reader is not None:
             reader.wake()
 
     def _heard_for_s(self) -> float:
-        """How long the log's server has been heard over the last connection."""
+        """Return the seconds over which the last connection has heard the server."""
         return 0.0 if self._connected_at_s is None else self._heard_at_s - self._connected_at_s
 
     def _connect_again(self, error: Exception, delay_s: float) -> None:
@@ -328,7 +388,7 @@ class LogStream:
         self._stop.wait(delay_s)
 
     def disconnect(self) -> None:
-        """Close the connection, also from another thread; while the stream runs it opens the next one."""
+        """Close the connection; a running stream opens the next one. Any thread may call it."""
         reader, self._reader = self._reader, None
         self.connected = False
         if reader is not None:
@@ -346,12 +406,13 @@ class LogStream:
                 self._stop.wait(rest_s)
             wait_s = self._wait_s()
             received_bytes = reader.receive(wait_s)
-            # Asked here, where nothing had arrived: a thread that waits for room in the queue reads nothing either.
+            # Checked only if nothing has arrived: a thread that waits for room in the queue reads
+            # nothing either.
             if received_bytes or not reader.is_silent:
                 self._silent_since_us = None
             elif self._silent_since_us is None:
                 self._silent_since_us = self._clock.now_us()
-            # Nothing within a moment, beside rows of chunks that wait, is not the log's end.
+            # Silence for a moment, while rows of chunks wait, does not mean the end of the log.
             if received_bytes or wait_s >= RECV_TIMEOUT_S or self._clock.monotonic_s() - self._data_at_s >= RECV_TIMEOUT_S:
                 self._caught_up = not received_bytes
             if received_bytes or not reader.is_silent:
@@ -363,7 +424,7 @@ class LogStream:
                 self._data_at_s = self._heard_at_s
                 self._waits = None
                 self._take(reader, reader.items())
-            # A catch-up lasts for hours, and heartbeats and offsets are due in it as well.
+            # A catch-up takes hours; heartbeats and offsets are due during it as well.
             if received_bytes < RECV_FULL_BYTES or self._duties_are_due():
                 self._take(reader, reader.flush())
                 self._output.passed(self._at, between=self._at.is_between, quiet=not received_bytes)
@@ -372,7 +433,11 @@ class LogStream:
                     pushed_at_s = self._clock.monotonic_s()
 
     def _wait_s(self) -> float:
-        """How long to wait for bytes of the log. Rows of chunks leave ahead of them as far as the sender takes them; the log does not wait for it."""
+        """Return the seconds to wait for the log, after sending as many chunk rows as the sender
+        takes.
+
+        The log does not wait for the sender.
+        """
         if not self._output.chunk_rows_wait:
             self._room_wait_s = CHUNK_ROOM_WAIT_S
             return RECV_TIMEOUT_S
@@ -383,8 +448,10 @@ class LogStream:
         return wait_s
 
     def _count_damage(self, error: DamagedLogError) -> None:
-        """When the log has been read again from the same position often enough: raise it, or leave the event out from now on if that is wanted and harms
-        no other event.
+        """Count a read of a damaged event from the same position.
+
+        After enough reads raise the error, or skip the event from now on if that is configured and
+        harms no other event.
         """
         point = self._at.resume_point
         self._damaged = self._damaged + 1 if point == self._damaged_at else 1
@@ -406,7 +473,7 @@ class LogStream:
         for item in items:
             self.event_at_us = self.heard_at_us
             if not isinstance(item, _BETWEEN_PARTS):
-                self._output.send_all_chunk_rows()  # it may change what their windows are of
+                self._output.send_all_chunk_rows()  # the item may change the tables of their windows
             match item:
                 case LogRows():
                     self._move(reader, item.position, moves=item.moves)
@@ -419,7 +486,7 @@ class LogStream:
                         self._output.watermark(name, token, item.at)
                 case Signals():
                     self._move(reader, item.position, moves=item.moves)
-                    if item.moves:  # else this run has taken them before
+                    if item.moves:  # otherwise this run has taken them before
                         self._output.signals(item)
                 case OtherRecord():
                     self._move(reader, item.position, moves=item.moves)
@@ -434,13 +501,16 @@ class LogStream:
                     self._only_by_dump(item)
                 case Unusable():
                     self._unusable(item)
-            # What comes ahead of its position (a table that is held no longer, rows that only a dump brings) is in no proof until that is passed.
+            # Items before this position (a table released, rows that only a dump brings) count as
+            # passed only when the position is.
             moved = isinstance(item, Moved) or getattr(item, "moves", False)
             self._output.passed(self._at, between=moved and self._at.is_between, quiet=False)
 
     def _move(self, reader: LogReader, position: Any, *, moves: bool) -> None:
-        """Tables that have a schema again from here on are dumped again. The dump is ordered before the position is passed, so that no kill loses it.
-        Then the position is taken, unless nothing can go back to it.
+        """Advance to the position of an item, unless nothing can return to it.
+
+        Before that, order dumps of the tables that have a schema again from here on. This order
+        survives a kill, because the position is not passed yet.
         """
         if self._schemas.waits_for_end:
             ended = self._schemas.take_ended(self._at.sequence_of(position))
@@ -485,12 +555,15 @@ class LogStream:
         self._sent()
 
     def _only_by_dump(self, item: OnlyByDump) -> None:
-        """Rows that only a dump can bring; where none may, the task ends or goes on without them, as is wished."""
+        """Order a dump for rows that only a dump can bring.
+
+        If the configuration excludes it, end the task or skip the rows, as configured.
+        """
         tables = None if item.tables is None else list(item.tables)
         if item.behind is not None and tables is not None:
             tables = [table for table in tables if item.behind > self._dumped_behind.get(table, (0, 0))]
             if not tables:
-                return  # the dump that was ordered reads behind this row
+                return  # the dump that was ordered reads after this row
             self._dumped_behind.update(dict.fromkeys(tables, max(item.behind, self._log_end() or item.behind)))
         try:
             self._output.must_dump(tables, item.reason, repairs=item.repairs)
@@ -498,7 +571,9 @@ class LogStream:
             self._unusable(Unusable(error=e))
 
     def _unusable(self, item: Unusable) -> None:
-        """Pass over what no record can be made of, if that is wished. # I5"""
+        """Skip an item that cannot become a record if that is configured, else raise its error. #
+        I5
+        """
         if self._options.skips_bad_events:
             option = "event.processing.failure.handling.mode"
         elif not item.decoded and self._options.skips_unreadable:
@@ -513,7 +588,7 @@ class LogStream:
         self._moved_at_s = self._clock.monotonic_s()
 
     def _duties_are_due(self) -> bool:
-        """Whether something has waited for as long as it may, in a log that has more and more to read."""
+        """Return True if something is due by time while the log always has more to read."""
         now_s = self._clock.monotonic_s()
         return self._heartbeat_is_due(now_s) or now_s - self._moved_at_s >= POSITION_INTERVAL_S
 
@@ -522,7 +597,9 @@ class LogStream:
         return bool(interval_s) and now_s - self._beat_at_s >= interval_s
 
     def _duties(self) -> None:
-        """What is due by time: windows whose watermarks are lost, a heartbeat, and a quiet log's position."""
+        """Do what is due by time: discard windows with lost watermarks, send a heartbeat or the
+        position.
+        """
         now_s = self._clock.monotonic_s()
         if now_s - self._looked_for_watermarks_s >= POSITION_INTERVAL_S:
             self._looked_for_watermarks_s = now_s
@@ -538,8 +615,11 @@ class LogStream:
             self._sent()
 
     def _look_for_watermarks(self, now_s: float) -> None:
-        """Every wait for a watermark ends: with the watermark, or here. Where some are overdue, the server is asked how far its log goes: what is not found
-        up to there will never be. The age of the newest row does not show it, for clocks differ.
+        """Discard windows whose watermark is lost, so that no wait for a watermark is endless.
+
+        If watermarks are overdue, ask the server where its log ends. A watermark that is not found
+        up to there will never come. The age of the newest row cannot show that, because clocks
+        differ.
         """
         if self._awaited is None:
             overdue_s = now_s - WATERMARKS_OVERDUE_S
@@ -556,7 +636,9 @@ class LogStream:
             self._output.read_overdue_again(submitted_before_s=awaited.submitted_before_s)
 
     def _log_end(self) -> Position | None:
-        """Where the server's log ends; None where nobody answers. Another server's answer is an error."""
+        """Return the end of the server's log, None if nobody answers. Another server's answer is an
+        error.
+        """
         try:
             return self._source.end(epoch=self._at.epoch)
         except ServerChangedError:

@@ -1,5 +1,5 @@
-"""The source task that the supervisor runs, of any dialect: it starts, or it runs, and each of the
-two is a type of its own.
+"""The source task that the supervisor runs, for any dialect. Its two phases, starting and running,
+are separate types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ log = structlog.get_logger(__name__)
 
 
 class ReaderTask:
-    """One connector's only task. Implements the supervisor's ``SourceTask``."""
+    """The only task of one connector. Implements the supervisor's ``SourceTask``.
+
+    ``requests`` are the requested dumps. ``signal_topic`` and ``signal_file`` are further channels
+    of signals. ``tables_max`` is the number of tables and topics with metrics of their own.
+    ``warnings`` collects warnings for an operator; None discards them.
+    """
 
     def __init__(
         self,
@@ -47,9 +52,6 @@ class ReaderTask:
         signal_topic: SignalTopicSettings | None = None,
         signal_file: SignalFileSettings | None = None,
     ) -> None:
-        """``requests``: the dumps that are asked for. ``signal_topic``, ``signal_file``: where signals are read besides. ``tables_max``: how many tables and
-        topics have numbers of their own in the metrics. ``warnings`` takes what an operator has to know while the task runs; None: nobody reads them.
-        """
         self._starting = Starting(
             connector=connector,
             run=uuid.uuid4().hex[:12],
@@ -71,43 +73,53 @@ class ReaderTask:
 
     @property
     def running(self) -> Running:
-        """The task once it has started."""
+        """The running task; valid after ``start``."""
         assert self._running is not None, "asked only of a task that has started"
         return self._running
 
     @property
     def fold(self) -> SourceOffset:
-        """How far it has come; valid once started."""
+        """Fold of the acknowledged steps into an offset; valid after ``start``."""
         return self.running.fold
 
     @property
     def desk(self) -> DumpDesk | None:
-        """Where it is asked about dumps; None before it has started."""
+        """Access to the task's dumps; None before ``start``."""
         return None if self._running is None else self._running.desk
 
     def start(self, offset: OffsetMap | None) -> None:
-        """Connect, check, recover, run. Raises what the database, Kafka or the configuration make impossible."""
+        """Connect, check, recover, and start the threads.
+
+        Raise the error if the database, Kafka or the configuration make that impossible.
+        """
         self._running = self._starting.prepare(offset, self._requests)
         self._running.begin()
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
-        """Finished batches; raises the first error of any thread."""
+        """Return finished batches; raise the first error of any thread."""
         return self.running.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=bytes_max)
 
     def commit(self, offset: OffsetMap) -> None:
-        """The offset is stored."""
+        """Note that the offset is stored."""
         self.running.commit(offset)
 
     def stop(self) -> None:
-        """End the threads and close the connections. From any state, also twice: a start that fails has closed what it opened."""
+        """End the threads and close the connections. May be called in any state, and twice.
+
+        A start that fails has closed what it opened.
+        """
         if self._running is not None:
             self._running.stop()
 
     def leave(self) -> None:
-        """Stop as ordered, with all stored. What the server keeps for the connector is given up where it is configured so, and if it can be."""
+        """Stop as ordered after everything is stored, and release what the server keeps for the
+        connector.
+
+        It is released only if configured, and a failure is logged.
+        """
         give_up = self._source.leaving()
         if give_up is None:
-            return  # a log thread that waits for somebody would be waited for
+            return  # stopping here would wait for a log thread that waits for something else
         self.stop()
         try:
             give_up()
@@ -115,13 +127,13 @@ class ReaderTask:
             log.warning("what the server keeps for the connector stays there", reason=discreet(e))
 
     def take_topics_ahead(self) -> list[str]:
-        """Topics whose first records come soon, since the last call."""
+        """Return the topics that will be needed soon, since the last call."""
         return self.running.take_topics_ahead()
 
     def waits_for(self) -> str | None:
-        """What keeps the log from being read, None while nothing does."""
+        """Return a sentence that says why the log is not read; None while it is."""
         return None if self._running is None else self._running.waits_for
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder; none before it has started."""
+        """Return the metrics by name; none before ``start``."""
         return {} if self._running is None else self._running.metrics()

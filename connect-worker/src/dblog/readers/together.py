@@ -1,12 +1,16 @@
-"""Reads many small tables between one pair of watermarks: one snapshot, one wait for the log, and the next tables are read meanwhile.
+"""Reads many small tables between one pair of watermarks, so they share one snapshot and one wait
+for the log.
 
-A table that is read range by range costs some twenty turns between us and the server, and a wait for the log; where tables are small that is nearly all that
-they cost. So tables are taken many at a time: a window for each is announced, the low watermark is written, and each table is read whole in the snapshot that
-shows it. What turns out to be larger, or cannot be read now, is left to be read alone (``chunk.ChunkReader``), and so is a table whose window was thrown
-away: none is read in this way twice. # I2 I3
+A table that is read range by range costs about twenty round trips to the server and a wait for the
+log, which is nearly the whole cost of a small table. So tables are taken many at a time: a window
+is announced for each, the low watermark is written, and each table is read whole in the snapshot
+that shows it. A table that proves larger, or cannot be read now, is left to be read on its own
+(``chunk.ChunkReader``). So is a table whose window was discarded: none is read this way twice. # I2
+I3
 
-A snapshot keeps an ALTER of each table waiting that was read in it. So it is short: the server ends a SELECT that takes long, and no table is begun behind so
-much time or so many bytes. The next tables are read while the log comes to the watermarks of those before, as far as ``windows_max`` allows. # I6
+A snapshot blocks an ALTER of each table that was read in it, so it is kept short: the server ends a
+long SELECT, and no further table is begun after a limit of time or bytes. The next tables are read
+while the log approaches the watermarks of the previous ones, as far as ``windows_max`` allows. # I6
 """
 
 from __future__ import annotations
@@ -29,43 +33,47 @@ from dblog.readers.interleaved import ChunkRead, Interleaver
 log = structlog.get_logger(__name__)
 
 TABLES_MAX = 64
-"""Between one pair of watermarks."""
+"""Maximum number of tables between one pair of watermarks."""
 
 ROWS_MAX = 2048
 TABLE_BYTES_MAX = 1 << 20
-"""A table with more is not small."""
+"""Maximum size of a small table's rows."""
 
 BYTES_MAX = 4 << 20
-"""Of all rows between one pair of watermarks: no table is begun behind them. # I6"""
+"""Limit of all rows between one pair of watermarks, after which no table is begun. # I6"""
 
 SNAPSHOT_S = 0.5
-"""No table is begun in a snapshot that is older."""
+"""Age of a snapshot in seconds after which no table is begun in it."""
 
 SELECT_S = 1.0
-"""The server ends a SELECT that takes longer: its table is read alone."""
+"""Seconds after which the server ends a SELECT; its table is then read on its own."""
 
 
 class TablesWaiting(Protocol):
-    """Where tables come from (``dumping.Dumping``). Each that was taken is given back once."""
+    """Source of the tables (``dumping.Dumping``). Each table that is taken is given back once."""
 
     def take_together(self, tables_max: int) -> list[TableId]:
-        """Tables that have not been begun and are not left alone, for this reader only; none where fewer than two wait."""
+        """Return tables for this reader only that are not begun and not left to be read on their
+        own.
+
+        Return [] if fewer than two wait.
+        """
 
     def put_back(self, table: TableId) -> None:
-        """The reader is through with the table."""
+        """Note that the reader has finished the table."""
 
     def leave_alone(self, tables: Iterable[TableId]) -> None:
-        """Give these tables back: whoever takes one next reads it by itself."""
+        """Give these tables back, so that the next reader reads each one on its own."""
 
 
 class Reads(Protocol):
-    """How a dump thread reads (``chunk.ChunkReader``)."""
+    """Reading methods of a dump thread (``chunk.ChunkReader``)."""
 
     def read_whole(self, connection: DumpConnection, version: Table, limits: ChunkLimits) -> ChunkRead | None:
-        """All rows of a table in the snapshot that is open; None when there are more than the limits allow."""
+        """Return all rows of a table in the open snapshot; None if they exceed the limits."""
 
     def behind_watermark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], None]) -> None:
-        """Write the low watermark, and ``read`` in a snapshot that is proved to lie behind it. # I2"""
+        """Write the low watermark, and call ``read`` in a snapshot that provably shows it. # I2"""
 
     def mark_high(self, connection: DumpConnection, ticket: Ticket) -> None:
         """Write the high watermark."""
@@ -73,14 +81,19 @@ class Reads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A table as it was when it was chosen, and how often it had been reset by then."""
+    """A chosen table: its version, and its number of resets at that time."""
 
     version: Table
     resets: int
 
 
 class SmallTables:
-    """One dump thread's. ``table_of`` shows a table's version at the log's position; ``done`` hears of each table that has been read."""
+    """Reader of small tables in one dump thread.
+
+    ``table_of`` returns a table's version at the log's position. ``prepare`` is called with each
+    version before it is read, ``done`` for each table that has been read, ``rest`` before each
+    snapshot.
+    """
 
     def __init__(
         self,
@@ -95,7 +108,6 @@ class SmallTables:
         done: Callable[[TableId], None],
         rest: Callable[[], object] = lambda: None,
     ) -> None:
-        """``rest``: ahead of each snapshot."""
         self._waiting = waiting
         self._reads = reads
         self._interleaver = interleaver
@@ -106,10 +118,15 @@ class SmallTables:
         self._done = done
         self._rest = rest
         self._under_way: deque[dict[TableId, _Chosen]] = deque()
-        """Tables that were read, by the pair of watermarks that they wait for; oldest first."""
+        """Tables that were read, grouped by the pair of watermarks that they wait for; oldest
+        first.
+        """
 
     def read(self, connect: Callable[[], DumpConnection], ends: Callable[[], bool]) -> None:
-        """Read tables together until fewer than two wait, and wait for their windows. After an error, which is the connection's, it may be called again."""
+        """Read tables together until fewer than two wait, and wait for their windows.
+
+        After an error of the connection it may be called again.
+        """
         while not ends():
             while len(self._under_way) >= self._windows_max:
                 self._settle()
@@ -134,7 +151,7 @@ class SmallTables:
         self._waiting.leave_alone(again)
 
     def _read(self, tables: Sequence[TableId], connect: Callable[[], DumpConnection]) -> None:
-        """Between one pair of watermarks, as many as a short snapshot holds; the others are given back."""
+        """Read as many of these tables as a short snapshot holds; give the others back."""
         read: dict[TableId, ChunkRead] = {}
         alone: set[TableId] = set()
         chosen: dict[TableId, _Chosen] = {}
@@ -158,10 +175,10 @@ class SmallTables:
                     self._waiting.put_back(table)
 
     def _chosen(self, tables: Iterable[TableId]) -> dict[TableId, _Chosen]:
-        """Those that may be read whole: with a key, and not begun."""
+        """Return the tables that may be read whole: those with a key that are not begun."""
         chosen = {}
         for table in tables:
-            resets = self._interleaver.settled(table)  # ahead of the version: a change in between is seen
+            resets = self._interleaver.settled(table)  # before the version, so that a change in between is noticed
             progress, version = self._interleaver.table_dump(table), self._table_of(table)
             if version is not None and version.key and progress is not None and not progress.started and not progress.ended:
                 chosen[table] = _Chosen(version, resets)
@@ -189,7 +206,7 @@ class SmallTables:
         for version in versions:
             if time.monotonic() > until_s or size_bytes > BYTES_MAX:
                 return
-            alone.add(version.id)  # ahead of the reading: what breaks the connection breaks it for no other table twice
+            alone.add(version.id)  # before the read: a table that breaks the connection does so only once
             try:
                 found = self._reads.read_whole(connection, version, self._limits)
             except ServerChangedError:

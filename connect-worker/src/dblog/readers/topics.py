@@ -1,11 +1,14 @@
-"""Whether two captured tables write one topic: rows of equal keys would overwrite each other there.
+"""Detects captured tables that write to one topic, where rows of equal keys would overwrite each
+other.
 
-Debezium's strategies make a legal topic name of any table's name, and so may make one name of two: other letters than Kafka's become an underscore, so two
-Chinese names of one length are one topic. Dots in names are like those between them, so ``a.b`` of schema ``c`` and ``b`` of ``c.a`` are both ``c.a.b``. A
-strategy that is not the connector's default leaves out the schema or the database. Kafka itself cannot hold two topics that differ only in a dot and an
-underscore, for its metrics have one name for both (Topic.java, "collides").
+Debezium's strategies make a legal topic name of any table name, so two tables may get the same
+name: characters that Kafka does not allow become underscores, so two Chinese names of equal length
+become one topic. Dots in names look like the dots between them, so ``a.b`` of schema ``c`` and
+``b`` of ``c.a`` are both ``c.a.b``. Strategies other than the connector's default leave out the
+schema or the database. Kafka itself rejects two topics that differ only in a dot and an underscore,
+because its metrics have one name for both (Topic.java, "collides").
 
-Tables that ``topic.regex`` brings together are meant to share a topic.
+Tables that ``topic.regex`` brings together share a topic on purpose.
 """
 
 from __future__ import annotations
@@ -49,15 +52,17 @@ def naming_of(settings: Settings) -> TopicNaming:
 
 @dataclass(slots=True)
 class TopicOwners:
-    """The captured tables of each topic, but those whose topic was chosen for them."""
+    """Captured tables by topic, except those whose topic was chosen for them."""
 
     naming: TopicNaming
     _owners: dict[str, set[TableId]] = field(default_factory=dict)
     _writers: dict[str, set[TableId]] = field(default_factory=dict)
-    """The tables of each topic, also those whose topic was chosen for them."""
+    """Captured tables by topic, including those whose topic was chosen for them."""
 
     def add(self, table: TableId) -> str | None:
-        """Take in a captured table; return the sentence about those that share its topic, None where none does."""
+        """Add a captured table; return a sentence about tables that share its topic, None if there
+        are none.
+        """
         self._writers.setdefault(self.naming.table(table), set()).add(table)
         if self.naming.is_chosen(table):
             return None
@@ -66,14 +71,17 @@ class TopicOwners:
         return None if len(owners) == 1 else self._sentence(owners)
 
     def remove(self, table: TableId) -> str | None:
-        """Take out a table that is captured no longer; return the sentence about those that still share its topic, None where none does."""
+        """Remove a table that is no longer captured.
+
+        Return a sentence about tables that still share its topic, None if there are none.
+        """
         self._writers.get(self.naming.table(table), set()).discard(table)
         owners = self._owners.get(self.key(table), set())
         owners.discard(table)
         return None if len(owners) <= 1 else self._sentence(owners)
 
     def is_alone(self, table: TableId) -> bool:
-        """Whether no other captured table writes the table's topic."""
+        """Return True if no other captured table writes to the table's topic."""
         return len(self._writers.get(self.naming.table(table), ())) <= 1
 
     def shared(self) -> list[str]:
@@ -81,7 +89,9 @@ class TopicOwners:
         return [self._sentence(owners) for owners in self._owners.values() if len(owners) > 1]
 
     def key(self, table: TableId) -> str:
-        """Return what topics have in common that Kafka cannot tell apart: their name in its metrics."""
+        """Return the topic's name in Kafka's metrics, which is equal for topics that Kafka cannot
+        tell apart.
+        """
         return _metric_name(self.naming.table(table))
 
     def _sentence(self, owners: set[TableId]) -> str:
@@ -129,7 +139,7 @@ def _metric_name(topic: str) -> str:
 
 
 class SharedTopicWarnings:
-    """Warn of topics that captured tables share, as tables come and go while the connector runs."""
+    """Warnings about topics that captured tables share, updated while the connector runs."""
 
     def __init__(self, settings: Settings, warnings: StandingWarnings) -> None:
         self._owners = None if settings.boolean(SHARED) else TopicOwners(naming_of(settings))
@@ -137,7 +147,7 @@ class SharedTopicWarnings:
         self._logged: set[str] = set()
 
     def captured(self, table: TableId) -> None:
-        """Take in a table whose records are going to be written."""
+        """Add a table whose records will be written."""
         if self._owners is not None and (sentence := self._owners.add(table)) is not None:
             key = f"shared topic {self._owners.key(table)}"
             if key not in self._logged:
@@ -146,7 +156,7 @@ class SharedTopicWarnings:
             self._warnings.raise_warning(key, sentence)
 
     def gone(self, table: TableId) -> None:
-        """Take out a table that was dropped or renamed."""
+        """Remove a table that was dropped or renamed."""
         if self._owners is None:
             return
         key = f"shared topic {self._owners.key(table)}"
@@ -156,12 +166,17 @@ class SharedTopicWarnings:
             self._warnings.raise_warning(key, sentence)
 
     def is_alone(self, table: TableId) -> bool:
-        """Whether nothing but the table can have rows in its topic: not where the configuration lets tables, or connectors, share topics."""
+        """Return True if only this table can have rows in its topic.
+
+        Return False if the configuration allows tables or connectors to share topics.
+        """
         return self._owners is not None and self._owners.is_alone(table)
 
 
 def require_own_topics(settings: Settings, tables: Iterable[TableId]) -> None:
-    """Raise ConfigError where several of the tables would share a topic, and the configuration does not accept it."""
+    """Raise ConfigError if some of the tables would share a topic and the configuration forbids
+    that.
+    """
     if settings.boolean(SHARED):
         return
     owners = TopicOwners(naming_of(settings))

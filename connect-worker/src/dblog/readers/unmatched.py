@@ -1,4 +1,6 @@
-"""Withdraws what a start has said of names of the include lists that match no table, once a table of that name is captured."""
+"""Withdraws the start's warnings about names in the include lists that match no table, once a table
+of that name is captured.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from dblog.readers.standing_warnings import StandingWarnings
 
 
 class UnmatchedNames:
-    """Those of one run. ``key_of`` gives the key by which a text was raised."""
+    """Unmatched names of one run. ``key_of`` returns the key under which a text was raised."""
 
     def __init__(
         self, texts: Sequence[str], *, key_of: Callable[[str], str], named: Parts, schemas: Schemas, warnings: StandingWarnings
@@ -24,7 +26,9 @@ class UnmatchedNames:
         self._captured_total = schemas.captured_total
 
     def look(self) -> None:
-        """Withdraw what is not true any more. Asked now and then: it costs nothing while no table comes or goes."""
+        """Withdraw warnings that no longer hold. It is cheap to call while no table
+        comes or goes.
+        """
         if not self._texts or self._schemas.captured_total == self._captured_total:
             return
         captured = self._schemas.captured_now()

@@ -1,4 +1,7 @@
-"""Warnings about tables of which rows stay in the lake until a repair has read them. They stand by table, over the runs of a process."""
+"""Warnings about tables with rows that stay in the lake until a repair has read the table.
+
+They stand by table, and survive a restart of the run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ LEFT_OUT = "position lost, and tables without a dump"
 
 
 def warn_of_unrepaired(warnings: StandingWarnings, tables: Iterable[TableId]) -> None:
-    """Name tables whose log has a gap, and which were not repaired because the lake keeps rows that a statement removed."""
+    """Warn of tables with a gap in the log that were not repaired.
+
+    A repair would also remove the rows that a statement removed and that the lake keeps on purpose.
+    """
     warnings.raise_of_tables(
         KEPT,
         tables,
@@ -24,7 +30,7 @@ def warn_of_unrepaired(warnings: StandingWarnings, tables: Iterable[TableId]) ->
 
 
 def warn_of_sent_rows(warnings: StandingWarnings, tables: Iterable[TableId], why: str) -> None:
-    """Name tables of which rows were sent that the source does not have."""
+    """Warn of tables with rows that were sent but are not in the source."""
     warnings.raise_of_tables(
         SENT,
         tables,
@@ -34,7 +40,7 @@ def warn_of_sent_rows(warnings: StandingWarnings, tables: Iterable[TableId], why
 
 
 def warn_of_left_out(warnings: StandingWarnings, tables: Iterable[TableId]) -> None:
-    """Name tables that the dump after a lost position does not bring. # I5"""
+    """Warn of tables that the dump after a lost position leaves out. # I5"""
     warnings.raise_of_tables(
         LEFT_OUT,
         tables,

@@ -1,4 +1,4 @@
-"""One task process: start, poll and send, commit, pause, stop, fail.
+"""The task process: start, poll and send, commit, pause, stop, fail.
 
 A single thread polls the task's queue, produces, serves delivery callbacks and commits offsets, so
 the ledger needs no lock. A transient error restarts the task from its committed offset, as often as
@@ -181,7 +181,7 @@ class SourceTask(Protocol):
 
     @property
     def partition(self) -> Mapping[str, str]:
-        """Source partition of its offsets."""
+        """Source partition of the task's offsets."""
 
     @property
     def fold(self) -> OffsetFold:
@@ -237,9 +237,7 @@ TaskFactory = Callable[[StartOrder], SourceTask]
 
 @dataclass(slots=True)
 class _Run:
-    """One run of a task, from a start to an error or stop; ``traces`` is None if it is
-    not traced.
-    """
+    """Run of a task, from a start to an error or stop; ``traces`` is None if it is not traced."""
 
     task: SourceTask
     sender: Sender
@@ -737,7 +735,7 @@ class Supervisor:
                 pass
 
     def _note_request(self, given: object) -> DumpRequest | None:
-        """Keep a request for this and later runs, and return it.
+        """Keep a dump request for this and later runs, and return it.
 
         Return None if the request is invalid or a newer revision of it is known.
         """
