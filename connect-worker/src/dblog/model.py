@@ -182,8 +182,8 @@ class Segment:
 
     ``table`` is the source table, None for markers, heartbeats and schema changes. ``headers`` maps
     the index of a record to its extra headers; few records have any. ``partition`` is set only if
-    the contract fixes it (0 for heartbeat and schema-change topics). ``way_out`` is what helps
-    besides more room in Kafka where a record is too large; empty where nothing does.
+    the contract fixes it (0 for heartbeat and schema-change topics). ``way_out`` says what helps
+    against a record that is too large for Kafka, other than more room; empty if nothing does.
     """
 
     topic: str

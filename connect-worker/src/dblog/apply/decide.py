@@ -157,8 +157,9 @@ _LEAVES = {
     WantedState.PAUSED: frozenset({"RUNNING", "STOPPED"}),
     WantedState.STOPPED: frozenset({"RUNNING", "PAUSED", "FAILED"}),
 }
-"""States that a wanted state ends. UNASSIGNED and RESTARTING pass without help. A FAILED connector
-does not show the state it was meant to have, so only a stop is sure to change something.
+"""States out of which a connector is taken, by its wanted state. UNASSIGNED and RESTARTING pass
+without help. A FAILED connector does not show the state it was meant to have, so only a stop is
+sure to change something.
 """
 
 

@@ -410,7 +410,7 @@ class ChunkReader:
         return True
 
     def _extent(self, table: TableId) -> Extent:
-        """Return the part of the table that its dump reads."""
+        """Return the extent of the table in the dump that it is read for."""
         one = self._interleaver.request_of(table)
         if one is not None:
             return Extent.of(one, table)
@@ -532,10 +532,9 @@ class ChunkReader:
         return share.upto or left.upto
 
     def _key_at(self, connection: DumpConnection, version: Table, left: KeyRange, rows: int, where: str | None) -> Key | None:
-        """Return the key that is this number of rows further on, as a bound that the server finds
-        again.
+        """Return the key ``rows`` rows after the start of ``left``, as a bound for ranges.
 
-        Return None at the end of the range.
+        Return None at the end of the range, or if the server does not find the key again.
         """
         found = self._select_key(connection, version, self._sql.last_key(version, left.after, left.upto, rows, where=where))
         if found is None or found == left.upto or self._found(connection, version, found, left.after, where) != 1:

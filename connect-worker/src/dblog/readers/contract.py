@@ -118,7 +118,7 @@ class Progress(Protocol):
         """Return metrics of this position by name."""
 
     def __str__(self) -> str:
-        """Return the position for messages."""
+        """Return the position as text for messages."""
 
 
 class Positions(Protocol):
@@ -220,9 +220,7 @@ class LogSource(Protocol):
         """
 
     def beat(self) -> None:
-        """Do at the source what the configuration wants at each heartbeat, without blocking the log
-        thread.
-        """
+        """Run the configured heartbeat action at the source, without blocking the log thread."""
 
     def confirm(self, offset: OffsetMap) -> None:
         """Note that the offset is stored, so the server may drop older log. Called by the
@@ -306,7 +304,7 @@ class LoadWatch(Protocol):
     """
 
     def measure(self, wanted: Collection[Limit]) -> Load:
-        """Measure these limits, or say why that is impossible.
+        """Measure the load for these limits; ``missing`` names the limits that cannot be measured.
 
         Raise TransientError if the server does not answer within seconds.
         """

@@ -96,7 +96,7 @@ class Dumping:
     # ---- threads
 
     def start(self) -> None:
-        """Start to read what the dumps have left."""
+        """Start readers for the tables that the dumps have left."""
         dump = self._interleaver.dump
         if dump is None or dump.ended:
             self._done(dump)
@@ -475,9 +475,9 @@ class Dumping:
         return allowed
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
-        """Dump tables that have a schema again after their rows were dropped. # I3
+        """Dump tables that have a schema again after their rows were skipped. # I3
 
-        This dump is not optional, because it brings the dropped rows.
+        This dump is not optional, because it brings the skipped rows.
         """
         for table in tables:
             self._interleaver.begin_again(

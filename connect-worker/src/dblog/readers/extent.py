@@ -23,7 +23,7 @@ class Extent:
     mode: Mode = Mode.ROWS
     scope: Scope = Scope.TABLE
     where: str | None = None
-    """Condition that its rows have to fulfil; None for all rows."""
+    """Condition that the table's rows have to fulfil; None for all rows."""
     keys: tuple[Key, ...] | None = None
     columns: tuple[str, ...] | None = None
     """Columns to send in addition to the key; None for all."""

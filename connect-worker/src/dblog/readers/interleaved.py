@@ -509,8 +509,9 @@ class Interleaver:
             return self._windows.submit(ticket.number, chunk, now_s=self._clock.monotonic_s())
 
     def take_coming(self) -> list[TableId]:
-        """Return the tables that came near to their first row since the last call, to create their
-        topics.
+        """Return the tables, noted since the last call, whose first rows will be sent soon.
+
+        Their topics can be created meanwhile.
         """
         if not self._coming:
             return []

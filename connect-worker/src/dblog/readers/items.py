@@ -38,7 +38,7 @@ IGNORED_FOR_NOW = IgnoredForNow()
 
 
 class RowsParked:
-    """Result instead of an encoder: the table is parked, so its rows are dropped.
+    """Result instead of an encoder: the table is parked, so its rows are skipped.
 
     The reader layer watches for the statement or position that ends this.
     """

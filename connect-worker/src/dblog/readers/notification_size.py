@@ -1,8 +1,8 @@
-"""Fit a notification into what Kafka takes.
+"""Shrinks a notification to a size that Kafka accepts.
 
-It repeats what others chose: patterns of a signal, and keys of rows. Who waits for it wants to know
-that a dump has come on, so its texts are cut at a marked place, and the connector goes on. Lists of
-more than 1000 tables are left out before that (core/notices.py).
+A notification repeats texts from others: patterns of a signal, and keys of rows. Its readers want
+to know that a dump has advanced, so the texts are cut at a marked position, and the connector
+continues. Lists of more than 1000 tables are left out before that (core/notices.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TEXT_CHARS_MAX = (16 * 1024, 1024, 64)
 
 
 def smaller_notifications(value: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Give the value with shorter and shorter texts, for as long as it is too large."""
+    """Yield the value with ever shorter texts."""
     for chars_max in _TEXT_CHARS_MAX:
         yield {**value, "additional_data": {name: _cut(text, chars_max) for name, text in value["additional_data"].items()}}
 

@@ -174,7 +174,7 @@ class LogOutput:
         self._dumping.must_dump(tables, why, repairs=repairs)
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
-        """Dump tables that have a schema again after their rows were dropped."""
+        """Dump tables that have a schema again after their rows were skipped."""
         self._dumping.tables_back(tables)
 
     def _made(self, make: Callable[[], Result]) -> Result:

@@ -422,9 +422,9 @@ class Running:
         return any(self.schemas.passes_over(table, position) or self.stream.dumps_behind(table, position) for table in tables)
 
     def _moves_rows(self, table: TableId) -> bool:
-        """Return True as ``TaskContext.moves_rows`` says.
+        """Return True if an update may move a row of the table past all chunks of a dump.
 
-        A method, because the log that gets it is made before the interleaver.
+        It is a method because the log that receives it is created before the interleaver.
         """
         return self.interleaver.moves_rows(table)
 

@@ -9,7 +9,7 @@ written before the log continues.
 
 A schema read from the server is true at the server's end of the log, not at our position. It is
 used only if no statement in between touches the table (``Reading.touched``). Otherwise the table is
-parked from here to that end: its rows are dropped while all other tables go on. At the end the
+parked from here to that end: its rows are skipped while all other tables go on. At the end the
 table has a schema again, and is dumped again because rows of that stretch are missing. A table that
 is entirely unknown stays parked. If a parked table is excluded from dumps, its rows would never
 come. The task ends then, unless the user wants to go on without them; in that case their events are
@@ -59,7 +59,7 @@ class StatementDone:
     """Result of one statement.
 
     ``touched`` are the captured tables that it touched, ``rewritten`` those whose old rows it
-    altered and why, ``unparked`` those whose rows were dropped until now and that are known again,
+    altered and why, ``unparked`` those whose rows were skipped until now and that are known again,
     and why.
     """
 
@@ -125,9 +125,9 @@ class Schemas:
     - ``patience`` repeats a call while a broker or server is away.
     - ``filtered`` returns True for a statement to leave out of the history
       (schema.history.internal.ddl.filter). Its changes are still applied.
-    - ``dumps`` returns True if a dump may bring rows of the table that were dropped; ``goes_on`` is
+    - ``dumps`` returns True if a dump may bring rows of the table that were skipped; ``goes_on`` is
       True if the task continues without these rows otherwise.
-    - ``left_out`` is called with each table whose rows are dropped for now, when ``resolve`` asks
+    - ``left_out`` is called with each table whose rows are skipped for now, when ``resolve`` asks
       for
       it.
     - ``dumps_new`` returns True if a table that is new to the connector is dumped.
@@ -251,7 +251,7 @@ class Schemas:
 
     @property
     def parked(self) -> Mapping[TableId, str]:
-        """Tables whose rows are dropped at the log's position, with the reason."""
+        """Tables whose rows are skipped at the log's position, with the reason."""
         return self._parked
 
     def resume_parkings(self, at: Position) -> None:
@@ -366,8 +366,8 @@ class Schemas:
                 return None
 
     def _is_expected(self, table_id: TableId, position: Position) -> bool:
-        """Return True if its rows come from here on anyway, or the log still has the statement that
-        creates it.
+        """Return True if the table's rows come from here on anyway, or the log still has the
+        statement that creates it.
         """
         return table_id in self._expected or self._timeline.is_awaited(table_id, position)
 
@@ -561,7 +561,7 @@ class Schemas:
         I4
 
         The log overrules neither catalog nor history, with one exception: the table is gone or was
-        altered since, and the log names all its columns and shows all of each.
+        altered since, and the log names its columns and shows each one completely.
         """
         reading = self._read(table_id, position, begin, why)
         if seen.named:

@@ -86,7 +86,7 @@ class StandingWarnings:
         """Note that the findings after number ``since`` concern log that is decoded but not passed
         on.
 
-        They come after every position inside that log.
+        At a position inside that log they count as later findings.
         """
         self._ahead = range(since + 1, self._found + 1)
 
@@ -119,10 +119,10 @@ class StandingWarnings:
             self._texts[key] = made.text
 
     def found_again(self, key: str, table: TableId) -> bool:
-        """Return True if the warning of ``raise_of_tables`` already covers the table, counted as a
-        new finding.
+        """Count a finding about a table that the warning already covers, and return True.
 
-        The call costs next to nothing if it does not.
+        Return False if the warning of ``raise_of_tables`` does not cover the table; that costs next
+        to nothing.
         """
         known = self._of_tables.get(key)
         if known is None or table not in known.tables:

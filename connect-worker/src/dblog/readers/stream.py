@@ -181,7 +181,7 @@ class Output(Protocol):
         """
 
     def tables_back(self, tables: Mapping[TableId, str]) -> None:
-        """Note that tables have a schema again after their rows were dropped."""
+        """Note that tables have a schema again after their rows were skipped."""
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
         """Return True if a window submitted before ``submitted_before_s`` waits for its high
@@ -507,10 +507,10 @@ class LogStream:
             self._output.passed(self._at, between=moved and self._at.is_between, quiet=False)
 
     def _move(self, reader: LogReader, position: Any, *, moves: bool) -> None:
-        """Advance to the position of an item, unless nothing can return to it.
+        """Advance to the position of an item if ``moves``, that is, if a restart can begin there.
 
-        Before that, order dumps of the tables that have a schema again from here on. This order
-        survives a kill, because the position is not passed yet.
+        Before that, order dumps of the tables whose parking ends up to there. A kill does not lose
+        the order, because the position is not passed yet.
         """
         if self._schemas.waits_for_end:
             ended = self._schemas.take_ended(self._at.sequence_of(position))
@@ -588,7 +588,7 @@ class LogStream:
         self._moved_at_s = self._clock.monotonic_s()
 
     def _duties_are_due(self) -> bool:
-        """Return True if something is due by time while the log always has more to read."""
+        """Return True if a heartbeat or a position is due in a log that always has more to read."""
         now_s = self._clock.monotonic_s()
         return self._heartbeat_is_due(now_s) or now_s - self._moved_at_s >= POSITION_INTERVAL_S
 

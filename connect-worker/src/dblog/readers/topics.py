@@ -30,12 +30,12 @@ log = structlog.get_logger(__name__)
 SHARED = "dblog.topics.shared"
 _STRATEGY = "topic.naming.strategy"
 _DELIMITER = "-"
-"""What may stand between the parts of a topic's name, and is no dot in a metric."""
+"""Delimiter for the parts of a topic's name that stays distinct from a dot in Kafka's metrics."""
 _NAMED_MAX = 20
 
 
 def naming_of(settings: Settings) -> TopicNaming:
-    """Return the names that a connector's configuration gives to topics."""
+    """Return the rules for topic names in a connector's configuration."""
     namespace = namespace_of(settings)
     strategy = strategy_of(settings.text_or_none(_STRATEGY), has_schemas=namespace is Namespace.SCHEMA)
     return TopicNaming(
@@ -109,13 +109,21 @@ class TopicOwners:
         )
 
     def _list_apart(self, tables: Collection[TableId]) -> str:
-        """Return the list that can leave out one of these tables alone: that of tables knows them by their names joined with a dot."""
+        """Return the name of the exclude list that can leave out only some of these tables.
+
+        table.exclude.list knows tables by their names joined with a dot, which may be equal for
+        several.
+        """
         if len({str(table) for table in tables}) == len(tables):
             return "table.exclude.list"
         return "schema.exclude.list" if self.naming.has_schemas else "database.exclude.list"
 
     def _way_apart(self, tables: Collection[TableId]) -> str:
-        """Return what gives each of these tables a topic of its own, followed by ", or "; empty where neither letters nor dots are the reason."""
+        """Return the settings that give each of these tables a topic of its own, followed by ", or
+        ".
+
+        Return an empty text if neither letters nor dots are the reason.
+        """
         unicode = self.naming.unicode_strategy
         by_letters = f"set {_STRATEGY}={unicode}, which writes other letters as numbers"
         by_dots = f"set topic.delimiter={_DELIMITER}, which divides the parts of every topic of the connector instead of dots"
@@ -130,7 +138,7 @@ class TopicOwners:
 
 
 def _shown(table: TableId) -> str:
-    """Return a table's name, in quotes where its dots could be taken for others."""
+    """Return a table's name, in quotes if its dots would be ambiguous."""
     return f'"{table.database}"."{table.name}"' if "." in f"{table.database}{table.name}" else str(table)
 
 

@@ -99,8 +99,8 @@ Python's default of 5 ms is longer than a request to Kafka takes.
 """
 
 POLL_BYTES_MAX = 512 * 1024
-"""Size of one poll of large rows, such that it fits one request to Kafka together with what the
-sender has gathered.
+"""Byte limit of one poll, which matters for large rows. One request to Kafka can hold a poll and
+the records that the sender has gathered before it.
 """
 
 METRICS_INTERVAL_S = 1.0
@@ -110,8 +110,8 @@ CHECKS_MAX = 4
 """Maximum number of dump requests that are checked at the same time."""
 
 AWAY_REPORTED_S = 3.0
-"""Seconds without acknowledgement after which the status reports it. A new leader takes a moment,
-which is not worth reporting.
+"""Seconds without acknowledgement after which the status says that Kafka is away. A new leader
+takes a moment, which is not worth reporting.
 """
 
 DUMP_FLUSH_INTERVAL_S = 1.0
@@ -285,7 +285,7 @@ class Supervisor:
         self._warnings_reported: tuple[str, ...] = ()
         self._checks = threading.BoundedSemaphore(CHECKS_MAX)
         self._small_requests: str | None = None
-        """Why requests to Kafka are small from now on; None while they are not."""
+        """Reason why requests to Kafka are small from now on; None while they are not."""
 
     def run(self) -> int:
         """Run the task. Return the exit status: 0 after an orderly stop, 1 after FAILED."""
@@ -341,7 +341,7 @@ class Supervisor:
                 if self._has_run_well(e.offset, now_s, policy):
                     retries.succeeded()  # so this error begins a new series
                 chance = random.random()  # noqa: S311 - jitter, no secret
-                # It happens once, for the requests of the next run are small.
+                # It happens once, because the next run sends small requests.
                 if isinstance(error, RequestRefusedError):
                     self._small_requests = str(error)
                     failures, delay_s = 1, 0.0

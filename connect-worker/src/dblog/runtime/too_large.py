@@ -1,15 +1,15 @@
-"""Sentences and rules for records that are larger than Kafka takes.
+"""Errors and rules for records that are larger than Kafka accepts.
 
-Debezium has no rule of its own for them: the producer of Kafka Connect fails with
+Debezium has no rule of its own for them: Kafka Connect's producer fails with
 RecordTooLargeException, and the task with it, unless ``errors.tolerance`` is ``all`` (Kafka,
-AbstractWorkerSourceTask). So it is here, and the message names the record's topic, table and size
-and the settings to raise. The offset stays before the record, so it is sent again once there is
-room for it.
+AbstractWorkerSourceTask). The same happens here, and the message names the record's topic, table
+and size, and the settings to raise. The offset stays before the record, so it is sent again once
+there is room for it.
 
-A broker refuses a whole request for one large record in it, or because the topic takes less than
-the request has. Java's client then divides the request; librdkafka reports every record of it as
-refused. So the first refusal is answered by a new run with small requests. Only what is refused
-then is too large.
+A broker refuses a whole request because of one large record, or because the request is larger than
+the topic accepts. Java's client then splits the request, but librdkafka reports every record of it
+as refused. So the first refusal leads to a new run with small requests. Only a record that is
+refused then is too large.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from dblog.model import TableId
 CODES = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
 SMALL_REQUEST_BYTES = 16384
-"""The default of Java's ``batch.size``, so that topics take here what they take of Kafka Connect. A
-larger record is then alone in its request.
+"""Size of a small request, the default of Java's ``batch.size``, so that topics accept the same
+records as from Kafka Connect. A larger record is then alone in its request.
 """
 
 _SIZE, _COUNT = "batch.size", "batch.num.messages"
 
 
 class RequestRefusedError(TransientError):
-    """A broker refused a request of several records as too large; which of them is too large, if
-    one is, shows a run with small requests.
+    """A broker refused a request of several records as too large.
+
+    A run with small requests shows which of them is too large, if one is.
     """
 
 
 def sends_small_requests(settings: Mapping[str, object], *, alone: bool) -> bool:
-    """Return True if a producer with these settings of librdkafka sends small requests already;
-    ``alone``: requests of one record.
+    """Return True if a producer with these librdkafka settings already sends small requests.
+
+    With ``alone``, small means one record per request.
     """
     if str(settings.get(_COUNT)) == "1":
         return True
@@ -47,8 +49,10 @@ def sends_small_requests(settings: Mapping[str, object], *, alone: bool) -> bool
 
 
 def with_small_requests(settings: Mapping[str, object], *, alone: bool) -> dict[str, object]:
-    """Return the settings of a producer, changed so that its requests are small. ``alone``: where
-    refused records are passed over, no good one may stand in the request of a bad one. # I5
+    """Return the settings of a producer, changed so that its requests are small. # I5
+
+    With ``alone`` each request has one record: if refused records are skipped, no good record may
+    be in the request of a bad one.
     """
     if sends_small_requests(settings, alone=alone):
         return {**settings}
@@ -69,8 +73,9 @@ def request_refused(topic: str, bytes_max: int) -> RequestRefusedError:
 
 
 def refused_by_producer(topic: str, tables: Iterable[TableId | None], record_bytes: int, way_out: str) -> DefiniteError:
-    """Return the error for a record that the connector's own producer does not take. ``way_out``:
-    what else helps, or empty.
+    """Return the error for a record that the connector's own producer does not accept.
+
+    ``way_out`` says what else helps; empty if nothing does.
     """
     return DefiniteError(
         f"a record of {record_bytes} bytes {_for(topic, tables)} is larger than the producer takes; raise producer.override.max.request.size of the connector "
@@ -79,7 +84,7 @@ def refused_by_producer(topic: str, tables: Iterable[TableId | None], record_byt
 
 
 def refused_by_broker(topic: str, tables: Iterable[TableId | None], record_bytes: int, reason: str, way_out: str) -> DefiniteError:
-    """Return the error for a record that a broker does not take."""
+    """Return the error for a record that a broker does not accept."""
     return DefiniteError(
         f"Kafka did not take a record of {record_bytes} bytes {_for(topic, tables)}: {reason}; raise max.message.bytes of the topic above that "
         f"(kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {topic} --add-config max.message.bytes=BYTES){_or(way_out)}; then restart the task, "
