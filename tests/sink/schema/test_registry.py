@@ -1,6 +1,7 @@
 import contextlib
 import itertools
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -282,6 +283,34 @@ def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
                 asking(server).schema(1)
         finally:
             enough.set()
+
+
+@pytest.mark.parametrize("began", [b"", b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"])
+def test_a_head_that_trickles_is_given_up_too(monkeypatch: pytest.MonkeyPatch, began: bytes) -> None:  # number 37
+    monkeypatch.setattr(registry_module, "_ANSWER_S", 0.2)
+    enough = threading.Event()
+
+    def trickle(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while not enough.is_set():
+                connection, _ = listening.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.sendall(began)
+                    while not enough.wait(0.05):
+                        connection.sendall(b"1")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(30)
+        serving = threading.Thread(target=trickle, args=(listening,), daemon=True)
+        serving.start()
+        clock = Clock()
+        registry = Registry(f"http://127.0.0.1:{listening.getsockname()[1]}", sleep=clock.sleep, now_s=lambda: clock.now_s, wait_max_s=1)
+        try:
+            with pytest.raises(TransientError, match="its answer takes more than"):
+                registry.schema(1)
+        finally:
+            enough.set()
+    serving.join(30)
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"[]", b"{}", b'{"schema": "{", "references": [{}]}', b"\xff", b""])

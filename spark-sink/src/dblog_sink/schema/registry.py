@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from dblog_sink.errors import AwayError, DefiniteError
+from dblog_sink.schema.limited_request import answered
 from dblog_sink.schema.writer_schemas import REFERENCES
 
 log = logging.getLogger(__name__)
@@ -63,14 +64,6 @@ def tls_context(*, ca: str | None, certificate: str | None, key: str | None) -> 
     return context
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Treats a redirect as an answer, so that its sender never receives the registry's password."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Follow no redirect."""
-        return
-
-
 class Registry:
     """Schemas by id.
 
@@ -99,8 +92,7 @@ class Registry:
         self._urls = [part.strip().rstrip("/") for part in url.split(",")]
         self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
         self._auth = f"Bearer {token}" if token is not None else self._auth
-        https = urllib.request.HTTPSHandler(context=tls)
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects, https)
+        self._tls = tls
         self._cache_path = cache_path
         self._wait_max_s = wait_max_s
         self._unknown_wait_s = unknown_wait_s
@@ -202,17 +194,13 @@ class Registry:
         request = urllib.request.Request(url + path, headers=_ACCEPT)  # noqa: S310  the operator's own URL
         if self._auth is not None:
             request.add_header("Authorization", self._auth)
-        given_up_s = time.monotonic() + _ANSWER_S
         data = bytearray()
-        with self._opener.open(request, timeout=self._timeout_s) as response:
+        with answered(request, tls=self._tls, timeout_s=self._timeout_s, limit_s=_ANSWER_S) as response:
             while piece := response.read1(_PIECE_BYTES):
                 data += piece
                 if len(data) > _ANSWER_BYTES_MAX:
                     msg = f"it answers with more than {_ANSWER_BYTES_MAX} bytes"
                     raise ValueError(msg)
-                if time.monotonic() > given_up_s:
-                    msg = f"its answer takes more than {_ANSWER_S:.0f} s"
-                    raise TimeoutError(msg)
         answer: dict[str, Any] = json.loads(data)
         return answer
 
