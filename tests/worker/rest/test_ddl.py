@@ -7,7 +7,7 @@ from dblog.cli import app
 from dblog.core.timeline import Database, Timeline
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
-from dblog.rest.ddl import STATEMENT_CHARACTERS_MAX
+from dblog.rest.ddl import SEMICOLONS_MAX, STATEMENT_CHARACTERS_MAX
 from stack.process import free_port
 from support.false_server import FalseServer
 from typer.testing import CliRunner
@@ -25,6 +25,15 @@ def test_a_statement_that_is_too_long_is_refused_before_the_connector_is_looked_
     assert answer.status_code == 400, answer.text
     assert f"no more than {STATEMENT_CHARACTERS_MAX} are taken" in answer.json()["message"]
     assert explained(worker, "nobody", text[:STATEMENT_CHARACTERS_MAX]).status_code == 404
+
+
+def test_a_text_of_many_statements_is_refused_which_would_take_a_core_for_seconds(worker):
+    statements = [f"ALTER TABLE t ADD c{number} INT;" for number in range(SEMICOLONS_MAX + 1)]
+
+    answer = explained(worker, "nobody", "".join(statements))
+
+    assert (answer.status_code, f"more than {SEMICOLONS_MAX} statements" in answer.json()["message"]) == (400, True)
+    assert explained(worker, "nobody", "".join(statements[1:])).status_code == 404
 
 
 @pytest.mark.parametrize("statement", [None, ["ALTER TABLE t ADD a INT"], "", "  "])

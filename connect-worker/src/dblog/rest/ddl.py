@@ -22,6 +22,8 @@ from dblog.rest.api import Answer, check, json_body, ready, segment
 
 STATEMENT_CHARACTERS_MAX = 64 * 1024
 """The parser blocks the worker's other threads, about 0.2 s for one statement of this size."""
+SEMICOLONS_MAX = 100
+"""Most semicolons of a text. Each statement builds the table's columns anew, up to 4096 of them."""
 
 
 async def explain(request: HttpRequest) -> Response:
@@ -39,6 +41,8 @@ async def explain(request: HttpRequest) -> Response:
         raise bad_request(
             f"The statement has {len(statement)} characters, and no more than {STATEMENT_CHARACTERS_MAX} are taken; leave out what is not asked about"
         )
+    if statement.count(";") > SEMICOLONS_MAX:
+        raise bad_request(f"The text has more than {SEMICOLONS_MAX} statements; ask about each alone, or about a few together")
     database = body.get("database")
     found = await ready(request)
     name = segment(request, "connector")
