@@ -1,4 +1,4 @@
-"""Whether source and lake are the same, asked while the shop is open: `python -m demo.identical CONNECTOR TABLES WORKER_URL METRICS_URL [--login FOLDER] ...`.
+"""Compares source and lake while the shop is open: `python -m demo.identical CONNECTOR TABLES WORKER_URL METRICS_URL [--login FOLDER] ...`.
 
 It does what an operator does: it waits until the connector's first dump is done, asks the worker for a dump that sends fingerprints of all rows
 (`dblog dumps start --mode verify`), and reads the sink's verdict of each table, row by row, from its metrics. Its last line is `identical: yes` or

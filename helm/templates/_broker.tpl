@@ -48,7 +48,7 @@ logger.server.level=INFO
 {{- define "dblog.waitForBroker" -}}
 {{- $ := index . 0 -}}
 {{- $values := index . 1 -}}
-{{- if $.Values.firstLook -}}
+{{- if and $.Values.firstLook (not $.Values.diagnosticMode.enabled) -}}
 {{- $pod := printf "kubectl -n %s describe pod %s-0" $.Release.Namespace (include "dblog.broker" $) -}}
 - name: wait-for-broker
   image: {{ include "dblog.image" (list $ $values.image) | quote }}

@@ -16,6 +16,11 @@ dblog {{ .Chart.AppVersion }} is installed as {{ .Release.Name }}, for a first l
 
 The broker is for a first look: one node, no login, no TLS. Your own brokers are named in kafka.bootstrapServers; OWN-BROKER.md of the chart has the way there, and values-production.yaml the values.
 
+{{- if not (or .Values.global.imageRegistry .Values.worker.image.registry) }}
+
+The images {{ include "dblog.image" (list . .Values.worker.image) }} and {{ include "dblog.image" (list . .Values.sink.image) }} are those of `make images`: give them to the nodes (kind load docker-image, minikube image load), or name a registry that has them in global.imageRegistry.
+{{- end }}
+
 All of it is ready when this command ends. If it does not within two minutes, `{{ $kubectl }} get pods` shows which pod waits, and for what:
 
   {{ $kubectl }} rollout status statefulset/{{ include "dblog.worker" . }} --timeout=5m

@@ -19,9 +19,10 @@ spec:
   terminationGracePeriodSeconds: {{ $sink.terminationGracePeriodSeconds }}
   restartPolicy: {{ .restartPolicy }}
   {{- include "dblog.placement" $sink | nindent 2 }}
-  {{- if or $sink.initContainers $.Values.firstLook }}
+  {{- $waits := include "dblog.waitForBroker" (list $ $sink) }}
+  {{- if or $waits $sink.initContainers }}
   initContainers:
-    {{- with include "dblog.waitForBroker" (list $ $sink) }}
+    {{- with $waits }}
     {{- . | nindent 4 }}
     {{- end }}
     {{- with $sink.initContainers }}

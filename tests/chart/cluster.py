@@ -1,4 +1,4 @@
-"""What a cluster answers to helm when it looks objects up, as far as rendering asks: its version, its kinds, and the objects that it is given."""
+"""A cluster as helm sees it when it looks objects up: its version, its kinds, and the objects that it is given. Only rendering asks it."""
 
 import http.server
 import json
@@ -72,7 +72,7 @@ def _path(version):
 
 @contextmanager
 def cluster(objects, folder):
-    """A file of kubectl's that leads to a cluster with these objects."""
+    """Serve a cluster with these objects. Yields the file by which kubectl and helm reach it."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
         server.answers = _answers(objects)
         threading.Thread(target=server.serve_forever, daemon=True).start()

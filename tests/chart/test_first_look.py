@@ -309,6 +309,14 @@ def test_the_wait_ends_when_the_broker_answers_and_has_said_why_it_waited(waitin
     assert "answers" in capfd.readouterr().out
 
 
+def test_pods_that_sleep_wait_for_nobody():
+    found = look(diagnosticMode={"enabled": True}, sink={"enabled": True})
+
+    for kind, suffix in (("StatefulSet", "-worker"), ("Deployment", "-sink"), ("StatefulSet", "-broker")):
+        assert "initContainers" not in one(found, kind, suffix)["spec"]["template"]["spec"]
+        assert container(found, kind, suffix)["command"] == ["sleep"]
+
+
 def test_a_command_line_of_the_container_is_the_program_that_is_tested(nothing):
     (first,) = worker(nothing)["initContainers"]
 
@@ -383,6 +391,8 @@ def test_the_notes_say_what_runs_whose_broker_it_is_and_the_next_three_commands(
 
     assert "dblog-broker   Kafka, one node" in said
     assert "The broker is for a first look" in said
+    assert "dblog-worker:0.1.0 and dblog-sink:0.1.0 are those of `make images`" in said
+    assert "make images" not in notes("--set", "global.imageRegistry=registry.example")
     assert "kafka.bootstrapServers" in said
     assert re.findall(r"^(\d)\. ", said, re.MULTILINE) == ["1", "2", "3"]
     assert [command.split()[0] for command in commands(said)] == [
