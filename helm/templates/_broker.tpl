@@ -53,6 +53,7 @@ logger.server.level=INFO
 - name: wait-for-broker
   image: {{ include "dblog.image" (list $ $values.image) | quote }}
   imagePullPolicy: {{ $values.image.pullPolicy }}
+  terminationMessagePolicy: FallbackToLogsOnError
   command: ["python3", "-P", "-c", {{ $.Files.Get "files/wait_for_broker.py" | toJson }}]
   args:
     - {{ include "dblog.broker.address" $ | quote }}

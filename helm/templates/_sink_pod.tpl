@@ -33,6 +33,9 @@ spec:
     - name: sink
       image: {{ include "dblog.image" (list $ $sink.image) | quote }}
       imagePullPolicy: {{ $sink.image.pullPolicy }}
+      {{- if $.Values.firstLook }}
+      terminationMessagePolicy: FallbackToLogsOnError
+      {{- end }}
       {{- if $.Values.diagnosticMode.enabled }}
       command: {{ toJson $.Values.diagnosticMode.command }}
       args: {{ toJson $.Values.diagnosticMode.args }}

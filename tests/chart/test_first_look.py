@@ -26,6 +26,7 @@ from chart.rendered import (
     objects,
     objects_of,
     one,
+    pod_specs,
     refusal,
     rendered,
     template,
@@ -307,6 +308,14 @@ def test_the_wait_ends_when_the_broker_answers_and_has_said_why_it_waited(waitin
     assert f"waiting for the broker 127.0.0.1:{port}" in "".join(printed)
     assert "refused" in "".join(printed)
     assert "answers" in capfd.readouterr().out
+
+
+def test_why_a_container_of_a_first_look_ended_stands_in_the_status_of_its_pod():
+    specs = {name: spec for (kind, name), spec in pod_specs(objects("demo")).items() if kind in ("StatefulSet", "Deployment")}
+
+    for name, spec in specs.items():
+        for found in (*spec.get("initContainers", []), *spec["containers"]):
+            assert ("terminationMessagePolicy" in found) is not name.endswith("-connectors"), name
 
 
 def test_pods_that_sleep_wait_for_nobody():
