@@ -39,8 +39,8 @@ class ChunkRows:
 
 
 class Watermarks(Protocol):
-    """Access to the watermark table: rows are written for the log, and read to prove a snapshot. #
-    I2
+    """Access to the watermark table. Rows are written for the log, and read to prove a snapshot.
+    # I2
     """
 
     def write_watermark(self, name: str, token: str) -> None:

@@ -11,7 +11,7 @@ are opaque to it: it hands them back to the dialect that made them. The contract
     DatabaseKind ──source──► Source    used without a task: settings, offsets, statements
 
     Source ──connect──► Server ──┬─ Check, Positions, SchemaSource, ChunkSource, SchemaReports
-      │                          ├─ schemas(timeline) ──► LogSchemas      tables as the log shows them
+      │                          ├─ schemas(timeline) ──► LogSchemas    tables in the log
       ├─ Progress (an offset)    └─ log(resolve) ──► LogSource ──open──► LogReader ──► items
       └─ RowPlans
 """

@@ -484,7 +484,7 @@ class Dumping:
                 table, "its definition was in doubt, and with it the column that it is read by", only=_by_surrogate
             )
         again = {table: tables[table] for table in self._options.dump.of_parked(tables)}
-        self.dump_again(again, repairs=self._repaired_unasked(again))  # deletes were passed over, too
+        self.dump_again(again, repairs=self._repaired_unasked(again))  # deletes were skipped too
 
     def must_dump(self, tables: Iterable[TableId] | None, why: str, *, repairs: bool = False) -> None:
         """Dump tables whose rows only a dump can bring; ``tables`` None means every captured table.
@@ -501,7 +501,7 @@ class Dumping:
             warn_of_sent_rows(self._warnings, wanted, why)
         ordered = {table: why for table in wanted if table not in faulty}
         if ordered:
-            # Deletes of these tables were dropped with their rows.
+            # Deletes of these tables were skipped with their rows.
             self.dump_again(ordered, repairs=self._repaired_unasked(ordered))
         refusals = [self._options.dump.refusal(wanted, why), _unrepairable(faulty, why)]
         if any(refusals):

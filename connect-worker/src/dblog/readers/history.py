@@ -15,8 +15,8 @@ to carry them. Their key is ``{"dblog":1,"dumps":"<prefix>","list":"<id>"}``, th
 ``{"tables":[["<db>","<table>"],...]}``.
 
 ``save`` returns when the broker has the records (acks=all). The stream must not pass a DDL
-statement before that: otherwise a row of the new version could be committed and the version lost. #
-I4
+statement before that: otherwise a row of the new version could be committed and the version lost.
+# I4
 """
 
 from __future__ import annotations

@@ -557,8 +557,7 @@ class Schemas:
     def _refreshed(
         self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, begin: Any, why: str
     ) -> RowEncoder | None:
-        """Read the table from the server, and use it if the log agrees; otherwise park the table. #
-        I4
+        """Read the table from the server, and use it if the log agrees; else park the table. # I4
 
         The log overrules neither catalog nor history, with one exception: the table is gone or was
         altered since, and the log names its columns and shows each one completely.

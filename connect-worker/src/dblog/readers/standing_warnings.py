@@ -141,7 +141,7 @@ class StandingWarnings:
         It may already have passed the rows of later findings.
         """
         with self._lock:
-            if any(table in known.tables for known in self._of_tables.values()):  # else there is nothing that it may end
+            if any(table in known.tables for known in self._of_tables.values()):  # otherwise there is no warning that the repair could end
                 self._begun[dump, table] = found
 
     def repair_ends(self, dump: str, table: TableId) -> None:

@@ -560,7 +560,7 @@ class _Start:
         one.
         """
         known = [table for table in tables if timeline.versions(table)]
-        # A new table that nothing dumps lacks no record.
+        # For a new table that nothing dumps, no record is missing.
         if not self._options.dump.goes_on:
             self._options.dump.refuse_left_out(known, "the log has not held the rows of some tables until now")
         for table in known:

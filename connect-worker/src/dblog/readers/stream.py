@@ -502,7 +502,7 @@ class LogStream:
                 case Unusable():
                     self._unusable(item)
             # Items before this position (a table released, rows that only a dump brings) count as
-            # passed only when the position is.
+            # passed once the position is passed.
             moved = isinstance(item, Moved) or getattr(item, "moves", False)
             self._output.passed(self._at, between=moved and self._at.is_between, quiet=False)
 
@@ -571,9 +571,7 @@ class LogStream:
             self._unusable(Unusable(error=e))
 
     def _unusable(self, item: Unusable) -> None:
-        """Skip an item that cannot become a record if that is configured, else raise its error. #
-        I5
-        """
+        """Skip an item that cannot become a record, if configured so; else raise its error. # I5"""
         if self._options.skips_bad_events:
             option = "event.processing.failure.handling.mode"
         elif not item.decoded and self._options.skips_unreadable:

@@ -1,1 +1,3 @@
-"""The task process: polls a source task, sends its records, and commits its offsets once they are acknowledged."""
+"""The task process: polls a source task, sends its records, and commits its offsets after
+acknowledgement.
+"""

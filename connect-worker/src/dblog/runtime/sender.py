@@ -188,7 +188,7 @@ class Sender:
         acknowledged, failures, errors = self._producer.serve(int(timeout_s * 1000))
         for error in errors:
             self._on_error(error)
-        for tag, topic, error, record_bytes in sorted(failures, key=_by_size):  # few, and mostly none
+        for tag, topic, error, record_bytes in sorted(failures, key=_by_size):  # usually none
             self._failed(error, topic, tag, record_bytes)
         for tag, records in acknowledged.items():
             self._acknowledge(tag, records)

@@ -3,9 +3,10 @@
 All records of a step carry the same ``traceparent`` header (W3C Trace Context), created once per
 step, so a consumer can continue the trace. The spans are
 
-    capture                   from the reader that finished the step's first batch to the acknowledgement of its last
+    capture                   from the end of the step's first batch in the reader
+    │                         to the acknowledgement of its last batch
     ├── wait                  in the queue
-    └── send <topic>          from the sender to the acknowledgement, for each topic
+    └── send <topic>          for each topic, from the sender to the acknowledgement
 
 Spans name tables, topics and positions. About rows they contain only numbers.
 """

@@ -181,7 +181,7 @@ class SourceTask(Protocol):
 
     @property
     def partition(self) -> Mapping[str, str]:
-        """Source partition of the task's offsets."""
+        """Source partition of the task's offsets, such as ``{"server": "<topic.prefix>"}``."""
 
     @property
     def fold(self) -> OffsetFold:
