@@ -34,7 +34,7 @@ from dblog_sink.delta.fence import Fence
 from dblog_sink.errors import DefiniteError
 from pyspark.sql import SparkSession
 from sink.feed import append_rows, difference, history_rows, mirror_rows
-from sink.harness import Record, Sink, local_session
+from sink.harness import HeldLease, Record, Sink, local_session
 from sink.stories import STORIES
 from sink.stories.play import Play
 from sink.topics import KINDS, Course, Kind
@@ -211,7 +211,7 @@ class Run:
 
     def _new_fence(self, *, alone: bool) -> Fence:
         clock = itertools.count(step=10.0)  # each look at the control table is a real one
-        fence = Fence(self.session, str(self.folder / "lake" / "_dblog" / "control"), unheld=lambda: None, now_s=lambda: next(clock))
+        fence = Fence(self.session, str(self.folder / "lake" / "_dblog" / "control"), lease=HeldLease(), now_s=lambda: next(clock))
         fence.take(alone=alone)
         return fence
 

@@ -123,6 +123,15 @@ def local_session(folder: Path, *, lasting: bool = False) -> SparkSession:
 
 
 @dataclass
+class HeldLease:
+    """A lease that is held until a test says otherwise."""
+
+    lost: str | None = None
+    is_gone: bool = False
+    lapses: int = 0
+
+
+@dataclass
 class Sink:
     """One sink over one folder. ``restarted()`` is the same sink after its process died; ``query_id`` stands for the checkpoint."""
 

@@ -16,13 +16,14 @@ from dblog_sink.delta.log_cleanup import has_next
 from dblog_sink.delta.merge import Txn, append
 from dblog_sink.delta.transaction import begun
 from dblog_sink.delta.upsert import inserted
+from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.state.crash_points import nothing
 from dblog_sink.state.new_table import new_table
 from delta.tables import DeltaTable
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from sink.harness import Record, Sink, change
+from sink.harness import HeldLease, Record, Sink, change
 from sink.job import LIMIT_S, Job
 from stack import Kafka
 from stack.process import wait_until
@@ -39,8 +40,10 @@ def row(key: int, name: str) -> dict:
     return {"id": key, "name": name}
 
 
-def fence(sink: Sink, *, alone: bool = True, unheld: Callable[[], str | None] = lambda: None) -> Fence:
-    made = Fence(sink.spark, str(sink.folder / "lake" / "_dblog" / "control"), unheld=unheld, now_s=iter(range(0, 10**9, 10)).__next__)
+def fence(sink: Sink, *, alone: bool = True, lease: HeldLease | None = None) -> Fence:
+    made = Fence(
+        sink.spark, str(sink.folder / "lake" / "_dblog" / "control"), lease=lease or HeldLease(), now_s=iter(range(0, 10**9, 10)).__next__
+    )
     made.take(alone=alone)
     return made
 
@@ -198,25 +201,47 @@ def test_a_commit_that_was_begun_before_a_takeover_fails(sink: Sink) -> None:
     assert sink.spark.read.format("delta").load(path).count() == before
 
 
-def test_a_sink_that_slept_within_a_transaction_looks_at_its_own_clock_before_the_commit(sink: Sink) -> None:
+@pytest.mark.parametrize("renewed", [False, True], ids=["and its lease has lapsed", "and its lease was renewed since"])
+def test_a_sink_that_slept_within_a_transaction_looks_at_its_own_clock_before_the_commit(sink: Sink, *, renewed: bool) -> None:
     path = str(sink.folder / "lake" / "not known to the heir")
     table(sink.spark, path)
-    expired: list[str] = []
-    slept = fence(sink, unheld=lambda: expired[0] if expired else None)
+    lease = HeldLease()
+    slept = fence(sink, lease=lease)
     rows = sink.spark.range(1).withColumn("v", F.lit("a"))
     began = slept.started
 
     def started(start: Callable[[], object]) -> object:
         begun = began(start)
-        expired.append("the lease could not be renewed")
+        if renewed:
+            lease.lapses += 1
+        else:
+            lease.lost = "the lease could not be renewed"
         return begun
 
     slept.started = started  # type: ignore[method-assign]
     before = versions(sink)
-    with watched(slept), pytest.raises(Exception, match="the lease could not be renewed"):
+    with watched(slept), pytest.raises(Exception, match="the lease lapsed" if renewed else "the lease could not be renewed"):
         append(rows, path, ("id", "v"), Txn("a", 1))
 
     assert versions(sink) == before
+
+    slept.started, lease.lost = began, None  # type: ignore[method-assign]
+    with watched(slept):
+        append(rows, path, ("id", "v"), Txn("a", 1))
+    assert versions(sink) != before, "what is begun after the renewal is committed"
+
+
+@pytest.mark.parametrize(("is_gone", "error"), [(False, TransientError), (True, DefiniteError)])
+def test_a_lease_that_lapsed_is_waited_for_and_one_that_is_gone_ends_the_sink(sink: Sink, *, is_gone: bool, error: type[Exception]) -> None:
+    lease = HeldLease()
+    held = fence(sink, lease=lease)
+    held.check()
+    lease.lost, lease.is_gone = "the reason", is_gone
+
+    with pytest.raises(error, match="the reason"):
+        held.check()
+
+    assert held.is_gone == is_gone
 
 
 def test_a_control_table_that_was_lost_locks_nobody_out_and_lets_no_former_sink_in(sink: Sink) -> None:
@@ -248,7 +273,7 @@ def test_a_running_job_stops_when_another_sink_has_taken_over_and_merges_nothing
     with job.running():
         job.send(change(items, "c", {"id": 1, "v": "a"}, at=1))
         job.wait("the row", lambda: job.rows(items) == [(1, "a")])
-        heir = Fence(spark, str(tmp_path / "lake" / "_dblog" / "control"), unheld=lambda: None)
+        heir = Fence(spark, str(tmp_path / "lake" / "_dblog" / "control"), lease=HeldLease())
         heir.take(alone=False)
 
         job.send(change(items, "c", {"id": 2, "v": "b"}, at=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 import time
@@ -270,3 +271,25 @@ def test_a_table_that_somebody_else_wrote_to_or_altered_stops_with_the_way_out(j
     with job.running():
         wait_until(lambda: job.status == 1, timeout_s=LIMIT_S, what="the job to stop")
     assert "somebody dropped or renamed w in" in job.lines("failed")[-1]["reason"]
+
+
+def test_a_lease_that_cannot_be_renewed_for_a_while_interrupts_the_sink_and_does_not_end_it(job: Job) -> None:
+    items = job.table("items")
+    job.create(items)
+    lease = job.folder / "lake" / "_dblog" / "lease.json"
+    with job.running():
+        job.send(change(items, "c", {"id": 1, "v": "a"}, at=100))
+        job.wait("the first row", lambda: job.rows(items) == [(1, "a")])
+
+        kept = lease.read_bytes()
+        while not lease.is_dir():  # the sink may write it meanwhile
+            lease.unlink(missing_ok=True)
+            with contextlib.suppress(FileExistsError):
+                lease.mkdir()
+        job.wait("the lapse", lambda: any("could not be renewed" in line["reason"] for line in job.lines("restarting")))
+        job.send(change(items, "c", {"id": 2, "v": "b"}, at=200))
+        lease.rmdir()
+        lease.write_bytes(kept)
+
+        job.wait("the second row", lambda: job.rows(items) == [(1, "a"), (2, "b")])
+    assert job.status == 0

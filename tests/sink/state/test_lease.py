@@ -120,7 +120,7 @@ def test_a_process_id_means_nothing_in_another_container_or_where_processes_are_
 
 
 @pytest.mark.parametrize("ahead_s", [-1e9, 0.0, 1e9], ids=["its clock is late", "clocks agree", "its clock is early"])
-def test_a_sink_elsewhere_is_abandoned_when_its_lease_rests_for_a_minute_whatever_its_clock_shows(tmp_path: Path, ahead_s: float) -> None:
+def test_a_sink_elsewhere_is_abandoned_when_its_lease_rests_whatever_its_clock_shows(tmp_path: Path, ahead_s: float) -> None:
     clock = Clock()
     slept = elsewhere(tmp_path, clock)
     held = holder_in(tmp_path)
@@ -142,7 +142,7 @@ def test_a_sink_elsewhere_is_abandoned_when_its_lease_rests_for_a_minute_whateve
     heir.give_back()
 
 
-def test_a_sink_that_cannot_renew_its_lease_stops_by_itself_before_another_may_take_it(tmp_path: Path) -> None:
+def test_a_sink_that_cannot_renew_its_lease_holds_it_no_more_before_another_may_take_it(tmp_path: Path) -> None:
     clock = Clock()
     holder = elsewhere(tmp_path, clock)
     clock.sleep(EXPIRES_AFTER_S)
@@ -152,8 +152,37 @@ def test_a_sink_that_cannot_renew_its_lease_stops_by_itself_before_another_may_t
 
     assert holder.lost is not None
     assert LOST_AFTER_S > EXPIRES_AFTER_S + RENEW_EVERY_S
+
+
+def test_a_lease_that_lapsed_is_held_again_once_it_is_renewed_and_the_lapse_is_counted(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = elsewhere(tmp_path, clock)
+    clock.sleep(EXPIRES_AFTER_S)
     holder.renew()
-    assert holder.lost is not None, "what it did not do meanwhile may have been done by others"
+    assert holder.lapses == 0
+
+    clock.sleep(EXPIRES_AFTER_S + 1)
+    assert (holder.lost is not None, holder.is_gone) == (True, False)
+    holder.renew()
+    assert (holder.lost, holder.is_gone, holder.lapses) == (None, False, 1)
+
+    clock.sleep(EXPIRES_AFTER_S + 1)
+    holder.renew()
+    assert holder.lapses == 2, "also where nobody looked at it meanwhile"
+
+
+def test_a_lease_that_another_sink_took_is_never_held_again(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = elsewhere(tmp_path, clock)
+    clock.sleep(LOST_AFTER_S)
+    write(tmp_path, replace(this_process("other"), host="elsewhere"))
+    holder.renew()
+    assert holder.is_gone
+
+    (tmp_path / FILE).unlink()
+
+    assert holder.is_gone
+    assert holder.lost is not None
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"id": "x", "of": "a later version"}', "no json"])

@@ -23,7 +23,7 @@ from dblog_sink.state.new_table import new_table
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from sink.feed import Feed, Trial
-from sink.harness import Sink, change
+from sink.harness import HeldLease, Sink, change
 from stack import ObjectStore
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
@@ -263,7 +263,7 @@ def iterated(found: Any) -> Iterator[Any]:
 
 
 def test_a_fence_that_looks_each_second_lists_nothing_while_nobody_commits(spark: SparkSession, store: ObjectStore, lake: str) -> None:
-    fence = Fence(spark, f"{lake}/_dblog/control", unheld=lambda: None, now_s=iter(range(0, 10**9, 10)).__next__)
+    fence = Fence(spark, f"{lake}/_dblog/control", lease=HeldLease(), now_s=iter(range(0, 10**9, 10)).__next__)
     fence.take(alone=True)
     fence.check()
     store.fail()
@@ -282,7 +282,7 @@ def test_a_fence_that_looks_each_second_lists_nothing_while_nobody_commits(spark
 def test_two_that_start_at_once_get_different_tokens_and_the_first_is_refused(spark: SparkSession, lake: str) -> None:
     """Each in its own view of the log, as in a JVM of its own."""
     control = f"{lake}/_dblog/control"
-    made = [Fence(spark.newSession(), control, unheld=lambda: None, now_s=iter(range(0, 10**9, 10)).__next__) for _ in range(3)]
+    made = [Fence(spark.newSession(), control, lease=HeldLease(), now_s=iter(range(0, 10**9, 10)).__next__) for _ in range(3)]
     made[0].take(alone=False)
     begin = threading.Barrier(2)
 
@@ -305,7 +305,7 @@ def test_a_second_sink_is_kept_away_and_one_that_slept_is_fenced(sink: Sink, ite
     state = f"{lake}/_dblog"
 
     def fence(*, alone: bool) -> Fence:
-        made = Fence(sink.spark, f"{state}/control", unheld=lambda: None, now_s=iter(range(0, 10**9, 10)).__next__)
+        made = Fence(sink.spark, f"{state}/control", lease=HeldLease(), now_s=iter(range(0, 10**9, 10)).__next__)
         made.take(alone=alone)
         return made
 

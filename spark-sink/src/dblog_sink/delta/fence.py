@@ -5,8 +5,8 @@ commit gives each start a different number. Delta calls an observer whenever a t
 whatever command it belongs to (OptimisticTransaction's executionObserver). The observer installed
 here refuses a transaction
 
-- if the lease has expired by the sink's own clock, at its start and again right before the commit
-  is written;
+- if the lease is not held by the sink's own clock, at its start and again right before the commit
+  is written, or if it lapsed in between;
 - if the control table, checked every ``_LOOK_EVERY_S``, or the written table has a higher token.
 
 A sink that takes over from another one that may still be running first sets its token in every
@@ -30,7 +30,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ from pyspark.sql import SparkSession
 from dblog_sink.delta.file_skipping import newest, scala_seq
 from dblog_sink.delta.log_cleanup import has_next
 from dblog_sink.delta.merge import is_conflict
-from dblog_sink.errors import DefiniteError
+from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.state.control_table import ensure
 
 log = logging.getLogger(__name__)
@@ -52,26 +52,38 @@ _ATTEMPTS_MAX = 20
 _SETTER = "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq"
 
 
-class Fence:
-    """The right of one run of the sink to commit.
+class Held(Protocol):
+    """The lease that a fence asks (``state/lease.py``)."""
 
-    ``control`` is the control table's path. ``unheld`` returns why the lease is lost, None while it
-    is held.
-    """
+    @property
+    def lost(self) -> str | None:
+        """Reason why the lease is not held now, None while it is."""
+
+    @property
+    def is_gone(self) -> bool:
+        """True once the lease can never be held again."""
+
+    @property
+    def lapses(self) -> int:
+        """Number of times that the lease lapsed and was renewed afterwards."""
+
+
+class Fence:
+    """The right of one run of the sink to commit. ``control`` is the control table's path."""
 
     def __init__(
         self,
         session: SparkSession,
         control: str,
         *,
-        unheld: Callable[[], str | None],
+        lease: Held,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = session
         self._jvm: Any = session._jvm  # noqa: SLF001
         self._delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
         self._control = control
-        self._unheld = unheld
+        self._lease = lease
         self._now_s = now_s
         self._turn = threading.RLock()
         self._looked_s: float | None = None
@@ -83,8 +95,13 @@ class Fence:
 
     @property
     def lost(self) -> str | None:
-        """Reason why this sink must not commit any more, None while it may."""
-        return self._lost or self._unheld()
+        """Reason why this sink must not commit now, None while it may."""
+        return self._lost or self._lease.lost
+
+    @property
+    def is_gone(self) -> bool:
+        """True once this sink can never commit again."""
+        return self._lost is not None or self._lease.is_gone
 
     @property
     def claims(self) -> bool:
@@ -130,9 +147,9 @@ class Fence:
             list(pool.map(self._claimed, paths))
 
     def check(self) -> None:
-        """Raise DefiniteError if this sink must not commit any more.
+        """Raise DefiniteError if this sink must never commit again.
 
-        For work that is not a Delta commit.
+        Raise TransientError while its lease has lapsed. For work that is not a Delta commit.
         """
         self._refuse_unheld()
         self._look()
@@ -142,11 +159,14 @@ class Fence:
     def started(self, start: Callable[[], Any]) -> Any:
         """Check, start and return a transaction that may be committed, using ``start``.
 
-        Claim its table if necessary. Raise DefiniteError if this sink must not commit any more.
+        Claim its table if necessary. Raise what ``check`` raises.
         """
         if getattr(self._local, "claiming", False):
             return start()
+        # Read before the check: a later lapse is one within the transaction.
+        lapses = self._lease.lapses
         self.check()
+        self._local.lapses = lapses
         write = start()
         # A table that is being created.
         if write.snapshot().version() < 0:
@@ -160,9 +180,17 @@ class Fence:
         return write
 
     def before_commit(self) -> None:
-        """Check the lease without I/O. A process that was suspended meanwhile finds it expired."""
-        if not getattr(self._local, "claiming", False):
-            self._refuse_unheld()
+        """Check the lease without I/O, right before a commit.
+
+        A process that was suspended within the transaction finds that the lease has lapsed, whether
+        it has been renewed since or not.
+        """
+        if getattr(self._local, "claiming", False):
+            return
+        self._refuse_unheld()
+        if getattr(self._local, "lapses", None) != self._lease.lapses:
+            msg = "the lease lapsed while this transaction ran, and another sink may have written meanwhile; the batch is repeated"
+            raise TransientError(msg)
 
     # -- tokens -------------------------------------------------------------------------------------------------------------------------
 
@@ -171,7 +199,7 @@ class Fence:
 
     def _refuse_unheld(self) -> None:
         if (reason := self.lost) is not None:
-            raise DefiniteError(reason)
+            raise DefiniteError(reason) if self.is_gone else TransientError(reason)
 
     def _lose(self, reason: str) -> DefiniteError:
         self._lost = reason

@@ -180,7 +180,7 @@ class Runner:
         self._vacuum.start()
         while True:
             failure = self._until_it_ends()
-            if (lost := self._lost()) is not None:
+            if (lost := self._lost()) is not None and self._is_gone():
                 self._progress.emit("failed", reason=lost)
                 log.error("the sink stops: %s", lost)
                 return 1
@@ -234,9 +234,10 @@ class Runner:
         try:
             while query.isActive:
                 if (lost := self._lost()) is not None:
-                    self._scheduler.begin_no_more()
+                    if self._is_gone():
+                        self._scheduler.begin_no_more()
                     self._stop_between_batches(query)
-                    return DefiniteError(lost)
+                    return DefiniteError(lost) if self._is_gone() else TransientError(lost)
                 self._obey_between_batches()
                 if self._stopping.is_set() or self._scheduler.failure is not None:
                     self._stop_between_batches(query)
@@ -284,8 +285,15 @@ class Runner:
         return None
 
     def _lost(self) -> str | None:
-        """Return why this sink must not commit any more, or None if it may."""
+        """Return why this sink must not commit now, or None if it may."""
         return self._lease.lost if self._fence is None else self._fence.lost
+
+    def _is_gone(self) -> bool:
+        """Return True if this sink can never commit again.
+
+        A lapsed lease is not gone: it is renewed as soon as the store answers.
+        """
+        return self._lease.is_gone if self._fence is None else self._fence.is_gone
 
     def _spark_is_running(self) -> bool:
         """Return True if there is a JVM and a context to restart in.
@@ -309,7 +317,7 @@ class Runner:
             try:
                 if self._fence is not None:
                     # The loop that watches the query stops it.
-                    with contextlib.suppress(DefiniteError):
+                    with contextlib.suppress(DefiniteError, TransientError):
                         self._fence.check()
                 if self._lost() is None:
                     self._commands.obey()
@@ -373,8 +381,8 @@ class Runner:
 
         A batch that takes too long is interrupted after all, and the next start repeats it.
         """
-        self._stop_began_s = time.monotonic()
         if self._stopping.is_set():
+            self._stop_began_s = time.monotonic()
             self._scheduler.begin_no_more()
         held = self._writer.running.acquire(timeout=STOP_BATCH_S)
         done = held

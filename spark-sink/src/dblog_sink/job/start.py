@@ -93,7 +93,7 @@ def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
     except (OSError, Py4JJavaError) as e:
         msg = f"{settings.state_path} (state.path, in target.path if it is not given) cannot be written: {one_line(e)}"
         raise DefiniteError(msg) from e
-    fence = Fence(another(session), path_of(settings.state_path), unheld=lambda: lease.lost)
+    fence = Fence(another(session), path_of(settings.state_path), lease=lease)
     fence.take(alone=alone)
     fence.install()
     if not alone:

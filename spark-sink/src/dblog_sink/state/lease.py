@@ -2,11 +2,15 @@
 
 A second sink refuses to start. Clocks of two machines are never compared. A lease is stale if a
 sink that wants it has seen the same content for ``LOST_AFTER_S`` on its own clock, or if its holder
-was a process of the same machine, boot and process namespace that has ended. A holder that cannot
-renew in time loses it after ``EXPIRES_AFTER_S``, counted from before its last renewal, and so
-before anybody else may take it. Holders therefore do not overlap while their clocks run about
+was a process of the same machine, boot and process namespace that has ended. The lease of a holder
+that cannot renew in time lapses after ``EXPIRES_AFTER_S``, counted from before its last renewal, and
+so before any other sink may take it. Holders therefore do not overlap while their clocks run about
 equally fast. The fence (``delta/fence.py``) refuses what a suspended process does before it looks
 at its clock.
+
+A lapsed lease that no other sink has taken is renewed and held again, so a store that is away for a
+moment does not end the sink. ``lapses`` counts how often that happened: a transaction that began
+before a lapse is not committed after it.
 """
 
 from __future__ import annotations
@@ -25,13 +29,13 @@ from dblog_sink.errors import DefiniteError
 from dblog_sink.state.files import Folder
 
 FILE = "lease.json"
-RENEW_EVERY_S = 10.0
-_TRY_AGAIN_S = 2.0
-EXPIRES_AFTER_S = 40.0
-"""Seconds without a renewal after which a holder has lost its lease."""
-LOST_AFTER_S = 60.0
-"""Seconds without a change after which a lease may be taken over, more than ``EXPIRES_AFTER_S``."""
-_SETTLES_S = 2.0
+RENEW_EVERY_S = 3.0
+_TRY_AGAIN_S = 1.0
+EXPIRES_AFTER_S = 9.0
+"""Seconds without a renewal after which a holder must not commit."""
+LOST_AFTER_S = 12.5
+"""Seconds without a change after which a lease may be taken over. The holder no longer commits then."""
+_SETTLES_S = 1.5
 """Seconds to wait after a takeover. Of two sinks that take over one stale lease, the one whose name
 it then has keeps it.
 """
@@ -119,17 +123,28 @@ class Lease:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._renewed_s: float | None = None
+        self._lapses = 0
         self._lost: str | None = None
 
     @property
     def lost(self) -> str | None:
-        """Reason why the lease is lost, None while it is held. Checked before each commit."""
-        if self._lost is None and self._renewed_s is not None and self._now_s() - self._renewed_s > EXPIRES_AFTER_S:
-            self._lost = (
+        """Reason why the lease is not held now, None while it is. Checked before each commit."""
+        if self._lost is None and self._has_lapsed(self._now_s()):
+            return (
                 f"the lease on {self._where} could not be renewed for {EXPIRES_AFTER_S:.0f} s (the process slept, or the store was away), so another sink may "
-                "take it; this one stops"
+                "take it; nothing is committed until it is renewed"
             )
         return self._lost
+
+    @property
+    def is_gone(self) -> bool:
+        """True once another sink has taken the lease, or it was given back."""
+        return self._lost is not None
+
+    @property
+    def lapses(self) -> int:
+        """Number of times that the lease lapsed and was renewed afterwards."""
+        return self._lapses
 
     def take(self, *, wait_max_s: float = 20.0, sleep: Callable[[float], None] = time.sleep) -> bool:
         """Take the lease.
@@ -184,7 +199,7 @@ class Lease:
                 self._folder.remove(FILE)
 
     def renew(self) -> None:
-        """Renew the lease if it is still ours."""
+        """Renew the lease if no other sink has taken it."""
         text = self._folder.read(FILE)
         held = _holder(text)
         if text is not None and (held is None or held.id != self._mine.id):
@@ -209,12 +224,17 @@ class Lease:
         self._mine = Holder(**(asdict(self._mine) | {"at_s": time.time()}))
         done = how(json.dumps(asdict(self._mine)))
         if done:
+            # Counted first: whoever finds the lease held again must find the lapse, too.
+            self._lapses += self._has_lapsed(self._now_s())
             self._renewed_s = began_s
         return done
 
+    def _has_lapsed(self, now_s: float) -> bool:
+        return self._renewed_s is not None and now_s - self._renewed_s > EXPIRES_AFTER_S
+
     def _renew(self) -> None:
         pause_s = RENEW_EVERY_S
-        while self.lost is None and not self._ended.wait(pause_s):
+        while self._lost is None and not self._ended.wait(pause_s):
             try:
                 self.renew()
                 pause_s = RENEW_EVERY_S
