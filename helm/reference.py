@@ -1,6 +1,8 @@
 # noqa: INP001  a program beside the chart, whose folder is no package
-"""Makes README.md's table of values and values.schema.json from the comments of values.yaml: `python3 helm/reference.py` writes them, with `--check` it
-compares. The form of the comments stands at the top of values.yaml.
+"""Generates README.md's table of values and values.schema.json from the comments of values.yaml.
+
+`python3 helm/reference.py` writes them; with `--check` it compares them and exits with 1 if they
+differ. The top of values.yaml describes the form of the comments.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list:
 
 @dataclass(slots=True)
 class Value:
-    """One key of values.yaml."""
+    """A key of values.yaml."""
 
     path: tuple[str, ...]
     default: Any
@@ -34,12 +36,12 @@ class Value:
 
     @property
     def is_group(self) -> bool:
-        """Whether keys of its own are below it."""
+        """True if the chart defines keys below this one."""
         return isinstance(self.default, dict) and bool(self.default) and not self.passthrough and "additionalProperties" not in self.added
 
 
 def values(text: str) -> list[Value]:
-    """Every key that is ours, in the order of the file."""
+    """Return every key that the chart defines, in the order of the file."""
     defaults = yaml.safe_load(text)
     found: list[Value] = []
     comment: list[str] = []
@@ -73,7 +75,7 @@ def values(text: str) -> list[Value]:
 
 
 def schema(all_values: list[Value]) -> dict[str, Any]:
-    """A schema that takes no key but ours, at every level of ours."""
+    """Return a JSON schema that rejects unknown keys, at every level that the chart defines."""
     root: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
     for value in all_values:
         at = root
@@ -89,7 +91,7 @@ def schema(all_values: list[Value]) -> dict[str, Any]:
 
 
 def table(all_values: list[Value]) -> str:
-    """The reference in Markdown, a table for each section."""
+    """Return the reference in Markdown, with a table for each section."""
     lines: list[str] = []
     section = None
     for value in all_values:
@@ -105,7 +107,7 @@ def table(all_values: list[Value]) -> str:
 
 
 def made(text: str, readme: str) -> dict[Path, str]:
-    """What the files should hold."""
+    """Return the wanted content of the generated files, by path."""
     found = values(text)
     before, _, rest = readme.partition(BEGIN)
     behind = rest.partition(END)[2]
@@ -113,7 +115,7 @@ def made(text: str, readme: str) -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or compare them."""
+    """Write the files, or compare them with `--check`. Return the exit status."""
     wanted = made((FOLDER / "values.yaml").read_text(encoding="utf-8"), README.read_text(encoding="utf-8"))
     differing = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:

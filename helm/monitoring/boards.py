@@ -1,8 +1,9 @@
 # ruff: noqa: INP001  programs, no package
-"""What is on the four boards: each panel a question, its queries, and the alert that watches it.
+"""Defines the four dashboards: the panels with their queries and the alerts on the same metrics.
 
-``$namespace``, ``$job`` and ``$connector`` are variables of the boards, ``$__rate_interval`` is Grafana's. Names of metrics are those that worker and sink
-declare. As in the alerts, what is of two groups is never added up: connectors of two groups may have one name.
+``$namespace``, ``$job`` and ``$connector`` are variables of the boards; ``$__rate_interval`` is
+Grafana's. The worker and the sink declare the metrics. Like the alerts, no query adds up values of
+two groups, because connectors of two groups may have the same name.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel. ``queries`` are pairs of an expression and a legend; ``alert`` has the runbook that it links to."""
+    """A panel of a board.
+
+    ``queries`` are pairs of an expression and a legend. ``alert`` names the alert whose runbook the
+    panel links to; None for no link.
+    """
 
     title: str
     description: str
@@ -24,7 +29,11 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One board. ``variables``: their names and the queries of their values; a later one is chosen among what the ones before leave."""
+    """A dashboard in Grafana.
+
+    ``variables`` are pairs of a name and the query for its values. The choice of a variable limits
+    the values of later ones.
+    """
 
     name: str
     title: str
@@ -39,7 +48,10 @@ _CONNECTOR = f'{_GROUP},connector=~"$connector"'
 
 
 def _groups_of(metric: str) -> tuple[tuple[str, str], ...]:
-    """Which groups of workers, or sinks, are looked at: those of one release of several that share a Prometheus."""
+    """Return the variables that choose groups of workers or sinks among those in one Prometheus.
+
+    ``metric`` is any metric that each of them has.
+    """
     return (("namespace", f"label_values({metric}, namespace)"), ("job", f'label_values({metric}{{namespace=~"$namespace"}}, job)'))
 
 
@@ -62,7 +74,7 @@ _TASK = "namespace, job, connector, task"
 
 
 def _task(title: str, description: str, name: str, *, unit: str = "short", how: str = "max", alert: str | None = None) -> Panel:
-    """A gauge of each task."""
+    """Return a panel with the gauge ``name`` of each task."""
     return Panel(
         title=title,
         description=description,
@@ -73,7 +85,7 @@ def _task(title: str, description: str, name: str, *, unit: str = "short", how: 
 
 
 def _rates(title: str, description: str, name: str, *labels: str, unit: str = "short", alert: str | None = None) -> Panel:
-    """A counter's rate by task and more labels."""
+    """Return a panel with the rate of the counter ``name`` for each connector and other labels."""
     shown = "/".join(f"{{{{{label}}}}}" for label in ("connector", *labels))
     return Panel(
         title=title,

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001  programs, no package
 """Writes dashboards/*.json from boards.py: python3 helm/monitoring/generate.py.
 
-The JSON is Grafana's dashboard model of version 38, which Grafana 10 reads as it is and later ones raise to theirs. The data source is a variable, and so
-is the address that links to runbooks begin with.
+The JSON is version 38 of Grafana's dashboard model, which Grafana 10 reads unchanged and later
+versions convert. Two variables stand for the data source and for the address of the runbooks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def dashboard(board: Board) -> dict[str, Any]:
-    """The board in Grafana's model."""
+    """Return the board in Grafana's dashboard model."""
     panels = []
     x = y = row_height = 0
     for number, panel in enumerate(board.panels, start=1):
@@ -150,7 +150,7 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
 
 
 def text(board: Board) -> str:
-    """The file of the board."""
+    """Return the content of the board's JSON file."""
     return json.dumps(dashboard(board), indent=2) + "\n"
 
 
