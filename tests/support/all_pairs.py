@@ -1,7 +1,7 @@
-"""Tables in which every column type stands once right before and once right after every other, and itself.
+"""Tables in which every column type comes right before and right after every type, itself included.
 
-What a table map shows of charsets, signs and members counts columns of a kind by their order, so one type that is counted wrongly shifts what is said of
-all behind it: which types stand before which is what a test has to vary.
+A table map describes the charsets, signs and members of columns of a kind by their order. A wrongly
+counted column therefore shifts the description of all later ones, so tests vary the order of types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PairedType:
-    """A column type and the SQL literal of one value that no other charset, sign or width would read alike."""
+    """A column type, and an SQL literal that no other charset, sign or width reads alike."""
 
     ddl: str
     literal: str
@@ -79,12 +79,15 @@ _OWN = {
 
 
 def paired_types(flavor: str) -> list[PairedType]:
-    """Every type of a server, numbers with and without sign, text in charsets of several widths."""
+    """Return every type of a server: signed and unsigned numbers, text in several charsets."""
     return [*_COMMON, *_OWN[flavor]]
 
 
 def every_pair_in_a_row(items: Sequence[T]) -> list[T]:
-    """A sequence in which each ordered pair of items, equal ones too, stands side by side exactly once: an Eulerian circuit."""
+    """Return a sequence in which each ordered pair of items is adjacent exactly once.
+
+    A pair may be of equal items. The sequence is an Eulerian circuit.
+    """
     left = {index: list(range(len(items))) for index in range(len(items))}
     stack, circuit = [0], []
     while stack:
@@ -96,5 +99,8 @@ def every_pair_in_a_row(items: Sequence[T]) -> list[T]:
 
 
 def in_tables(columns: Sequence[T], *, columns_max: int) -> list[Sequence[T]]:
-    """The sequence cut into tables; the last column of one is the first of the next, so no pair is lost."""
+    """Cut the sequence into tables of at most `columns_max` columns.
+
+    The last column of a table is the first of the next one, so no pair is lost.
+    """
     return [columns[at : at + columns_max] for at in range(0, len(columns) - 1, columns_max - 1)]

@@ -1,4 +1,4 @@
-"""A schema registry that answers in this process, for what needs no real one: which requests are made of it, and what becomes of its answers."""
+"""A schema registry that answers in this process, for tests of the registry's client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dblog.kafka.registry import RegistryAccess, RegistryClient
 
 
 class AnsweringRegistry:
-    """Ids in the order of questions; subjects that have ``refused`` in them are refused."""
+    """A registry that gives ids in the order of requests.
+
+    It refuses subjects with ``refused`` in the name.
+    """
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -29,5 +32,5 @@ class AnsweringRegistry:
         return {"error_code": 409} if "refused" in subject else {"id": self.ids.setdefault(subject, len(self.ids) + 1)}
 
     def client(self, *, trusted: bool) -> RegistryClient:
-        """``trusted``: it is the worker's own."""
+        """Return a client of this registry; ``trusted`` marks it as the worker's own."""
         return RegistryClient(RegistryAccess(urls=("http://r:1",), trusted=trusted), transport=httpx.MockTransport(self))

@@ -1,4 +1,4 @@
-"""An authority that issues certificates of servers, good ones and ones at fault."""
+"""A certificate authority that issues certificates for servers, both valid and faulty ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY = dt.timedelta(days=1)
 
 @dataclass
 class Authority:
-    """Issues certificates; ``path`` is its own, as a truststore."""
+    """An issuer of certificates; ``path`` is the file with its certificate, for a truststore."""
 
     folder: Path
 
@@ -57,7 +57,7 @@ class Authority:
         purpose: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
         self_signed: bool = False,
     ) -> ssl.SSLContext:
-        """A server's side, with a certificate that is good but for what is named."""
+        """Return a TLS context with a server's certificate, valid but for the given parameters."""
         certificate, key = self.identity(host=host, since=since, until=until, purpose=purpose, self_signed=self_signed)
         file = self.folder / "server.pem"
         file.write_bytes(key + certificate)
@@ -76,7 +76,7 @@ class Authority:
         self_signed: bool = False,
         password: str = "",
     ) -> tuple[bytes, bytes]:
-        """A certificate, good but for what is named, and its key, as PEM."""
+        """Return a certificate, valid but for the given parameters, and its key, as PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names = x509.SubjectAlternativeName([host or x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])

@@ -1,4 +1,4 @@
-"""The source block of a chunk's rows where no dialect has one of its own."""
+"""The source block of chunk rows, for dialects that do not build one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dblog.core.watermark import WatermarkPosition
 
 
 def chunk_context(low: WatermarkPosition, now_us: int) -> RowContext:
-    """By the position of the window's low watermark."""
+    """Return the source block with the position of the window's low watermark."""
     return RowContext(
         source_ts_us=now_us, now_us=now_us, sequence_high=low.sequence_high, sequence_low=low.sequence_low, snapshot="incremental"
     )

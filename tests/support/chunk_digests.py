@@ -1,4 +1,8 @@
-"""Digests of chunks as schemas/README.md describes them, made of the records in a table's topic by an Avro writer that is not ours."""
+"""Checks the digests of chunks against schemas/README.md.
+
+The expected digests come from the records in the table's topic, encoded by an independent Avro
+writer.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,10 @@ MODULUS = 1 << 64
 
 
 def check_chunks(bootstrap: str, registry: Registry, topic: str, markers: Iterable[Mapping[str, Any]]) -> int:
-    """Each marker counts the rows of its chunk, and where no change replaced one its digest is theirs. How many digests were compared."""
+    """Check the row count of each chunk marker, and the digest where no change replaced a row.
+
+    Return the number of digests that were compared.
+    """
     sent: dict[tuple[int, int], dict[bytes, int]] = {}
     for key, value, _ in records(bootstrap, topic):
         if value is None:
@@ -35,10 +42,10 @@ def check_chunks(bootstrap: str, registry: Registry, topic: str, markers: Iterab
 
 
 def _written(schema: Any, row: Mapping[str, Any]) -> bytes:
-    """The row's own record in Avro binary."""
+    """Return the row encoded as an Avro record."""
     after = next(field["type"] for field in schema["fields"] if field["name"] == "after")
     before = next(field["type"] for field in schema["fields"] if field["name"] == "before")
-    # The first one defines the record, the second one names it.
+    # The first branch defines the record; the second refers to it by name.
     value = next(branch for kind in (after, before) for branch in kind if isinstance(branch, dict))
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(value), row)

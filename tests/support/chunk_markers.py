@@ -1,4 +1,4 @@
-"""Chunk markers as the worker writes them: schemas/chunk_marker.avsc, encoded with fastavro, or in JSON with its schema."""
+"""Chunk markers as the worker writes them (schemas/chunk_marker.avsc), in Avro or in JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def chunk_marker(
     low_ts_ms: int | None = None,
     own_left: bool | None = None,
 ) -> dict[str, Any]:
-    """What the worker writes of a chunk of ``read`` rows between the low watermark and a high one."""
+    """Return the marker of a chunk with ``read`` rows between a low and a high watermark."""
     database, table = topic.split(".")[-2:]
     position = {"file": "binlog.000001", "pos": low[1] >> 23, "gtid": None, "sequence_high": low[0], "sequence_low": low[1]}
     parts = [{"partition": number, "first_offset": first, "last_offset": last} for number, (first, last) in (offsets or {}).items()]
@@ -69,7 +69,10 @@ def chunk_marker(
 
 
 def in_avro(registry: RegistryServer, marker: dict[str, Any], *, without: Collection[str] = ()) -> bytes:
-    """The record's value by the Avro converter; ``without``: fields that the worker that wrote it did not know."""
+    """Return the record's value as the Avro converter writes it.
+
+    ``without`` has the fields that an older worker did not know.
+    """
     schema = {**_SCHEMA, "fields": [field for field in _SCHEMA["fields"] if field["name"] not in without]}
     out = io.BytesIO()
     out.write(b"\x00" + registry.register(json.dumps(schema)).to_bytes(4, "big"))
@@ -78,7 +81,10 @@ def in_avro(registry: RegistryServer, marker: dict[str, Any], *, without: Collec
 
 
 def in_json(marker: dict[str, Any]) -> bytes:
-    """The record's value by the JSON converter; of the schema only what names the record."""
+    """Return the record's value as the JSON converter writes it.
+
+    The schema contains only the record's name and one field.
+    """
     text = {"type": "string", "optional": False, "field": "chunk_id"}
     schema = {"type": "struct", "fields": [text], "optional": False, "name": "io.dblog.ChunkMarker", "version": 1}
     payload = {name: base64.b64encode(value).decode() if isinstance(value, bytes) else value for name, value in marker.items()}

@@ -1,6 +1,7 @@
-"""Confluent's own Python client against a registry: URL, subject and two schemas as arguments, exit status 0 when all is as it should be.
+"""Tests a registry with Confluent's own Python client; exit status 0 if all answers are right.
 
-A program of its own, because the client's optional parts warn at import and it keeps its connections open.
+The arguments are the URL, a subject and two schemas. It is a separate program, because optional
+parts of the client warn at import, and the client keeps its connections open.
 """
 
 import json
@@ -11,7 +12,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 
 def code_of(call, *arguments):
-    """The error code that a call is refused with."""
+    """Return the error code with which the registry refuses a call, None if it accepts it."""
     try:
         call(*arguments)
     except SchemaRegistryError as e:

@@ -1,4 +1,7 @@
-"""An engine that runs containers, spoken to by Docker's interface: Docker's own daemon, or Podman, whose service is started for the time of the tests."""
+"""A client of an engine that runs containers, by Docker's interface.
+
+The engine is Docker's daemon, or Podman, whose service is started for the duration of the tests.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +25,27 @@ HARDENED = {
     "read_only": True,
     "cap_drop": ["ALL"],
     "security_opt": ["no-new-privileges"],
-    "tmpfs": {"/tmp": "rw,mode=1777,size=512m"},  # noqa: S108  the one place where a container may write
+    # No other folder of a container is writable.
+    "tmpfs": {"/tmp": "rw,mode=1777,size=512m"},  # noqa: S108
     "user": "54321:0",
 }
-"""As Kubernetes' restricted profile runs a pod, under a number that the image does not know."""
+"""Settings of Kubernetes' restricted profile, with a user number that the image does not know."""
 
 _OF_DOCKER = {"noexec": "exec", "nosuid": "suid", "nodev": "dev"}
-"""Options with which Docker mounts every tmpfs, and what lifts each. Podman allows programs there by itself."""
+"""Options with which Docker mounts every tmpfs, and the option that lifts each of them.
+
+Podman allows programs in a tmpfs by default.
+"""
 _PROCESSES = 16384
-"""More than the containers of a test have, less than the limit of any machine."""
+"""Limit of processes: more than a test's containers have, less than any machine's limit."""
 
 
 @contextlib.contextmanager
 def engine(folder: Path) -> Iterator[docker.DockerClient]:
-    """A client of the engine that also builds the images. Raises Unavailable where there is none."""
+    """Yield a client of the engine that also builds the images.
+
+    Raise Unavailable if there is none.
+    """
     using = running_engine()
     if using.kind == "docker":
         with contextlib.closing(docker.from_env(timeout=600)) as client:
@@ -59,7 +69,7 @@ def engine(folder: Path) -> Iterator[docker.DockerClient]:
 
 
 def running_engine() -> Engine:
-    """The engine that runs containers: the one that `ENGINE` names, or the first that works, which `python -m images build` takes too."""
+    """Return the engine named by `ENGINE`, or the first that works, as for `python -m images`."""
     return chosen_engine(os.environ.get("ENGINE"), kinds=RUNNING)
 
 
@@ -69,12 +79,17 @@ def _listens(address: Path) -> bool:
 
 
 def podman_settings() -> str:
-    """What Podman must know of this machine: no systemd, the older control groups, limits that a container may not exceed."""
-    lines = ["[engine]", "compat_api_enforce_docker_hub = false"]  # an image made here has no registry
+    """Return Podman's settings for this machine.
+
+    They are necessary without systemd, with older control groups, and for limits on containers.
+    """
+    # An image built here is in no registry.
+    lines = ["[engine]", "compat_api_enforce_docker_hub = false"]
     if not Path("/run/systemd/system").exists():
         lines.append('cgroup_manager = "cgroupfs"')
     if not Path("/sys/fs/cgroup/cgroup.controllers").exists() and shutil.which("runc", path=f"{os.environ['PATH']}:/usr/sbin"):
-        lines.append('runtime = "runc"')  # crun refuses them
+        # crun refuses them.
+        lines.append('runtime = "runc"')
     files, processes = (
         min(resource.getrlimit(kind)[1] % (1 << 32), _PROCESSES) for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
     )
@@ -83,7 +98,10 @@ def podman_settings() -> str:
 
 
 def mounted_by_docker(services_tmpfs: list[str]) -> dict[str, str]:
-    """The `tmpfs` of a service of a compose file, folder by folder, with the options that Docker mounts them with: whatever engine runs it, it is as closed."""
+    """Return the `tmpfs` of a compose file's service, by folder, with Docker's mount options.
+
+    With them, any engine restricts the folders as Docker does.
+    """
     found = {}
     for each in services_tmpfs:
         folder, _, text = each.partition(":")
@@ -94,7 +112,10 @@ def mounted_by_docker(services_tmpfs: list[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def container(client: docker.DockerClient, image: str, command: list[str] | None = None, **settings: object) -> Iterator[Container]:
-    """A container that runs, and is removed at the end; what it printed is in the error of a test that fails."""
+    """Run a container and yield it; remove it at the end.
+
+    If the block fails, the container's output is added to the error.
+    """
     running = client.containers.run(image, command, detach=True, **{**HARDENED, **settings})
     try:
         yield running
@@ -110,6 +131,6 @@ def container(client: docker.DockerClient, image: str, command: list[str] | None
 
 
 def ended(running: Container, *, limit_s: float) -> tuple[int, str]:
-    """Exit status and output of a container that ends by itself."""
+    """Wait until a container ends. Return its exit status and its output."""
     status = running.wait(timeout=limit_s)["StatusCode"]
     return status, running.logs().decode(errors="replace")

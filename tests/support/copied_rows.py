@@ -1,4 +1,4 @@
-"""Rows as PostgreSQL's COPY gives them: the server's text of every field, which is what pgoutput sends too."""
+"""Rows in the format of PostgreSQL's COPY: the server's text of every field, as in pgoutput."""
 
 from io import BytesIO
 
@@ -8,14 +8,17 @@ _ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v
 
 
 def copied(cursor: Cursor, query: str) -> list[list[bytes | None]]:
-    """The rows of a query; None is NULL."""
+    """Return the rows of a query; None stands for NULL."""
     rows = BytesIO()
     cursor.copy_expert(f"COPY ({query}) TO STDOUT", rows)
     return [[unescaped(field) for field in line.split(b"\t")] for line in rows.getvalue().split(b"\n")[:-1]]
 
 
 def unescaped(field: bytes) -> bytes | None:
-    """A field of COPY's text format (PostgreSQL manual, COPY, Text Format)."""
+    """Decode a field of COPY's text format (PostgreSQL manual, COPY, Text Format).
+
+    NULL becomes None.
+    """
     if field == b"\\N":
         return None
     parts = field.split(b"\\\\")

@@ -1,7 +1,8 @@
-"""DDL statements by the hundred, run on real servers and through our parser: what information_schema shows after each is the truth.
+"""Hundreds of DDL statements, for real servers and for our parser.
 
-A case is a list of statements for a fresh database; ``servers`` names who understands it. Statements use no database name, so the session's database is the default
-one, except where the case is about names.
+After each statement, information_schema has the expected tables. A case is a list of statements for
+an empty database; ``servers`` names the servers that support it. Statements name no database, so
+they use the session's; cases about names are the exception.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def case(name: str, *statements: str, servers: tuple[str, ...] | str = BOTH, sql
 
 
 def columns(name: str, *definitions: str, servers: tuple[str, ...] | str = BOTH, sql_mode: str | None = None, tail: str = "") -> Case:
-    """One table with each definition as a column."""
+    """Return a case with one table that has each definition as a column."""
     body = ", ".join(f"c{n} {definition}" for n, definition in enumerate(definitions))
     return case(name, f"CREATE TABLE t ({body}){tail}", servers=servers, sql_mode=sql_mode)
 
@@ -652,7 +653,7 @@ ALTER_BASE = "CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT, a INT, b VARCHAR(2
 
 
 def alter(name: str, *clauses: str, servers: tuple[str, ...] | str = BOTH) -> Case:
-    """ALTER TABLE t with each clause in turn, on one table."""
+    """Return a case that applies ALTER TABLE with each clause in turn to one table."""
     return case(name, ALTER_BASE, *(f"ALTER TABLE t {clause}" for clause in clauses), servers=servers)
 
 
@@ -1380,4 +1381,7 @@ TOOLS = [
 
 CASES = TYPES + DEFAULTS + CREATE + ALTER + OTHERS
 STREAMED_CASES = CASES + TOOLS
-"""Also those whose logged text is not the client's (tables made by queries), so that only a real log shows them."""
+"""All cases, including statements that the server logs differently (tables made by queries).
+
+Those can be tested only with a real log.
+"""

@@ -1,6 +1,7 @@
-"""Writes tests/worker/dialects/mysql/ddl/ddl_truth.jsonl: what real servers make of every case, so that the parser is tested in milliseconds without them.
+"""Writes the effects of every case on real servers to worker/dialects/mysql/ddl/ddl_truth.jsonl.
 
-Run it when cases are added: ``PYTHONPATH=connect-worker/src:tests:docker python -m support.ddl_record`` from the root.
+With the file the parser is tested in milliseconds, without servers. Run it when cases are added:
+``PYTHONPATH=connect-worker/src:tests:docker python -m support.ddl_record`` from the root.
 """
 
 from __future__ import annotations

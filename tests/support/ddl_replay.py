@@ -1,7 +1,8 @@
-"""Replays DDL cases on a real server with rows between, and notes what the server shows after each statement: its tables, and the rows that went in.
+"""Replays DDL cases on a real server, with row changes in between, and records the effects.
 
-The other side is a running task (``support.follower``): ``watch`` notes the task's own tables after each statement of the log that it has followed. Both
-sides are brought together by the log's position.
+After each statement it records the server's tables and the inserted rows. Meanwhile a task
+(``support.follower``) reads the log, and ``watch`` records the task's tables after each statement.
+Positions in the log relate the two records to each other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ Tables = dict[TableId, Table]
 
 @dataclass(slots=True)
 class Replay:
-    """One server's session. ``steps``: case, statement, end of the log behind it, tables then; ``rows``: by table, the columns of each row put in."""
+    """A replay in one session of a server.
+
+    ``steps`` has the case, the statement, the log's end after it and the tables then. ``rows`` has
+    the columns of each inserted row, by table.
+    """
 
     source: Database
     cursor: Cursor
@@ -39,7 +44,7 @@ class Replay:
     rows: dict[TableId, list[tuple[str, ...]]] = field(default_factory=dict)
 
     def run(self, case: Case, number: int) -> None:
-        """A case in a database of its own, which is dropped afterwards."""
+        """Run a case in a new database, which is dropped afterwards."""
         database = f"replay_{number}"
         self._reset()
         self.cursor.execute(f"CREATE DATABASE `{database}` CHARACTER SET utf8mb4")
@@ -51,7 +56,8 @@ class Replay:
             text = statement.replace("{db}", database)
             try:
                 self.cursor.execute(text)
-            except MySQLError:  # a row is in its way
+            # A row prevents the statement.
+            except MySQLError:
                 self._take_rows(tables)
                 self._sql_mode(case.sql_mode)
                 self.cursor.execute(text)
@@ -64,7 +70,7 @@ class Replay:
             self.cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
 
     def log_end(self) -> LogEnd:
-        """The end of the log."""
+        """Return the position of the log's end."""
         self.cursor.execute("SHOW MASTER STATUS" if self.source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")
         file, pos = self.cursor.fetchall()[0][:2]
         return sequence_of(epoch=self.epoch, file=str(file), pos=int(pos))
@@ -100,12 +106,16 @@ class Replay:
                 self.cursor.execute(f"DELETE FROM {quote_table(id_)}")
 
     def _put_rows(self, tables: Tables, *, temporary: bool) -> None:
-        """One row of defaults into every table that can have one, the old ones out. A temporary table may hide a real one: that row is not logged."""
+        """Delete the rows of every table, and insert a row of defaults where that is possible.
+
+        A temporary table may hide a real table of the same name; its row is not logged.
+        """
         self._take_rows(tables)
         self.cursor.execute("SET SESSION sql_mode = ''")
         for id_, table in tables.items():
             if any(column.type in GEOMETRIES and not column.nullable for column in table.columns):
-                continue  # IGNORE makes an empty value of it, which is no geometry
+                # IGNORE inserts an empty value, which is no valid geometry.
+                continue
             name = quote_table(id_)
             before = self.log_end() if temporary else None
             with contextlib.suppress(MySQLError):
@@ -115,7 +125,10 @@ class Replay:
 
 
 def watch(schemas: Schemas) -> list[tuple[LogEnd, Tables]]:
-    """From now on: the task's tables behind each statement that it follows, in log order."""
+    """Record the task's tables after each statement that it reads from now on, in log order.
+
+    The returned list grows while the task runs.
+    """
     seen: list[tuple[LogEnd, Tables]] = []
     follow = schemas.statement
 
@@ -134,7 +147,7 @@ def _tables(timeline: Timeline) -> Tables:
 
 
 def tables_at(seen: list[tuple[LogEnd, Tables]], end: LogEnd, databases: tuple[str, ...]) -> Tables:
-    """What the task held at an end of the log."""
+    """Return the tables that the task had at a position of the log."""
     last: Tables = {}
     for position, tables in seen:
         if (position[0], position[1] >> POSITION_BITS) > (end[0], end[1] >> POSITION_BITS):

@@ -1,4 +1,7 @@
-"""Follows a real server statement by statement: our parser reads what the server logged, information_schema shows what is true."""
+"""Compares our parser with a real server after each statement.
+
+The parser reads the server's log; information_schema has the expected tables.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ SQL_MODES = {
 
 
 class Follower:
-    """One session in a fresh database, and the timeline that follows it."""
+    """A session in a new database, and the timeline that follows its log."""
 
     def __init__(self, cursor: Cursor, flavor: str, database: str, *, sql_mode: str | None = None) -> None:
         self.cursor = cursor
@@ -67,12 +70,12 @@ class Follower:
         return list(self.cursor.fetchall())
 
     def run(self, statement: str) -> tuple[Change, ...]:
-        """Execute it, read what the server logged of it, apply that; the changes."""
+        """Execute the statement and apply the logged text. Return the changes."""
         self.cursor.execute(statement)
         return self.follow()
 
     def follow(self) -> tuple[Change, ...]:
-        """Apply what the server has logged since the last call."""
+        """Apply the statements that the server has logged since the last call."""
         changes: list[Change] = []
         for text in self._logged():
             self.position = (1, self.position[1] + 1)
@@ -113,7 +116,10 @@ class Follower:
         return [text for text in texts if text not in ("BEGIN", "COMMIT")]
 
     def table_maps(self, data: Path) -> list[TableMap]:
-        """Put a row of defaults into each table and read from the log file what the server shows of its columns; not all tables can have one."""
+        """Insert a row of defaults into each table, and read the table maps from the log file.
+
+        Tables that cannot have one are left out.
+        """
         file, start = self._log_end()
         self.cursor.execute("SET SESSION sql_mode = ''")
         for id_ in self.ours():
@@ -130,7 +136,7 @@ class Follower:
         return [found for found in maps if found.table in self.ours()]
 
     def truth(self) -> dict[TableId, Table]:
-        """The database's tables as the server shows them."""
+        """Return the database's tables by information_schema."""
         default_of = mariadb_default if self.mariadb else None
         return {
             t.id: comparable(t)
@@ -138,19 +144,22 @@ class Follower:
         }
 
     def ours(self) -> dict[TableId, Table]:
-        """The database's tables as our timeline has them."""
+        """Return the database's tables by our timeline."""
         found = ((id_, self.timeline.current_table(id_)) for id_ in self.timeline.tables() if id_.database == self.database)
         return {id_: comparable(table) for id_, table in found if table is not None}
 
 
 def comparable(table: Table) -> Table:
-    """Without what may differ: the order of indexes in the list, and the text of an expression, which the server rewrites."""
+    """Return the table without permitted differences.
+
+    These are the order of the indexes and the text of expressions, which the server rewrites.
+    """
     columns = tuple(replace(c, default="<expression>") if c.default_is_expression else c for c in table.columns)
     return replace(table, columns=columns, indexes=tuple(sorted(table.indexes, key=lambda index: index.name)))
 
 
 def differences(truth: dict[TableId, Table], ours: dict[TableId, Table]) -> list[str]:
-    """One line for each thing that differs; empty when all is equal."""
+    """Return a line for each difference; the list is empty if there is none."""
     lines = []
     for id_ in sorted({*truth, *ours}):
         server, parsed = truth.get(id_), ours.get(id_)

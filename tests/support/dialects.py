@@ -1,4 +1,4 @@
-"""The dialects of the binlog, by flavor."""
+"""The dialects of the binlog by flavor."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _DIALECTS = {"mysql": MYSQL, "mariadb": MARIADB}
 
 
 def dialect_of(flavor: str) -> BinlogDialect:
-    """The dialect of a flavor."""
+    """Return the dialect of a flavor."""
     return _DIALECTS[flavor]

@@ -1,8 +1,16 @@
-"""What a dummy task makes of dumps: it obeys the control messages about them, and reads nothing. A request's own fields tell it how far to go.
+"""The dumps of a dummy task: it answers the control messages about them, but reads no rows.
 
-``dummy.dumps``: file that gets the messages about dumps, the first one's requests too. ``dummy.tables``: the captured tables (default shop.orders, shop.items). ``dummy.check`` silent: never answers a check; away: answers that the database is away; end:
-ends without an answer. ``dummy.initial``: how many of its ten tables the first dump has done. Rows are 1 000 for each revision. ``delay_ms`` 999 has a dump end as DONE, 998 as FAILED, 997
-lets its end be reported and not forgotten. A predicate with the word "syntax" is no SQL, and a key that is a text does not fit.
+The task's configuration and a request's fields determine its answers:
+
+- ``dummy.dumps`` is a file for the received messages about dumps, including the first requests.
+- ``dummy.tables`` has the captured tables (default shop.orders, shop.items).
+- ``dummy.check`` is ``silent`` for no answer to a check, ``deaf`` for no answer about a table,
+  ``away`` for the answer that the database cannot be reached, or ``end`` for a task that ends
+  without an answer.
+- ``dummy.initial`` is the number of tables, of ten, that the first dump has read.
+- A request has 1 000 rows for each revision. With ``delay_ms`` 999 its dump ends as DONE, with 998
+  as FAILED; with 997 its end is reported, but a message to forget it is ignored.
+- A predicate with the word "syntax" counts as invalid SQL, and a text does not fit as a key.
 """
 
 from __future__ import annotations
@@ -21,7 +29,7 @@ STARTED_MS = 1764170000000
 
 
 class DummyDumps:
-    """Of one task."""
+    """The dumps of one dummy task."""
 
     def __init__(self, start: Mapping[str, Any], send: Callable[[dict[str, object]], None]) -> None:
         config = start["config"]
@@ -38,7 +46,7 @@ class DummyDumps:
             self.report()
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """A message of the herder; those that are not about dumps are left alone."""
+        """Handle a message of the herder; ignore messages that are not about dumps."""
         match message:
             case {"type": "dump", "request": dict(request)}:
                 self._log(message)
@@ -64,7 +72,7 @@ class DummyDumps:
         self.report()
 
     def report(self) -> None:
-        """All statuses."""
+        """Send the status of each dump."""
         statuses = [self._status(request) for request in self._requests.values()]
         if self._initial is not None:
             done = int(self._initial)

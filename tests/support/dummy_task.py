@@ -1,8 +1,20 @@
-"""A task program without a source: it obeys the control channel and does what its configuration asks for.
+"""A task program without a source, which behaves as its configuration says.
 
-``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, fault (as a bug of ours ends a task), exit, shout (prints its password and exits), deaf (never stops), silent (never reports
-RUNNING), waiting (reports what it waits for, and writes librdkafka's lines), lines (sends what ``dummy.lines`` has, as it is), endless (sends a line without
-end). What it makes of dumps is in ``dummy_dumps.py``.
+It obeys the control channel. ``dummy.echo`` is a file for the start message. ``dummy.behaviour``
+is:
+
+- ``run``, the default;
+- ``fail``;
+- ``fault``, an end as by a bug of ours;
+- ``exit``;
+- ``shout``, to print its password and exit;
+- ``deaf``, to never stop;
+- ``silent``, to never report RUNNING;
+- ``waiting``, to report a reason to wait, and to write librdkafka's log lines;
+- ``lines``, to send the text of ``dummy.lines`` unchanged;
+- ``endless``, to send a line without an end.
+
+``dummy_dumps.py`` handles messages about dumps.
 """
 
 import ctypes

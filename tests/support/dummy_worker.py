@@ -1,4 +1,7 @@
-"""A worker whose tasks are ``dummy_task.py``, or with ``real`` as second argument the real ones: the real herder, REST interface and topics, without a database."""
+"""A worker with the dummy tasks of ``dummy_task.py``, or the real ones with the argument ``real``.
+
+The herder, the REST interface and the topics are real; there is no database.
+"""
 
 import sys
 import threading
@@ -14,7 +17,7 @@ from dblog.readers import reachable
 
 
 def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> list[str]:
-    """Says what the host's name asks for."""
+    """Answer as the configured host name says: ``away`` refuses the connection, ``slow`` hangs."""
     match settings.text("database.hostname"):
         case "away":
             raise TransientError("Connection to away:3306 refused.")
@@ -34,7 +37,7 @@ def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort
 
 
 def check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:
-    """The real check, where a configuration asks for it: most name brokers that are nowhere."""
+    """Run the real check only if the configuration requests it; most name no real brokers."""
     if settings.originals.get("dummy.reachable") == "true":
         reachable.check_reachable(settings, worker, limit_s=limit_s)
 

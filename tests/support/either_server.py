@@ -1,6 +1,7 @@
-"""Trials that judge what both servers share: ``make test`` runs each on one of the two, and ``make test-long`` on the other.
+"""Chooses MariaDB or MySQL for each test of behaviour that they share (``make test``).
 
-What a server does in its own way (types, statements, privileges, positions, how a log is written) is tried on both each time; such a file lacks the mark
+``make test-long`` uses the other one. Tests of behaviour that differs (types, statements,
+privileges, positions, the form of a log) always run on both; their files lack the mark
 ``either_server``.
 """
 
@@ -16,7 +17,10 @@ _SERVER = re.compile(r"mariadb|mysql", re.IGNORECASE)
 
 
 def later(names: Iterable[str]) -> set[str]:
-    """Those of the tests' names that can wait: of two names that differ in the server alone, one, which by the name's own number."""
+    """Return the tests' names that can wait for ``make test-long``.
+
+    Of two names that differ only in the server, a checksum of the name chooses the one that waits.
+    """
     found: dict[str, dict[str, str]] = {}
     for name in names:
         test, bracket, case = name.partition("[")
@@ -26,7 +30,7 @@ def later(names: Iterable[str]) -> set[str]:
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Mark those that wait as long."""
+    """Mark the tests that can wait as long."""
     marked = [item for item in items if item.get_closest_marker("either_server")]
     waiting = later(item.nodeid for item in marked)
     for item in marked:

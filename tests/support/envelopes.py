@@ -1,7 +1,9 @@
-"""Debezium records for tests of the sink: envelope and key schemas as Confluent's Avro converter writes them, encoded with fastavro.
+"""Debezium records for tests of the sink, encoded by fastavro with Confluent's Avro schemas.
 
-The schemas carry Connect's properties (``connect.name``, ``connect.version``, ``connect.parameters``), ``after`` refers to the record type that
-``before`` declared, and the source block is Debezium's (its manual, "MySQL connector", Data change events), so that the sink meets real shapes.
+The schemas have Connect's properties (``connect.name``, ``connect.version``,
+``connect.parameters``), ``after`` refers to the record type declared in ``before``, and the source
+block is Debezium's (its manual, "MySQL connector", Data change events). Real records have the same
+form.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ import fastavro
 from support.registry_server import RegistryServer
 
 Column = tuple[str, Any]
-"""A column's name and Avro type; a nullable type is written as a union with null by the caller."""
+"""A column's name and Avro type. A nullable type is a union with null."""
 
 
 def decimal(precision: int, scale: int) -> dict[str, Any]:
-    """Connect's Decimal in Avro."""
+    """Return the schema of Connect's Decimal in Avro."""
     return {
         "type": "bytes",
         "scale": scale,
@@ -34,12 +36,12 @@ def decimal(precision: int, scale: int) -> dict[str, Any]:
 
 
 def logical(kind: str, name: str) -> dict[str, Any]:
-    """A Debezium or Connect logical type that Avro knows nothing of."""
+    """Return the schema of a logical type of Debezium or Connect that Avro does not define."""
     return {"type": kind, "connect.version": 1, "connect.name": name}
 
 
 def int16() -> dict[str, Any]:
-    """Connect's int16."""
+    """Return the schema of Connect's int16."""
     return {"type": "int", "connect.type": "int16"}
 
 
@@ -74,7 +76,11 @@ _POSTGRES_SOURCE: Sequence[tuple[str, Any]] = (
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """One version of a captured table. ``key`` empty: records have no key. ``before`` False: the connector leaves the field out."""
+    """A version of a captured table.
+
+    With an empty ``key`` records have no key. ``before`` is False if the connector omits that
+    field.
+    """
 
     topic: str
     columns: Sequence[Column]
@@ -85,7 +91,7 @@ class TableSchema:
 
     @cached_property
     def value_schema(self) -> dict[str, Any]:
-        """The envelope."""
+        """Return the schema of the envelope."""
         row = {
             "type": "record",
             "name": "Value",
@@ -135,7 +141,7 @@ class TableSchema:
 
     @cached_property
     def key_schema(self) -> dict[str, Any]:
-        """The key record; its columns are not nullable."""
+        """Return the schema of the key; its columns are not nullable."""
         kinds = dict(self.columns)
         return {
             "type": "record",
@@ -155,16 +161,16 @@ class TableSchema:
 
     @property
     def key_schema_id(self) -> int:
-        """The registry's id of the key schema."""
+        """Id of the key schema in the registry."""
         return self._key_encoder[0]
 
     @property
     def value_schema_id(self) -> int:
-        """The registry's id of the value schema."""
+        """Id of the value schema in the registry."""
         return self._value_encoder[0]
 
     def key_bytes(self, key: Mapping[str, Any]) -> bytes | None:
-        """A framed key; None for a table without key."""
+        """Return an encoded key with its schema id; None for a table without key."""
         return _framed(*self._key_encoder, key) if self.key else None
 
     def value_bytes(
@@ -185,7 +191,11 @@ class TableSchema:
         snapshot: str | None = None,
         named: tuple[str, str] | None = None,
     ) -> bytes:
-        """A framed envelope; ``transaction``: id, total order, order in its table; ``named``: database and table, where the topic has other parts."""
+        """Return an encoded envelope with its schema id.
+
+        ``transaction`` has the id, the total order and the order within the table. ``named`` has
+        database and table if the topic's name does not.
+        """
         database, table = named or self.topic.split(".")[-2:]
         source = {
             "version": "3.6.1.Final",
@@ -223,7 +233,7 @@ class TableSchema:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionTopic:
-    """Begins and ends of transactions as Debezium writes them (its manual, Transaction metadata)."""
+    """Begin and end records of transactions by Debezium's manual (Transaction metadata)."""
 
     topic: str
     registry: RegistryServer = field(repr=False)
@@ -265,11 +275,11 @@ class TransactionTopic:
         return pairs[0], pairs[1]
 
     def key_bytes(self, transaction: str) -> bytes:
-        """A framed key."""
+        """Return an encoded key with its schema id."""
         return _framed(*self._encoders[0], {"id": transaction})
 
     def value_bytes(self, transaction: str, counts: Mapping[str, int] | None = None, *, ts_ms: int = 1_700_000_000_000) -> bytes:
-        """A BEGIN, or with ``counts`` (records by data collection) an END."""
+        """Return a BEGIN record, or with ``counts`` (records by data collection) an END record."""
         reported = None if counts is None else [{"data_collection": name, "event_count": count} for name, count in counts.items()]
         record = {
             "status": "BEGIN" if counts is None else "END",

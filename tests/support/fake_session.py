@@ -1,7 +1,8 @@
-"""A database in memory that a chunk reader can talk to: committed rows, watermarks, snapshots, key ranges; row packets like a server's.
+"""A database in memory for the chunk reader: rows, watermarks, snapshots, key ranges, row packets.
 
-``FakeDatabase`` is shared by any number of ``FakeDumpConnection``; ``fake_sql`` stands in for the dialect's statements. Columns hold integers,
-texts or None. Everything is committed at once; a snapshot is a copy.
+Any number of ``FakeDumpConnection`` share a ``FakeDatabase``; ``fake_sql`` replaces the dialect's
+statements. Columns hold integers, texts or None. Everything is committed at once; a snapshot is a
+copy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ Row = tuple[Any, ...]
 
 
 class FakeDatabase:
-    """Tables and watermarks. ``on_commit`` is called with (watermark name, token) or (table, row): a log to build on."""
+    """Tables and watermarks.
+
+    ``on_commit`` is called with (watermark name, token) or (table, row), so that a test can build a
+    log.
+    """
 
     def __init__(self, *, on_commit: Callable[[Any, Any], None] | None = None) -> None:
         self.lock = threading.RLock()
@@ -32,7 +37,10 @@ class FakeDatabase:
         self._on_commit = on_commit
         self._hidden: tuple[TableId, Row] | None = None
         self.logged = self.visible = 0
-        """For read-only mode: how many entries the log has, and how many of the first ones every snapshot shows. Whoever keeps the log keeps them."""
+        """Number of log entries, and of the first ones that snapshots show, for read-only mode.
+
+        The test that builds the log maintains both.
+        """
 
     def create(self, table: Table) -> None:
         with self.lock:
@@ -58,7 +66,10 @@ class FakeDatabase:
             self._committed(name, token)
 
     def hide_from_next_snapshot(self, table: TableId, row: Row) -> None:
-        """Commit a row that the log has at once and the next snapshot of all does not show, nor any watermark: visibility comes in the order of the log."""
+        """Commit a row that is in the log at once, but not in the next snapshot.
+
+        Neither that snapshot nor its watermarks show it: changes become visible in the log's order.
+        """
         with self.lock:
             self.insert(table, row)
             self._hidden = (table, row)
@@ -78,7 +89,7 @@ class FakeDatabase:
 
 
 class FakeSql:
-    """The dialect's statements, as names that ``FakeDumpConnection`` understands."""
+    """The dialect's statements, in the form of names that ``FakeDumpConnection`` understands."""
 
     def chunk_select(
         self, table: Table, after: Row | None, upto: Row | None, rows_max: int, *, where: str | None = None
@@ -114,7 +125,10 @@ fake_sql = FakeSql()
 
 
 class FakeDumpConnection:
-    """Satisfies ``ports.DumpConnection``. ``before_select`` lets a test change the database between snapshot and SELECT, or fail."""
+    """A ``ports.DumpConnection``.
+
+    ``before_select`` lets a test change the database between snapshot and SELECT, or fail.
+    """
 
     def __init__(self, database: FakeDatabase, *, before_select: Callable[[], None] | None = None) -> None:
         self._database = database
@@ -215,7 +229,8 @@ class FakeDumpConnection:
                 row for row in ordered if _key_of(table, row) == tuple(wanted_key) and (behind is None or tuple(wanted_key) > tuple(behind))
             ]
         after, upto, rows_max = parameters
-        if verb == "nth":  # the key alone
+        # The result has only the key.
+        if verb == "nth":
             keys = [_key_of(table, row) for row in self._between(table, ordered, after, upto)]
             return keys[rows_max - 1 : rows_max]
         return self._between(table, ordered, after, upto)[:rows_max]
@@ -234,7 +249,7 @@ def _key_of(table: Table, row: Row) -> Row:
 
 
 def _binary(row: Row) -> bytes:
-    """A row of the binary protocol: integers as BIGINT, texts with their length."""
+    """Return a row in the binary protocol: integers as BIGINT, texts with their length."""
     nulls = bytearray((len(row) + 9) // 8)
     values = b""
     for i, value in enumerate(row):

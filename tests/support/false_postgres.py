@@ -1,4 +1,4 @@
-"""What answers at a port as a PostgreSQL server does while somebody logs in, and not further."""
+"""A listener that behaves like a PostgreSQL server during the login, and no further."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ STARTING = struct.pack(">cI", b"E", 4 + len(_FIELDS)) + _FIELDS
 _SSL_REQUEST = 80877103
 _GSS_REQUEST = 80877104
 _CLIENT_HELLO = b"\x16"
-"""TLS begins with the first byte (sslnegotiation=direct)."""
+"""First byte of a TLS handshake, which opens the connection with sslnegotiation=direct."""
 
 
 class FalsePostgres:
-    """Listens on loopback. ``login`` is what it asks for; whatever is answered ends up in ``heard``, and gets an error that the server is starting up.
+    """A listener on loopback that refuses every login.
 
-    ``tls`` is the certificate's context, None for a server without TLS. ``certificates`` are those that clients showed.
+    ``login`` is the authentication request. The client's answers are in ``heard``; each gets the
+    error that the server is starting up. ``tls`` is the context with the server's certificate, None
+    without TLS. ``certificates`` has the certificates that clients sent.
     """
 
     def __init__(self, login: bytes = NO_PASSWORD, *, tls: ssl.SSLContext | None = None) -> None:
@@ -86,7 +88,7 @@ class FalsePostgres:
 
 
 def message(kind: bytes, body: bytes) -> bytes:
-    """A message of the protocol."""
+    """Return a message of the protocol."""
     return kind + struct.pack(">I", 4 + len(body)) + body
 
 
@@ -103,19 +105,21 @@ SETTINGS = {
 
 
 def row(*values: bytes | None) -> bytes:
-    """A row of an answer."""
+    """Return a message with a row of a result."""
     fields = b"".join(struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value for value in values)
     return message(b"D", struct.pack(">H", len(values)) + fields)
 
 
 def setting(name: bytes, value: bytes) -> bytes:
-    """A setting, as a server reports it."""
+    """Return a message in which the server reports a setting."""
     return message(b"S", name + b"\0" + value + b"\0")
 
 
 class AnsweringPostgres(FalsePostgres):
-    """Lets everybody in, and answers each statement with the pieces that ``answers`` makes for it; None: with nothing. ``greets``: what it sends first, ``syncs``
-    to a statement of the extended protocol.
+    """A server that accepts every login and answers statements.
+
+    ``answers`` returns the messages for a statement, or None for no answer. ``greets`` is sent
+    first, ``syncs`` in answer to a statement of the extended protocol.
     """
 
     def __init__(
@@ -130,7 +134,8 @@ class AnsweringPostgres(FalsePostgres):
 
     def __exit__(self, *exception: object) -> None:
         if self._peer is not None:
-            with contextlib.suppress(OSError):  # it may still be sending, to nobody
+            # The peer may still be sending.
+            with contextlib.suppress(OSError):
                 self._peer.shutdown(socket.SHUT_RDWR)
         super().__exit__(*exception)
 

@@ -1,4 +1,4 @@
-"""What answers at a port as a database server does, up to the point where a test has it do otherwise."""
+"""A listener that behaves like a MySQL or MariaDB server, as far as a test does not change that."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TLS_REQUEST_BYTES = 32
 _CLIENT_SSL = 0x0800
 
 Answer = Callable[[bytes], Iterable[bytes | None]]
-"""A command's payload -> the payloads of what it is answered with; None ends the connection."""
+"""A function from a command's payload to the payloads of the answer; None ends the connection."""
 
 
 def greeting(plugin: bytes = b"mysql_native_password", *, tls: bool = False, version: bytes = b"8.4.0") -> bytes:
-    """Protocol 4.1, secure connection, login methods, long password."""
+    """Return the server's greeting: protocol 4.1, secure connection, login methods."""
     capabilities = 0x0000_0200 | 0x0000_8000 | 0x0008_0000 | 0x0000_0001 | (_CLIENT_SSL if tls else 0)
     low, high = struct.pack("<H", capabilities & 0xFFFF), struct.pack("<H", capabilities >> 16)
     return (
@@ -44,14 +44,14 @@ def greeting(plugin: bytes = b"mysql_native_password", *, tls: bool = False, ver
 
 
 def lenenc(value: bytes | None) -> bytes:
-    """A value of a text row."""
+    """Return a value of a text row."""
     if value is None:
         return b"\xfb"
     return (bytes([len(value)]) if len(value) < 251 else b"\xfe" + struct.pack("<Q", len(value))) + value
 
 
 def column(name: bytes, type_code: int = 253) -> bytes:
-    """A column definition, utf8mb4."""
+    """Return a column definition in utf8mb4."""
     return (
         b"".join(lenenc(part) for part in (b"def", b"", b"t", b"t", name, name))
         + b"\x0c"
@@ -61,7 +61,7 @@ def column(name: bytes, type_code: int = 253) -> bytes:
 
 
 def rows(columns: int, values: Iterable[Iterable[bytes | None]]) -> Iterator[bytes]:
-    """A whole result set of texts."""
+    """Return the packets of a result set of texts."""
     yield bytes([columns])
     yield from (column(b"c%d" % n) for n in range(columns))
     yield EOF
@@ -70,18 +70,20 @@ def rows(columns: int, values: Iterable[Iterable[bytes | None]]) -> Iterator[byt
 
 
 def obliging(payload: bytes) -> Iterable[bytes | None]:
-    """What the set-up of a session is content with."""
+    """Answer every command of a session's set-up so that it succeeds."""
     if payload[:1] == bytes([COM_QUERY]) and payload[1:].startswith(b"SHOW SESSION VARIABLES LIKE 'binlog_format'"):
         return rows(2, [(b"binlog_format", b"ROW")])
     return [OK]
 
 
 class FalseServer:
-    """Listens on loopback; every connection has a thread. ``heard`` is what all of them were sent, ``sent_bytes`` how much they took.
+    """A listener on loopback with a thread for each connection.
 
-    ``answer`` is asked for every command. ``asks`` is sent one by one in the login, each before the client's next packet; ``login`` is what follows it (an OK by
-    default). ``tls`` is the certificate's context, None for a server
-    without TLS. ``raw`` is sent instead of everything.
+    ``heard`` has all received payloads, ``sent_bytes`` the number of bytes that clients received.
+    ``answer`` is called for every command. The packets of ``asks`` are sent one by one during the
+    login, each before the client's next packet; ``login`` follows them (by default an OK). ``tls``
+    is the context with the server's certificate, None without TLS. ``raw`` is sent in place of
+    everything.
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class FalseServer:
         return out
 
     def _send(self, peer: socket.socket, number: int, payloads: Iterable[bytes | None]) -> None:
-        """Each as one packet: one of 0xFFFFFF bytes goes on in the next."""
+        """Send each payload as a packet; one of 0xFFFFFF bytes continues in the next packet."""
         buffer = bytearray()
         for payload in payloads:
             if payload is None:

@@ -1,8 +1,10 @@
-"""Which process takes which file of tests next, where several run at once (``make test``).
+"""Chooses the next file of tests for a process, if several processes run tests (``make test``).
 
-Long files go first, so that none is left alone at the end. Half of the processes begin with the sink's files and the rest with the others: each JVM that
-runs tests of the sink compiles Spark once more, which is a minute or two of CPU, so they begin early, and few processes start database servers. With one
-process for the sink's files the others joined it at the end, each with a JVM of its own, and stood in each other's way for a quarter of an hour.
+Long files go first, so that no process runs one alone at the end. Half of the processes begin with
+the sink's files. Each JVM for them compiles Spark's code again, one or two minutes of CPU, so these
+processes begin early; the other half, which starts database servers, is small. With a single
+process for the sink's files, the others joined it at the end, each with its own JVM, and slowed
+each other down for a quarter of an hour.
 """
 
 from xdist.scheduler import LoadFileScheduling
@@ -33,21 +35,23 @@ LONG = (
     "tests/audit/test_audit.py",
     "tests/monitoring/test_live.py",
 )
-"""Each has tests of a minute or more, longest first."""
+"""Files with tests of a minute or more, longest first."""
 
 _RANKS = {file: rank for rank, file in enumerate(LONG)}
 
 
 def next_file(waiting, *, sink_first):
-    """The file that a process takes of those that wait, which are in the order of collection."""
+    """Return the file to run next among those that wait, which are in the order of collection."""
     return min(waiting, key=lambda file: (file.startswith("tests/sink/") != sink_first, _RANKS.get(file, len(LONG))))
 
 
 class LongFilesFirst(LoadFileScheduling):
     """xdist's distribution by file, in this order.
 
-    Of a process that died, others get only what it had not run. xdist would give them each of its files again: the test that killed it kills the next one
-    too, and a process that is given a finished file has nothing to report, so it is never given another and the run stands still.
+    If a process dies, others get only the tests that it had not run. By default xdist would give
+    them all tests of its files: the test that killed it would kill the next process too, and a
+    process with an already finished file would report nothing and never get another, so the run
+    would hang.
     """
 
     def remove_node(self, node):

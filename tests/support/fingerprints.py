@@ -1,4 +1,7 @@
-"""Fingerprints of rows as schemas/README.md describes them, made by an Avro writer that is not ours, with the schemas of a marker and nothing else."""
+"""Fingerprints of rows by schemas/README.md, made with an independent Avro writer.
+
+It uses the schemas of a marker and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ import fastavro
 
 
 def prints_of(marker: Mapping[str, Any]) -> list[bytes]:
-    """A marker's, one for each row; of Avro, or of JSON."""
+    """Return the fingerprints in a marker, one for each row. The marker comes from Avro or JSON."""
     given = marker["fingerprints"]
     whole = given if isinstance(given, bytes) else base64.b64decode(given)
     return [whole[at : at + 16] for at in range(0, len(whole), 16)]
 
 
 def fingerprints(rows: Iterable[Mapping[str, Any]], schemas: Mapping[str, str]) -> set[bytes]:
-    """Of rows by name."""
+    """Return the fingerprints of rows, which are mappings by column name."""
     key, row = (fastavro.parse_schema(json.loads(schemas[part])) for part in ("key", "row"))
 
     def head(schema: Any, value: Mapping[str, Any]) -> bytes:

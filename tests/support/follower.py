@@ -1,4 +1,4 @@
-"""A connector's task on a real server: ``support.task_follower`` with the server's address and a SELECT."""
+"""A connector's task on a real server, by ``support.task_follower``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["JSON", "TIMEOUT_S", "Follower", "Row"]
 
 
 class Follower(TaskFollower):
-    """Of one database of a server."""
+    """A follower of one database of a server."""
 
     def __init__(self, source: Database, database: str, **config: str) -> None:
         self.source = source

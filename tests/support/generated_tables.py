@@ -1,8 +1,9 @@
-"""Random tables of every column type, with random values: their SQL, what a SELECT of them means, and what a record then has.
+"""Random tables of every column type with random values: their SQL, and the expected values.
 
-Nothing here knows how the log or a result set stores a value. A value is written as an SQL literal, read back as the server's own text
-(``Kind.select``), and turned from that text into the record's value in the connector's modes (``Kind.record``) and into what mysql-replication
-should give (``Kind.oracle``).
+Nothing here depends on how the log or a result set stores a value. A value is written as an SQL
+literal and read as the server's own text (``Kind.select``). From that text, ``Kind.record`` gives
+the record's value in the connector's modes, and ``Kind.oracle`` the expected value of
+mysql-replication.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 from dblog.dialects.mysql.values.types import BIGINT_UNSIGNED_MODES, BINARY_MODES, DECIMAL_MODES, TIME_MODES, TypeModes
 
 UNCHECKED = object()
-"""What `Kind.oracle` gives for a value that mysql-replication is known to read otherwise: see EXCEPTIONS."""
+"""Result of `Kind.oracle` for a value that mysql-replication reads differently: see EXCEPTIONS."""
 
 EXCEPTIONS = {
     "vector": "its table map parser knows no VECTOR and reads the columns after it out of step",
@@ -39,7 +40,10 @@ EXCEPTIONS = {
     "wide set": "reads the bits of a SET of more than 56 members as a signed number's",
     "json decimal": "gives the opaque values inside JSON (DECIMAL, DATE, TIME, DATETIME, BIT, BLOB) as raw bytes or fails",
 }
-"""Where mysql-replication 1.0.17 itself is wrong or lacks a type. SELECT, dump and log are compared there all the same."""
+"""Cases in which mysql-replication 1.0.17 is wrong or lacks a type.
+
+SELECT, dump and log are compared with each other even there.
+"""
 
 CHARSETS_OF_ORACLE = frozenset({"utf8mb4", "utf8mb3", "ascii", "cp1250", "cp1251", "koi8r"})
 """Character sets that mysql-replication decodes alike; the others are the exception ``charset``."""
@@ -47,20 +51,23 @@ CHARSETS_OF_ORACLE = frozenset({"utf8mb4", "utf8mb3", "ascii", "cp1250", "cp1251
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One column type: its DDL, how its values are written, read back and understood."""
+    """A column type: its DDL, and functions that write, read and convert its values."""
 
     ddl: str
     literal: Callable[[random.Random], str]
     select: str = "CAST({c} AS CHAR)"
     record: Callable[[str, TypeModes], Any]
-    """From the SELECT's text; None means that a record has null, or ``zero`` in a NOT NULL column."""
+    """Converts the SELECT's text to the record's value.
+
+    None means that a record has null, or ``zero`` in a NOT NULL column.
+    """
     zero: Callable[[TypeModes], Any] = lambda _: None
     oracle: Callable[[str], Any] = lambda _: UNCHECKED
     exception: str | None = None
-    """Why mysql-replication cannot read a table with this column at all."""
+    """The reason why mysql-replication cannot read a table with this column at all."""
     keyable: bool = False
     beyond: bool = False
-    """Whether some of its values have no form in some modes, which only a column that may be NULL survives."""
+    """True if some values have no form in some modes, so that the column must be nullable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +79,12 @@ class Made:
     nullable: bool
     suffix: str = ""
     given: bool = True
-    """Whether an INSERT names it: not a generated one, not always one with a default."""
+    """True if an INSERT names the column: not a generated one, not always one with a default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MadeTable:
-    """A generated table, and the literals of its rows (None where the column is not named)."""
+    """A generated table with the literals of its rows (None for a column that is not named)."""
 
     name: str
     columns: tuple[Made, ...]
@@ -216,7 +223,10 @@ def _day(text: str) -> dt.date | None:
 
 
 def _days(text: str) -> int | None:
-    """Days since 1970; year 0 is the leap year before year 1."""
+    """Return the days since 1970, None for an impossible date.
+
+    Year 0 is the leap year before year 1.
+    """
     if text.startswith("0000-"):
         day = _day("0004" + text[4:])
         return None if day is None else (day - _EPOCH).days - 1461
@@ -393,18 +403,21 @@ ALPHABETS = {
     "swe7": "åäöÅÄÖ",
     "ascii": "~^",
 }
-"""Characters of a character set, beside plain letters and digits."""
+"""Characters of a character set besides plain letters and digits."""
 ANYTHING = "äöß€éÿ漢字Жλ😀"
-"""Characters that a Unicode character set has (utf8mb3 and ucs2 lack the last)."""
+"""Characters of a Unicode character set (utf8mb3 and ucs2 lack the last one)."""
 
 
 def quoted(text: str) -> str:
-    """A text as an SQL literal."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _text_literal(r: random.Random, charset: str, length: int) -> str:
-    """Text of the character set; MySQL would refuse what it cannot hold only in strict mode, so now and then anything."""
+    """Return a literal of a text in the character set, and sometimes of other characters too.
+
+    MySQL refuses characters outside the set only in strict mode.
+    """
     unicode = charset.startswith("utf") or charset == "ucs2"
     alphabet = ANYTHING if unicode else ALPHABETS.get(charset, "äöüÿ")
     text = "".join(r.choice("abcXYZ 019_-\\\"'\t\n" + 2 * alphabet) for _ in range(r.randint(0, length)))
@@ -416,7 +429,7 @@ def _decoded(text: str) -> str:
 
 
 def text_of(charset: str, collation: str, name: str, length: int | None) -> Kind:
-    """A text column in a collation."""
+    """Return the kind of a text column in a collation."""
     return Kind(
         ddl=f"{name}{'' if length is None else f'({length})'} CHARACTER SET {charset} COLLATE {collation}",
         literal=lambda r: _text_literal(r, charset, min(length or 40, 40)),
@@ -428,14 +441,14 @@ def text_of(charset: str, collation: str, name: str, length: int | None) -> Kind
 
 
 def text(chance: random.Random, collations: list[tuple[str, str]]) -> Kind:
-    """The next collation of the list, so that all of them get their turn."""
+    """Return a text column with the next collation of the list, so that every collation is used."""
     charset, collation = collations.pop()
     name = chance.choice(["char", "varchar", "varchar", "tinytext", "text", "mediumtext", "longtext"])
     return text_of(charset, collation, name, chance.choice([1, 5, 20, 63, 64, 85, 128, 200]) if "char" in name else None)
 
 
 def compressed(chance: random.Random) -> Kind:
-    """MariaDB's columns that are compressed one by one: empty, short and long values."""
+    """Return a compressed column of MariaDB, with empty, short and long values."""
     name = chance.choice(
         ["varchar(60)", "varchar(63)", "varchar(254)", "tinytext", "text", "longtext", "varbinary(300)", "blob", "mediumblob"]
     )
@@ -460,7 +473,7 @@ def compressed(chance: random.Random) -> Kind:
 
 
 def binary_forms(raw: bytes, modes: TypeModes) -> Any:
-    """Bytes in the form of ``binary.handling.mode``."""
+    """Return bytes in the form that ``binary.handling.mode`` selects."""
     match modes.binary_handling_mode:
         case "base64":
             return b64encode(raw).decode()
@@ -558,7 +571,7 @@ _OPAQUE = [
 
 
 def document(chance: random.Random) -> Kind:
-    """MySQL's JSON; with ``opaque`` also what only SQL functions can put into it."""
+    """Return MySQL's JSON type; half of them with values that only SQL functions can create."""
     opaque = chance.random() < 0.5
 
     def value(r: random.Random, depth: int) -> str:
@@ -585,7 +598,7 @@ def document(chance: random.Random) -> Kind:
 
 
 class Json:
-    """A JSON document: equal to each text of the same meaning without blanks between its tokens."""
+    """A JSON document: equal to each text with the same meaning, without blanks between tokens."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -601,12 +614,15 @@ class Json:
 
 
 def compact(text: str) -> str:
-    """Without blanks outside strings."""
+    """Return the text without blanks outside strings."""
     return "".join(part if part.startswith('"') else part.replace(" ", "") for part in re.split(r'("(?:[^"\\]|\\.)*")', text))
 
 
 def same_json(wanted: Any, got: Any) -> bool:
-    """Alike, but for how a temporal value's fraction is written: SELECT prints six digits of it, the log's text as many as it has."""
+    """Return True if both are equal except for the fraction of temporal values.
+
+    SELECT prints six digits of it, the log's text only the stored ones.
+    """
     if isinstance(wanted, dict) and isinstance(got, dict):
         return list(wanted) == list(got) and all(same_json(wanted[k], got[k]) for k in wanted)
     if isinstance(wanted, list) and isinstance(got, list):
@@ -615,12 +631,13 @@ def same_json(wanted: Any, got: Any) -> bool:
         if match := re.fullmatch(r"base64:type\d+:(.*)", wanted, re.DOTALL):
             return got == match[1].replace("\n", "")
         return got == wanted or (wanted.endswith(("0", ".")) and wanted.rstrip("0").rstrip(".") == got)
-    # Debezium's text of a double without a fraction of its own, or too large or small for digits and a point, is a whole number's.
+    # A double without a fraction, or one too large or small for plain digits, is printed by
+    # Debezium as a whole number.
     return (type(wanted) is type(got) or isinstance(wanted, float)) and bool(wanted == got)
 
 
 class ByteJson:
-    """A JSON document as mysql-replication gives it: its texts are bytes."""
+    """A JSON document in the form of mysql-replication, whose texts are bytes."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -657,7 +674,8 @@ def shape(chance: random.Random) -> Kind:
 
     def record(text: str, _: TypeModes) -> Any:
         raw = bytes.fromhex(text)
-        if not raw:  # of an INSERT that named no value, in a session that is not strict
+        # The INSERT named no value, in a session without strict mode.
+        if not raw:
             return None
         srid, wkb = struct.unpack("<i", raw[:4])[0] or None, raw[4:]
         if name != "point":
@@ -717,13 +735,13 @@ _OWN = {"mysql": [(document, 4), (vector, 1)], "mariadb": [(uuid, 2), (inet, 2),
 
 
 def makers_of(flavor: str) -> tuple[tuple[Callable[..., Kind], ...], tuple[int, ...]]:
-    """What makes a random column type of a server, and how often each is drawn."""
+    """Return the functions that make a random column type of a server, and their weights."""
     makers, weights = zip(*_COMMON, *_OWN[flavor], strict=True)
     return makers, weights
 
 
 def modes(chance: random.Random) -> TypeModes:
-    """Any combination of the handling modes."""
+    """Return a random combination of the handling modes."""
     return TypeModes(
         time_precision_mode=chance.choice(TIME_MODES),
         decimal_handling_mode=chance.choice(DECIMAL_MODES),
@@ -733,13 +751,17 @@ def modes(chance: random.Random) -> TypeModes:
 
 
 def generated(flavor: str, chance: random.Random, *, tables: int, rows: int, collations: list[tuple[str, str]]) -> list[MadeTable]:
-    """So many tables with so many rows each; ``collations`` are (character set, collation), used one after the other."""
+    """Return ``tables`` random tables with ``rows`` rows each.
+
+    ``collations`` are pairs (character set, collation), used in turn.
+    """
     left: list[tuple[str, str]] = []
     makers, weights = makers_of(flavor)
     out = []
     for number in range(tables):
         columns: list[Made] = []
-        # Types that mysql-replication cannot read stay together, so that it reads most tables.
+        # Types that mysql-replication cannot read are in the same tables, so that it can read most
+        # tables.
         plain = number % 5 > 1
         while len(columns) < 9:
             if not left:
@@ -765,7 +787,7 @@ def _key(chance: random.Random, columns: list[Made]) -> tuple[str, ...]:
 
 
 def special_column(chance: random.Random, flavor: str) -> Made:
-    """A generated, an invisible or a default-expression column."""
+    """Return a generated column, an invisible one or one with an expression as default."""
     number = Kind(ddl="int", literal=lambda r: str(r.randrange(1000)), record=lambda text, _: int(text), oracle=int)
     match chance.randrange(4):
         case 0:

@@ -1,4 +1,7 @@
-"""A herder without Kafka: its topics, its membership and its clock are the test's. One turn at a time, in the test's thread."""
+"""A herder without Kafka: the test controls its topics, membership and clock.
+
+It runs turn by turn in the test's thread.
+"""
 
 import sys
 import threading
@@ -22,8 +25,11 @@ CONFIG = {
 
 
 class HeldLog:
-    """A topic that is read at once, unless ``readable`` is cleared, or cannot be read while ``problem`` is set. What is put later is read back when the
-    test says so.
+    """A topic that is read at once, unless a test prevents that.
+
+    Reading waits while ``readable`` is cleared, and fails while ``problem`` is set.
+
+    The test decides when records are read that were put later.
     """
 
     def __init__(self, topic, take=None):
@@ -60,7 +66,7 @@ class HeldLog:
 
 
 class HeldClock:
-    """Stands still unless a test moves it."""
+    """A clock that stands still unless a test moves it."""
 
     def __init__(self):
         self.at_s = 100.0
@@ -73,7 +79,7 @@ class HeldClock:
 
 
 def herder_with(clock, membership, properties=None, **more):
-    """A herder whose thread is not started; ``properties``: what its worker's file has beside the usual."""
+    """Return a herder without a running thread; ``properties`` extend the worker's usual ones."""
     properties = {
         "bootstrap.servers": "localhost:1",
         "group.id": "g",
@@ -100,13 +106,14 @@ def herder_with(clock, membership, properties=None, **more):
 
 
 def turn(herder):
-    """One turn of the herder's thread."""
-    herder.loop.post(lambda: None)  # a turn waits for something to do
+    """Run one turn of the herder's thread."""
+    # A turn waits until there is something to do.
+    herder.loop.post(lambda: None)
     herder.turn()
 
 
 def read_status(herder, status):
-    """A record of the status of task c-0 arrives, and a turn follows."""
+    """Deliver a status record of task c-0, and run a turn."""
     key, value = task_status_record(TaskId("c", 0), status)
     herder.statuses.log.take(LogRecord(0, 0, key, value))
     turn(herder)

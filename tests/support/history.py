@@ -1,4 +1,4 @@
-"""A schema history log in memory; passes tests/contracts/history_log.py, as the topic does."""
+"""A schema history log in memory; like the topic, it passes tests/contracts/history_log.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dblog.errors import TransientError
 
 
 class FakeHistoryLog:
-    """Records in a list. ``away`` makes every call fail as a broker that cannot be reached does."""
+    """A log of records in a list. While ``away`` is set, every call fails as without a broker."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes | None, bytes | None]] = []
@@ -28,7 +28,7 @@ class FakeHistoryLog:
         pass
 
     def compact(self) -> None:
-        """What the broker's cleaner does: the last record of each key stays."""
+        """Keep only the last record of each key, as the broker's cleaner does."""
         newest = {key: value for key, value in self.records if key is not None}
         keyless = [record for record in self.records if record[0] is None]
         self.records = keyless + list(newest.items())

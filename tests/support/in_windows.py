@@ -1,4 +1,7 @@
-"""A source whose chunk windows can be written into, of any database: each protocol that is not named here goes to the real one."""
+"""A source of any database that lets a test write during chunk windows.
+
+Protocols that are not named here go to the real source.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ Change = Callable[[tuple[Any, ...]], None]
 
 
 class _Instead:
-    """Stands for another object but in what a subclass has of its own."""
+    """A stand-in for another object, except for the members that a subclass defines."""
 
     def __init__(self, real: Any, change: Change) -> None:
         self._real = real
@@ -22,7 +25,10 @@ class _Instead:
 
 
 class SourceWithWindows(_Instead):
-    """A ``Source``. ``change`` is called with a chunk's last key once its snapshot has ended, before its high watermark is written."""
+    """A ``Source`` that calls ``change`` with a chunk's last key inside the chunk's window.
+
+    The call comes after the end of the chunk's snapshot, before its high watermark is written.
+    """
 
     def connect(self, **options: Any) -> Any:
         return _Server(self._real.connect(**options), self._change)
@@ -35,11 +41,12 @@ class _Server(_Instead):
 
 class _Chunks(_Instead):
     _last_key: tuple[Any, ...] | None = None
-    """() of a chunk that was read by the place of its rows."""
+    """Key of the last row; () for a chunk that was read by row number."""
 
     def select(self, *parameters: Any, **options: Any) -> ChunkRows:
         found: ChunkRows = self._real.select(*parameters, **options)
-        if found.row_count > 1:  # a single row is the greatest key, which is asked for in a chunk's snapshot
+        # A single row is the greatest key, which is read within a chunk's snapshot.
+        if found.row_count > 1:
             self._last_key = found.last_key or ()
         return found
 

@@ -1,4 +1,4 @@
-"""The packets of a log connection, cut in plain Python: what tests need to look at events without the log decoder."""
+"""The packets of a log connection, split in plain Python, without the log decoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from dblog.dialects.mysql.wire.log import LogConnection
 
 @dataclass(frozen=True)
 class LoggedEvent:
-    """One event: header, and body without checksum. ERR and EOF packets have their type code and no header of their own."""
+    """An event: header, and body without checksum.
+
+    ERR and EOF packets have only a type code as header.
+    """
 
     type_code: int
     body: bytes
@@ -27,7 +30,7 @@ class LoggedEvent:
 
 
 class LogReader:
-    """Events of a connection, as they come."""
+    """A reader of a connection's events in order."""
 
     def __init__(self, connection: LogConnection, *, checksum: bool = True) -> None:
         self.connection = connection
@@ -35,7 +38,7 @@ class LogReader:
         self._checksum = checksum
 
     def read_until(self, found: Callable[[LoggedEvent], bool], *, limit_s: float = 20.0) -> list[LoggedEvent]:
-        """Events up to and with the first for which ``found`` holds."""
+        """Return the events up to and including the first for which ``found`` is true."""
         out = []
         end = time.monotonic() + limit_s
         while time.monotonic() < end:

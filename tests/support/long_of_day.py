@@ -1,6 +1,6 @@
-"""Which of the long trials are run on a day: another part each day, every one of them within two weeks (``make test-day``).
+"""Chooses the long tests of a day, so that all of them run within two weeks (``make test-day``).
 
-The part is chosen by the trial's own name, so that a new trial moves no other to a day that has just been.
+A test's own name determines its day, so a new test does not move others to another day.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ DAYS = 14
 
 
 def day_of(test: str) -> int:
-    """The day, from 0 to 13, of a trial with this name."""
+    """Return the day, from 0 to 13, of the test with this name."""
     return crc32(test.encode()) % DAYS
 
 
 def choose(config: pytest.Config, items: list[pytest.Item], day: int) -> None:
-    """Leave only the long trials of the day; ``day`` counts from any beginning."""
+    """Keep only the long tests of the day; ``day`` counts from any start."""
     chosen = [item for item in items if item.get_closest_marker("long") and day_of(item.nodeid) == day % DAYS]
     kept = set(chosen)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -28,9 +28,10 @@ def choose(config: pytest.Config, items: list[pytest.Item], day: int) -> None:
 
 
 class BeginWithin:
-    """A pytest plugin: a test that has not begun in this time is skipped, and so is in the count of those at the end.
+    """A pytest plugin that skips tests that have not begun within a time limit.
 
-    A test that has begun is left to its end, so the run takes as much longer as the longest of them.
+    The count of skipped tests at the end includes them. A test that has begun may finish, so the
+    run can exceed the limit by the duration of the longest test.
     """
 
     def __init__(self, limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +41,7 @@ class BeginWithin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
-        """Skip what comes too late.
+        """Skip the test if the time is over.
 
         Raises:
             pytest.skip.Exception: The time is over.

@@ -1,6 +1,7 @@
-"""Random columns of every MySQL and MariaDB type with random values: as the log stores them, as a result set sends them, and what they mean.
+"""Random columns of every MySQL and MariaDB type, with random values as logged and as selected.
 
-Written from the protocol's description, apart from the code under test: a value is built from its meaning outwards.
+This is written from the protocol's description, independently of the code under test: it starts
+from a value's meaning and builds the bytes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from hypothesis import strategies as st
 from support.mysql_log import lenenc
 
 ABSENT = object()
-"""Means: the value cannot be (an impossible date), so a record has null or the column's zero."""
+"""Marks an impossible value, such as an invalid date; a record has null or the column's zero."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One value: the field's bytes in an image and in a result set (both with their length prefix), and its value in a record."""
+    """A value: its bytes in a row image and in a result set, and its value in a record.
+
+    The bytes include the length prefix.
+    """
 
     log: bytes
     result: bytes
@@ -31,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Kind:
-    """A column without its name and nullability, the strategy of its cells, and its type and metadata in a table map."""
+    """A column without name and nullability, its cells' strategy, and its type in a table map."""
 
     make: Callable[[str, bool], Column]
     cells: st.SearchStrategy[Cell]
@@ -75,7 +79,7 @@ def floats() -> Kind:
 
 
 def wide_floats() -> Kind:
-    """FLOAT(M,D): stored in four bytes, a float64 in records."""
+    """Return the kind FLOAT(M,D): four bytes in storage, a float64 in records."""
 
     def cell(value: float) -> Cell:
         raw = struct.pack("<f", value)
@@ -93,7 +97,11 @@ def doubles() -> Kind:
 
 
 def packed_decimal(unscaled: int, precision: int, scale: int) -> bytes:
-    """Groups of nine digits from the point outwards, four bytes each; the sign is the inverted top bit, and negatives are inverted."""
+    """Return a decimal in MySQL's storage format.
+
+    Nine digits make a group of four bytes, counted from the point outwards. The sign is the
+    inverted top bit, and negative values are inverted.
+    """
     sizes = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
     digits = str(abs(unscaled)).rjust(precision, "0")
     whole, fraction = digits[: precision - scale], digits[precision - scale :]
@@ -172,7 +180,10 @@ _DAYS = st.one_of(
 
 
 def _day_number(year: int, month: int, day: int) -> int | None:
-    """Days since 1970 of what Debezium makes of a stored date: years below 100 are read as two digits."""
+    """Return Debezium's days since 1970 for a stored date, None if the date is impossible.
+
+    Debezium reads years below 100 as two digits.
+    """
     if year < 100:
         year += 2000 if year < 70 else 1900
     try:
@@ -192,7 +203,7 @@ def dates() -> Kind:
 
 
 def _fraction(micros: int, fsp: int) -> bytes:
-    """Microseconds in as many bytes as fsp digits need."""
+    """Return microseconds in the number of bytes that ``fsp`` digits need."""
     size = (fsp + 1) // 2
     return (micros // 10 ** (6 - 2 * size)).to_bytes(size, "big") if size else b""
 
@@ -416,7 +427,7 @@ _JSON = st.recursive(
 
 
 def binary_json(value: Any, *, large: bool = False) -> bytes:
-    """A document as MySQL stores it: a type byte, then the value."""
+    """Return a document as MySQL stores it: a type byte, then the value."""
     code, body = _json_value(value, large=large)
     return bytes([code]) + body
 
@@ -456,7 +467,7 @@ def _json_length(length: int) -> bytes:
 
 
 def sorted_json(value: Any) -> Any:
-    """Members in the order in which MySQL keeps them: by length of the key, then by its bytes."""
+    """Return the value with members in MySQL's order: by the key's length, then by its bytes."""
     if isinstance(value, dict):
         return {k: sorted_json(value[k]) for k in sorted(value, key=lambda k: (len(k.encode()), k.encode()))}
     return [sorted_json(item) for item in value] if isinstance(value, list) else value
@@ -488,7 +499,10 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f
 
 
 def json_text(value: Any, *, blank: str = "") -> str:
-    """Compact as Debezium's log reader writes it; with a blank as MySQL prints it (its doubles aside, see ``json``)."""
+    """Return compact text, as Debezium's log reader writes it.
+
+    With a blank it is as MySQL prints it, except for doubles (see ``json``).
+    """
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
@@ -529,7 +543,7 @@ def uuids() -> Kind:
 
 
 def kinds() -> st.SearchStrategy[Kind]:
-    """Any kind of column that both servers or MySQL have."""
+    """Return a strategy for any kind of column of both servers or of MySQL."""
     return st.one_of(
         st.builds(integers, st.sampled_from(sorted(_INTEGERS)), unsigned=st.booleans()),
         st.sampled_from([floats(), wide_floats(), doubles(), years(), dates(), points(), geometries(), vectors(), documents()]),

@@ -1,6 +1,7 @@
-"""A MySQL or MariaDB binlog stream as a server would send it: events with headers and checksums, in protocol packets.
+"""A MySQL or MariaDB binlog stream: events with headers and checksums, in protocol packets.
 
-Written from the protocol's description alone, so that tests of the decoders do not check our code against itself.
+It is written from the protocol's description alone, so that the decoders are not tested against our
+own code.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PACKET_MAX = 0xFFFFFF
 
 @dataclass
 class Stream:
-    """Appends events at a growing log position."""
+    """A stream under construction; each event advances the log position."""
 
     flavor: str = "mysql"
     file: str = "binlog.000007"
@@ -55,10 +56,10 @@ class Stream:
     sequence: int = 0
     out: list[bytes] = field(default_factory=list)
     starts: list[tuple[int, int, int]] = field(default_factory=list)
-    """(type, start, next) of each logged event."""
+    """The (type, start, next) of each logged event."""
 
     def event(self, type_code: int, body: bytes, *, flags: int = 0, artificial: bool = False, pos: int | None = None) -> Stream:
-        """Append one event."""
+        """Append an event."""
         size = 19 + len(body) + (4 if self.checksum or type_code == FORMAT else 0)
         if artificial:
             next_pos = 0
@@ -77,7 +78,7 @@ class Stream:
         return self
 
     def packet(self, payload: bytes) -> Stream:
-        """Append a payload as one packet, or as several when it is too long for one."""
+        """Append a payload as a packet, or as several if it is too long for one."""
         at = 0
         while True:
             part = payload[at : at + PACKET_MAX]
@@ -88,7 +89,7 @@ class Stream:
                 return self
 
     def hello(self) -> Stream:
-        """What a dump begins with: an artificial rotate and the format description."""
+        """Append the beginning of a stream: an artificial rotate and the format description."""
         self.event(ROTATE, struct.pack("<Q", self.pos) + self.file.encode(), artificial=True)
         return self.format()
 
@@ -140,7 +141,7 @@ class Stream:
         return self.event(XID, struct.pack("<Q", 9))
 
     def begin(self, *, number: int = 1, uuid: str = "11111111-2222-3333-4444-555555555555", domain: int = 0) -> Stream:
-        """The frame's beginning in the stream's flavor."""
+        """Append the beginning of a transaction in the stream's flavor."""
         if self.flavor == "mariadb":
             return self.mariadb_gtid(domain, number)
         return self.gtid(uuid, number).query("BEGIN")
@@ -152,7 +153,10 @@ class Stream:
         return self.event(type_code, rows_body(type_code, table_id, columns, images))
 
     def packed(self, fill: Callable[[Stream], object], *, frames: int = 1, compressed: bool = True, gno: int | None = None) -> Stream:
-        """A compressed transaction: its GTID event if it has a number, then one payload with the events that ``fill`` makes."""
+        """Append a compressed transaction: a GTID event if it has a number, then one payload.
+
+        The payload has the events that ``fill`` appends.
+        """
         if gno is not None:
             self.gtid("11111111-2222-3333-4444-555555555555", gno)
         inner = Stream(checksum=False, timestamp=self.timestamp, server_id=self.server_id)
@@ -160,12 +164,12 @@ class Stream:
         return self.event(TRANSACTION_PAYLOAD, payload_body(b"".join(p[5:] for p in inner.out), frames=frames, compressed=compressed))
 
     def compressed_query(self, text: str, *, database: str = "shop") -> Stream:
-        """MariaDB's, with log_bin_compress."""
+        """Append a compressed query event of MariaDB (log_bin_compress)."""
         head = struct.pack("<IIBHH", 77, 0, len(database), 0, 0)
         return self.event(QUERY_COMPRESSED, head + database.encode() + b"\x00" + deflated(text.encode()))
 
     def compressed_rows(self, type_code: int, table_id: int, columns: int, images: bytes) -> Stream:
-        """The compressed reference of a plain rows event of MariaDB."""
+        """Append the compressed form of a plain rows event of MariaDB."""
         plain = rows_body(type_code, table_id, columns, b"")
         shift = WRITE_COMPRESSED_V1 - WRITE_V1 if type_code < WRITE else WRITE_COMPRESSED - WRITE
         return self.event(type_code + shift, plain + deflated(images))
@@ -175,7 +179,7 @@ class Stream:
 
 
 def payload_body(raw: bytes, *, frames: int = 1, compressed: bool = True, unpacked: int | None = None) -> bytes:
-    """TRANSACTION_PAYLOAD's body: fields of type, length and value, an end mark, the packed events."""
+    """Return TRANSACTION_PAYLOAD's body: fields (type, length, value), end mark, packed events."""
     step = len(raw) // frames + 1
     parts = [raw[at : at + step] for at in range(0, len(raw), step)] or [b""]
     packed = b"".join(zstd.compress(part) for part in parts) if compressed else raw
@@ -187,13 +191,16 @@ def payload_body(raw: bytes, *, frames: int = 1, compressed: bool = True, unpack
 
 
 def deflated(raw: bytes) -> bytes:
-    """How MariaDB packs: a byte with the width of the length, the length, zlib."""
+    """Return data compressed as MariaDB does: a byte with the length's width, the length, zlib."""
     width = max(1, (len(raw).bit_length() + 7) // 8)
     return bytes([0x80 | width]) + len(raw).to_bytes(width, "big") + zlib.compress(raw)
 
 
 def varlen(value: int) -> bytes:
-    """An unsigned integer of MySQL's serialization library: the first byte's trailing ones count the bytes that follow."""
+    """Return an unsigned integer in the form of MySQL's serialization library.
+
+    The number of trailing ones in the first byte is the number of bytes that follow.
+    """
     for more in range(8):
         if value < 1 << (7 * (more + 1)):
             return ((value << (more + 1)) | ((1 << more) - 1)).to_bytes(more + 1, "little")
@@ -201,7 +208,7 @@ def varlen(value: int) -> bytes:
 
 
 def size_varlen(size: int) -> bytes:
-    """The message size in two bytes, whatever it is."""
+    """Return the message size in two bytes, even if one would do."""
     return ((size << 2) | 1).to_bytes(2, "little")
 
 
@@ -223,7 +230,7 @@ def table_map_body(table_id: int, database: str, table: str, types: bytes, meta:
 
 
 def rows_body(type_code: int, table_id: int, columns: int, images: bytes, *, extra: bytes = b"", present: bytes | None = None) -> bytes:
-    """Body of a rows event with full images."""
+    """Return the body of a rows event with full images."""
     head = table_id.to_bytes(6, "little") + b"\x01\x00"
     if type_code >= WRITE:
         head += (2 + len(extra)).to_bytes(2, "little") + extra
@@ -232,13 +239,13 @@ def rows_body(type_code: int, table_id: int, columns: int, images: bytes, *, ext
 
 
 def image(fields: list[bytes | None]) -> bytes:
-    """One row image: null bitmap, then the fields that are not NULL."""
+    """Return a row image: null bitmap, then the fields that are not NULL."""
     bits = sum(1 << i for i, f in enumerate(fields) if f is None)
     return bits.to_bytes((len(fields) + 7) // 8, "little") + b"".join(f for f in fields if f is not None)
 
 
 def result_row(fields: list[bytes | None], *, sequence: int = 0) -> bytes:
-    """One row of a binary result set in its packet or packets."""
+    """Return a row of a binary result set in its packet or packets."""
     bits = sum(1 << (i + 2) for i, f in enumerate(fields) if f is None)
     payload = b"\x00" + bits.to_bytes((len(fields) + 9) // 8, "little") + b"".join(f for f in fields if f is not None)
     out, at = b"", 0

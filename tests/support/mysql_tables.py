@@ -1,4 +1,4 @@
-"""Random tables with random rows: the plan of each, and its rows in both forms."""
+"""Random tables with random rows: each table's plan, and rows as in the log and in result sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = list[Cell | None]
 
 @dataclass(frozen=True)
 class Made:
-    """A table, its kinds of columns, which of them records leave out, and its plan."""
+    """A table: its kinds of columns, the indexes of those left out of records, and its plan."""
 
     kinds: list[Kind]
     left_out: frozenset[int]
@@ -46,7 +46,7 @@ class Made:
         return result_row([cell.result if cell else None for cell in row])
 
     def struct(self, row: Row) -> dict[str, Any]:
-        """What a record has of the row, as fastavro reads it."""
+        """Return the record's fields for a row, as fastavro reads them."""
         out = {}
         for index, (column, cell) in enumerate(zip(self.plan.columns, row, strict=True)):
             if index in self.left_out:
@@ -106,7 +106,10 @@ def tables(
     without_key: bool = False,
     **settings: Any,
 ) -> Made:
-    """A table of random columns; ``without_key``: columns of the key may be left out of the row too."""
+    """Draw a table of random columns.
+
+    With ``without_key``, columns of the key may be left out of the row too.
+    """
     chosen = draw(st.lists(kinds() if of is None else of, min_size=1, max_size=columns_max))
     columns = [kind.make(f"c{i}", draw(st.booleans())) for i, kind in enumerate(chosen)]
     keyable = [i for i, c in enumerate(columns) if c.type not in ("point", "geometry", "vector", "json")]
@@ -122,7 +125,7 @@ def tables(
 
 
 def every_mode() -> st.SearchStrategy[types.TypeModes]:
-    """Any combination of the handling modes."""
+    """Return a strategy for any combination of the handling modes."""
     return st.builds(
         types.TypeModes,
         time_precision_mode=st.sampled_from(types.TIME_MODES),
@@ -134,7 +137,7 @@ def every_mode() -> st.SearchStrategy[types.TypeModes]:
 
 
 def rewrites() -> st.SearchStrategy[Any]:
-    """A mask, hash or cut for some of the columns, by name."""
+    """Return a strategy for masks, hashes and cuts of some columns, by name."""
     one = st.one_of(
         st.none(),
         st.builds(Truncate, st.integers(1, 12)),
@@ -145,7 +148,10 @@ def rewrites() -> st.SearchStrategy[Any]:
 
 
 def rows_of(made: Made) -> st.SearchStrategy[Row]:
-    """A row; NULL also where the schema allows none now and then, as after an ALTER in a non-strict mode."""
+    """Return a strategy for a row.
+
+    Sometimes it has NULL where the schema forbids it, as after an ALTER in a non-strict mode.
+    """
     return st.tuples(*[st.one_of(kind.cells, kind.cells, st.none()) for kind in made.kinds]).map(list)
 
 
@@ -174,13 +180,16 @@ def contexts(draw: st.DrawFn, *, snapshot: str | None = None) -> BinlogContext:
 
 
 def decoded(plan: TablePlan, value: bytes) -> dict[str, Any]:
-    """An envelope by fastavro."""
+    """Decode an envelope with fastavro."""
     assert value[:5] == plan.value_prefix
     return _read(avro.avro_text(plan.value_schema), value[5:])
 
 
 def undecorated(plan: TablePlan, value: bytes) -> dict[str, Any]:
-    """An envelope with dates and decimals as they are stored: Python has no year 0 and no time below zero."""
+    """Decode an envelope, but keep dates and decimals as they are stored.
+
+    Python has no year 0 and no negative time of day.
+    """
     return _read(avro.avro_text(plan.value_schema).replace('"logicalType"', '"meaning"'), value[5:])
 
 

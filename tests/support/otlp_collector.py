@@ -1,4 +1,4 @@
-"""A collector of traces for tests: takes OTLP over HTTP as protobuf, as collectors do, and keeps the spans."""
+"""A trace collector for tests: receives OTLP over HTTP as protobuf, and keeps the spans."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class Span:
-    """One, with its ids as in a ``traceparent``."""
+    """A received span, with ids as in a ``traceparent``."""
 
     name: str
     service: str
@@ -37,7 +37,7 @@ class Span:
 
 
 class Collector:
-    """What it was sent. ``answer`` is the status of its answers."""
+    """A collector's received spans. ``answer`` is the HTTP status of its responses."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -53,7 +53,10 @@ class Collector:
             return list(self._spans)
 
     def wait_for(self, wanted: Callable[[list[Span]], Any], limit_s: float = TIMEOUT_S) -> Any:
-        """The first true answer about all spans so far; AssertionError after the limit."""
+        """Return the first true result of ``wanted`` for the spans so far.
+
+        Raise AssertionError after the limit.
+        """
         with self._changed:
             found = self._changed.wait_for(lambda: wanted(self._spans), limit_s)
             assert found, f"these spans came: {[(span.service, span.name, span.attributes) for span in self._spans]}"
@@ -71,7 +74,7 @@ class Collector:
             self._changed.notify_all()
 
     def wait_asked(self, requests: int) -> None:
-        """Wait until that many requests have come, whatever they were answered."""
+        """Wait until that many requests have come, whatever the responses were."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.requests >= requests, TIMEOUT_S), f"{self.requests} requests came"
 
@@ -101,7 +104,7 @@ def values(pairs: Any) -> dict[str, Any]:
 
 @contextmanager
 def collector(port: int = 0) -> Iterator[Collector]:
-    """One on a port of this machine, a free one unless it is given."""
+    """Run a collector on this machine, on a free port unless ``port`` is given."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

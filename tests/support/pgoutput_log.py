@@ -1,4 +1,7 @@
-"""Copy messages of a replication connection, written from the protocol's description (PostgreSQL manual, 55.4 and 55.9), apart from the code under test."""
+"""Copy messages of a replication connection, built from the protocol's description.
+
+They are independent of the code under test (PostgreSQL manual, 55.4 and 55.9).
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,20 @@ TYPE_NUMBERS = {"int4": 23, "text": 25}
 
 
 def copy_message(content: bytes) -> bytes:
-    """As wire/_libpq gives it: behind its length."""
+    """Return the message in the form of wire/_libpq: its length, then its content."""
     return struct.pack("<I", len(content)) + content
 
 
 def logged(message: bytes, lsn: int = 0) -> bytes:
-    """XLogData with a message of the log."""
+    """Return an XLogData message that contains a message of the log."""
     return copy_message(struct.pack(">cQQq", b"w", lsn, lsn, 0) + message)
 
 
 def relation_body(number: int, name: str, columns: list[str], *, schema: str = "shop", identity: str = "d") -> bytes:
-    """A Relation message; columns are ``name`` or ``name:type``, the first is the key."""
+    """Return a Relation message.
+
+    Columns are ``name`` or ``name:type``; the first one is the key.
+    """
     out = (
         struct.pack(">cI", b"R", number)
         + schema.encode()
@@ -39,7 +45,7 @@ def relation_body(number: int, name: str, columns: list[str], *, schema: str = "
 
 
 class Stream:
-    """Copy messages in order; the log grows by 8 bytes for each."""
+    """A stream of copy messages under construction; the log grows by 8 bytes with each."""
 
     def __init__(self, lsn: int = 0x1_0000_0000) -> None:
         self.messages: list[bytes] = []
@@ -51,7 +57,7 @@ class Stream:
         return b"".join(self.messages)
 
     def add(self, message: bytes, *, lsn: int | None = None) -> Self:
-        """Any message of the log; without ``lsn`` it stands at the log's end."""
+        """Append any message of the log, at the log's end unless ``lsn`` is given."""
         if lsn is None:
             self.lsn += 8
         self.messages.append(logged(message, self.lsn if lsn is None else lsn))
@@ -70,7 +76,7 @@ class Stream:
         return self.add(relation_body(number, name, columns, schema=schema, identity=identity), lsn=0)
 
     def insert(self, number: int, row: Row, *, lsn: int | None = None) -> Self:
-        """``lsn``: where it was written, if not behind the message before."""
+        """Append an Insert; ``lsn`` is its position, by default after the previous message."""
         return self.add(struct.pack(">cI", b"I", number) + change_of(None, row), lsn=lsn)
 
     def update(self, number: int, before: Row | None, after: Row, *, letter: bytes = b"O") -> Self:

@@ -1,6 +1,7 @@
-"""Random tables of PostgreSQL with random rows: the plan of each, its rows as tuples of the log and as lines of COPY.
+"""Random tables of PostgreSQL: each table's plan, and rows as tuples and as lines of COPY.
 
-Most texts are the server's, written from the manual's description of its output; some are none of their type's, for both encoders have to refuse them alike.
+Most texts are in the server's format, by its manual. Some are invalid for their type, because both
+encoders must refuse the same ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Row = list[Text]
 
 @dataclass(frozen=True)
 class Kind:
-    """A column without its name and nullability, and the texts of its fields."""
+    """A column without name and nullability, and a strategy for the texts of its fields."""
 
     make: Callable[[str, bool], Column]
     texts: st.SearchStrategy[bytes]
@@ -54,7 +55,7 @@ def _integers(name: str, low: int, high: int) -> Kind:
 
 
 def float_text(value: float) -> str:
-    """As the server prints it: without ``.0``, and NaN and infinities by name."""
+    """Return the server's text of a float: without ``.0``, and NaN and infinities by name."""
     if math.isnan(value):
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -100,7 +101,7 @@ def numerics(precision: int | None, scale: int | None) -> Kind:
 
 
 def kinds() -> st.SearchStrategy[Kind]:
-    """A column of any type that the connector knows, and of some that it does not."""
+    """Return a strategy for columns of any type that the connector knows, and some unknown ones."""
     return st.one_of(
         st.sampled_from(
             [
@@ -148,7 +149,7 @@ def kinds() -> st.SearchStrategy[Kind]:
 
 @dataclass(frozen=True)
 class Made:
-    """A table, its kinds of columns, its plan, and the modes that it was made with."""
+    """A table: its kinds of columns, its plan, and the handling modes."""
 
     kinds: list[Kind]
     plan: TablePlan
@@ -166,7 +167,10 @@ def plan_of(
     topic_prefix: str = "p",
     **settings: Any,
 ) -> TablePlan:
-    """``key`` is the table's, ``message_key`` that of its records where it is another one."""
+    """Return a plan.
+
+    ``key`` is the table's; ``message_key`` is the key of its records if that differs.
+    """
     table = Table(id=TableId("shöp", name), columns=tuple(columns), key=key)
     used = modes or TypeModes()
     return tableplan.build_table_plan(
@@ -188,7 +192,10 @@ def plan_of(
 
 @st.composite
 def tables(draw: st.DrawFn, *, columns_max: int = 8, **settings: Any) -> Made:
-    """A table of random columns, in any handling modes, with masks, hashes and cuts; its records may have another key than the table, or none."""
+    """Draw a table of random columns, in any handling modes, with masks, hashes and cuts.
+
+    Its records may have another key than the table, or none.
+    """
     chosen = draw(st.lists(kinds(), min_size=1, max_size=columns_max))
     columns = [kind.make(f"c{at}", draw(st.booleans())) for at, kind in enumerate(chosen)]
     modes = draw(every_mode())
@@ -209,7 +216,7 @@ def tables(draw: st.DrawFn, *, columns_max: int = 8, **settings: Any) -> Made:
 
 
 def every_mode() -> st.SearchStrategy[TypeModes]:
-    """Any combination of the handling modes."""
+    """Return a strategy for any combination of the handling modes."""
     return st.builds(
         TypeModes,
         time_precision_mode=st.sampled_from(pg_modes.TIME_MODES),
@@ -225,7 +232,7 @@ def every_mode() -> st.SearchStrategy[TypeModes]:
 
 
 def rewrites() -> st.SearchStrategy[Any]:
-    """A mask, hash or cut for some of the columns, by name."""
+    """Return a strategy for masks, hashes and cuts of some columns, by name."""
     one = st.one_of(
         st.none(),
         st.builds(Truncate, st.integers(1, 12)),
@@ -236,7 +243,10 @@ def rewrites() -> st.SearchStrategy[Any]:
 
 
 def rows_of(made: Made, *, unsent: bool = False) -> st.SearchStrategy[Row]:
-    """A row; NULL also where the schema allows none now and then. ``unsent``: some fields are not sent."""
+    """Return a strategy for a row, sometimes with NULL where the schema forbids it.
+
+    With ``unsent``, some fields are not sent.
+    """
     nothing: list[Any] = [None, UNSENT] if unsent else [None]
     odd = st.binary(max_size=6)
     return st.tuples(*[st.one_of(*[kind.texts] * 8, st.sampled_from(nothing), odd) for kind in made.kinds]).map(list)
@@ -270,7 +280,7 @@ def contexts(draw: st.DrawFn, *, snapshot: str | None = None) -> PostgresContext
 
 
 def tuple_of(row: Row) -> bytes:
-    """TupleData (PostgreSQL manual, 55.9)."""
+    """Return TupleData (PostgreSQL manual, 55.9)."""
     out = struct.pack(">H", len(row))
     for field in row:
         if field is None:
@@ -283,7 +293,10 @@ def tuple_of(row: Row) -> bytes:
 
 
 def change_of(before: Row | None, after: Row | None, *, letter: bytes = b"O") -> bytes:
-    """An insert's, update's or delete's message behind the table's number; ``letter`` says what ``before`` is."""
+    """Return the part of an Insert, Update or Delete message after the table's number.
+
+    ``letter`` is the type of ``before``.
+    """
     return (b"" if before is None else letter + tuple_of(before)) + (b"" if after is None else b"N" + tuple_of(after))
 
 
@@ -299,7 +312,7 @@ _ESCAPED = {
 
 
 def line_of(row: Row) -> bytes:
-    """A line of COPY in its text format (PostgreSQL manual, COPY)."""
+    """Return a line of COPY's text format (PostgreSQL manual, COPY)."""
     fields = []
     for field in row:
         if isinstance(field, bytes):
@@ -315,7 +328,7 @@ _PARSED: dict[str, Any] = {}
 
 
 def decoded(plan: TablePlan, value: bytes) -> Any:
-    """An envelope by fastavro, with dates and decimals as they are stored."""
+    """Decode an envelope with fastavro, but keep dates and decimals as they are stored."""
     assert value[:5] == plan.value_prefix
     return _read(avro.avro_text(plan.value_schema), value[5:])
 

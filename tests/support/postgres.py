@@ -1,4 +1,4 @@
-"""What tests ask of a real PostgreSQL: statements, a database of their own, where its log ends."""
+"""Helpers for tests on a real PostgreSQL: statements, new databases, the log's end."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,7 +10,10 @@ from stack import Postgres
 
 @contextlib.contextmanager
 def connected(server: Postgres, *, database: str = "postgres") -> Iterator[Connection]:
-    """An administrator's connection that commits every statement. Waiting for a lock is an error after a minute: the default is never."""
+    """Yield an administrator's connection that commits every statement.
+
+    After a minute of waiting for a lock a statement fails; by default it would wait for ever.
+    """
     opened = psycopg2.connect(**{**server.login, "dbname": database}, options="-c lock_timeout=60s")
     with contextlib.closing(opened) as connection:
         connection.autocommit = True
@@ -18,7 +21,10 @@ def connected(server: Postgres, *, database: str = "postgres") -> Iterator[Conne
 
 
 def execute(server: Postgres, *statements: str, database: str = "postgres") -> list[tuple[object, ...]]:
-    """Run statements one by one; the rows of the last one, none if it has no result."""
+    """Run statements one by one.
+
+    Return the rows of the last one, an empty list without a result.
+    """
     with connected(server, database=database) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -26,7 +32,10 @@ def execute(server: Postgres, *statements: str, database: str = "postgres") -> l
 
 
 def new_database(server: Postgres, name: str = "t", *, options: str = "") -> str:
-    """Make an empty database whose name starts with `name` and that no other test uses, by `CREATE DATABASE ... options`; its name."""
+    """Create an empty database, with `CREATE DATABASE ... options`. Return its name.
+
+    The name starts with `name`, and no other test uses it.
+    """
     taken = {row[0] for row in execute(server, "SELECT datname FROM pg_catalog.pg_database")}
     made = next(f"{name}_{number}" for number in range(1, 10_000) if f"{name}_{number}" not in taken)
     execute(server, f'CREATE DATABASE "{made}" {options}')
@@ -34,6 +43,6 @@ def new_database(server: Postgres, name: str = "t", *, options: str = "") -> str
 
 
 def log_end(server: Postgres) -> str:
-    """The position behind the last byte that the server has written into its log, as the server prints it (`16/B374D848`)."""
+    """Return the position after the log's last byte, as the server prints it (`16/B374D848`)."""
     ((position,),) = execute(server, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
     return str(position)

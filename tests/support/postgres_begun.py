@@ -1,4 +1,4 @@
-"""Connectors that have dumped a database of PostgreSQL and go on with its log, for trials of what becomes of its tables."""
+"""Connectors that have dumped a PostgreSQL database, for tests of changes of its tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILLED = ("CREATE TABLE high (LIKE root INCLUDING ALL)", "INSERT INTO high VALUE
 
 
 class Begun:
-    """Makes connectors of this database that have dumped what the statements made."""
+    """A factory of connectors that have dumped the tables made by the given statements."""
 
     def __init__(self, server: Postgres, database: str) -> None:
         self._server, self._database = server, database
@@ -35,22 +35,22 @@ class Begun:
 
 
 def together(*statements: str) -> str:
-    """As one transaction."""
+    """Return the statements as one transaction."""
     return f"BEGIN; {'; '.join(statements)}; COMMIT"
 
 
 def renamed(*names: str) -> list[str]:
-    """Statements of "old>new"."""
+    """Return RENAME statements for pairs "old>new"."""
     return [f"ALTER TABLE {old} RENAME TO {new}" for old, new in (pair.split(">") for pair in names)]
 
 
 def logged(lines: list[Any], event: str) -> list[Any]:
-    """The lines of captured logs with this text."""
+    """Return the captured log lines with this event."""
     return [line for line in lines if line["event"] == event]
 
 
 def wait_for_line(lines: list[Any], event: str) -> None:
-    """Until the log has it, while nobody takes what the task gives."""
+    """Wait until the captured log has a line with this event, without polling the task."""
     until_s = time.monotonic() + TIMEOUT_S
     while not logged(lines, event):
         assert time.monotonic() < until_s, f"the log lacks {event}"

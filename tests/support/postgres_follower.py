@@ -1,4 +1,4 @@
-"""A connector's task on a real PostgreSQL: ``support.task_follower`` with the server's address and a SELECT."""
+"""A connector's task on a real PostgreSQL, by ``support.task_follower``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ROOT = (
     "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10)",
     "INSERT INTO root VALUES (1, 'a')",
 )
-"""A partitioned table with a row."""
+"""Statements that create a partitioned table with a row."""
 
 
 class PostgresFollower(TaskFollower):
-    """Of one schema of a database."""
+    """A follower of one schema of a database."""
 
     def __init__(self, server: Postgres, database: str, schema: str = "public", **config: str) -> None:
         self.server = server
@@ -62,7 +62,10 @@ class PostgresFollower(TaskFollower):
         execute(self.server, *statements, database=self.database)
 
     def until_caught_up(self) -> None:
-        """Until this consumer has all that is committed by now: a row of a table `marks` tells, which is made where it is not there."""
+        """Poll until this consumer has everything that is committed now.
+
+        A new row in the table `marks`, which is created if necessary, marks the end.
+        """
         before = len(self.values)
         self.sql("CREATE TABLE IF NOT EXISTS marks (id INT PRIMARY KEY)")
         statement = "INSERT INTO marks SELECT coalesce(max(id), 0) + 1 FROM marks RETURNING id"
@@ -71,14 +74,14 @@ class PostgresFollower(TaskFollower):
 
 
 def drop_slots(server: Postgres, database: str) -> None:
-    """Drop every slot of a database, whoever reads it."""
+    """Drop every slot of a database, even if a connection reads it."""
     for slot in _slots(server, database):
         with contextlib.suppress(psycopg2.errors.UndefinedObject):
             unread(server, database, slot, f"SELECT pg_drop_replication_slot('{slot}')")
 
 
 def advance_slots(server: Postgres, database: str) -> None:
-    """Have every slot of a database stand at the log's end, as if all had been read."""
+    """Advance every slot of a database to the log's end, as if all had been read."""
     for slot in _slots(server, database):
         unread(server, database, slot, f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_flush_lsn())")
 
@@ -88,7 +91,10 @@ def _slots(server: Postgres, database: str) -> list[str]:
 
 
 def unread(server: Postgres, database: str, slot: str, *statements: str) -> None:
-    """Run statements while nobody reads the slot. A reader that is ended may be back before they run, and then all of them are run again."""
+    """Run statements while no connection reads the slot.
+
+    A terminated reader may reconnect before they run; then all statements are run again.
+    """
     for _ in range(100):
         execute(server, f"SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = '{slot}' AND active")
         with contextlib.suppress(psycopg2.errors.ObjectInUse):

@@ -1,8 +1,9 @@
-"""Columns of every family of PostgreSQL's types, random values for them, and the way back: a record's value as an SQL expression.
+"""Columns of every family of PostgreSQL's types, with random values, and their conversion back.
 
-Nothing here knows how the log or a line of COPY shows a value. A value is written as an SQL expression, and what a record has of it is put back into a column
-of the server by ``Kind.back``; the server itself says whether it is the same. Where a handling mode keeps less than the column has (a numeric as a double),
-``Kind.kept`` says in SQL what is left.
+Nothing here depends on how the log or a line of COPY represents a value. A value is written as an
+SQL expression; ``Kind.back`` turns the record's value into an expression for a column, and the
+server compares the two. If a handling mode loses information (a numeric as a double), ``Kind.kept``
+says in SQL what remains.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PREPARATION = (
     "CREATE DOMAIN feeling AS mood",
     "CREATE DOMAIN numbers AS int[]",
 )
-"""Statements that a database with these columns needs."""
+"""Statements that prepare a database for these columns."""
 
 Literal = Callable[[random.Random], str]
 Back = Callable[[Any, TypeModes], str]
@@ -37,7 +38,11 @@ Back = Callable[[Any, TypeModes], str]
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One type. ``kept`` is (type, expression over ``c``) of what a record holds, ``unfit`` the condition over ``c`` of values that it cannot hold."""
+    """A column type.
+
+    ``kept`` is (type, expression over ``c``) of the value that a record holds. ``unfit`` is the
+    condition over ``c`` for values that a record cannot hold.
+    """
 
     ddl: str
     literal: Literal
@@ -45,12 +50,12 @@ class Kind:
     kept: Callable[[TypeModes], tuple[str, str]] | None = None
     unfit: Callable[[TypeModes], str | None] = lambda _: None
     known: Callable[[TypeModes], bool] = lambda _: True
-    """Whether records have the column at all."""
+    """True if records have the column at all."""
     keyable: bool = False
 
 
 def text(value: str) -> str:
-    """A text as a literal."""
+    """Return a text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -62,7 +67,7 @@ def typed(ddl: str) -> Callable[[str], str]:
 
 
 def plain(ddl: str) -> Back:
-    """A number or a text that the type reads."""
+    """Return the conversion of a number or a text that the type's input accepts."""
     return lambda value, _: f"{text(str(value))}::{ddl}"
 
 
@@ -80,7 +85,7 @@ def of_bytes(value: Any, modes: TypeModes) -> bytes:
 
 
 def unknown(ddl: str) -> Back:
-    """The bytes of the text."""
+    """Return the conversion of the text's bytes, as records have for unknown types."""
     return lambda value, modes: f"{text(of_bytes(value, modes).decode())}::{ddl}"
 
 
@@ -107,7 +112,9 @@ def kept_numeric(*, variable: bool) -> Callable[[TypeModes], tuple[str, str]]:
 
 
 INFINITE_DATES = {-2147472692: "infinity", -2147472691: "-infinity", "-5877611-06-21Z": "infinity", "-5877611-06-22Z": "-infinity"}
-"""Days of the two infinities, as Debezium's driver counts them (LocalDate.of(-5877611, 6, 21).toEpochDay())."""
+"""Days of the two infinities, as Debezium's driver counts them (LocalDate.of(-5877611, 6,
+21).toEpochDay()).
+"""
 INFINITE_MICROS = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
 INFINITE_NANOS = {(1 << 63) - 1: "infinity", -(1 << 63): "-infinity"}
 INFINITE_TEXTS = {"+294247-01-10T04:00:25.2Z": "infinity", "-290308-12-21T19:59:27.6Z": "-infinity"}
@@ -116,7 +123,7 @@ _ISO = re.compile(r"([+-]?\d+)(-\d\d-\d\d)(?:T([\d:.]+))?(?:Z|\+00:00)?")
 
 
 def iso_moment(value: str, ddl: str) -> str:
-    """Java's text of a date or time stamp. The year 0 is 1 BC."""
+    """Return SQL for Java's text of a date or timestamp. The year 0 is 1 BC."""
     found = _ISO.fullmatch(value)
     assert found is not None, value
     year = int(found[1])
@@ -151,7 +158,7 @@ def in_millis(modes: TypeModes, digits: int) -> bool:
 
 
 def kept_time(modes: TypeModes) -> tuple[str, str]:
-    """Java's texts of a time have no 24:00:00, and a reader of milliseconds no microseconds."""
+    """Return what remains of a time: Java's text has no 24:00, milliseconds no microseconds."""
     match modes.time_precision_mode:
         case "isostring":
             return "time", "CASE WHEN {c} = '24:00' THEN '00:00' ELSE {c} END"
@@ -211,7 +218,9 @@ _SECONDS = f"(({_HOURS} * 60 + extract(minute FROM {{c}})::float8) * 60 + {_SECO
 
 
 def kept_interval(modes: TypeModes) -> tuple[str, str]:
-    """A month is 30.4375 days, in doubles (io.debezium.time.MicroDuration)."""
+    """Return what remains of an interval; a month is 30.4375 days
+    (io.debezium.time.MicroDuration).
+    """
     return ("interval", "{c}") if modes.interval_handling_mode == "string" else ("bigint", f"trunc({_SECONDS} * 1e6)")
 
 
@@ -367,7 +376,7 @@ def number_pair(r: random.Random) -> str:
 
 
 def listed(element: Kind, ddl: str) -> Literal:
-    """An array; one in fifty has two dimensions."""
+    """Return the literal of an array; one in fifty has two dimensions."""
 
     def literal(r: random.Random) -> str:
         members = ["NULL" if r.random() < 0.15 else element.literal(r) for _ in range(r.choice([0, 1, 2, 5]))]
@@ -379,7 +388,10 @@ def listed(element: Kind, ddl: str) -> Literal:
 
 
 def array(element: Kind, ddl: str, *, required: bool = False, known: Callable[[TypeModes], bool] | None = None) -> Kind:
-    """``required``: its elements cannot be NULL in Debezium's schema."""
+    """Return the kind of an array.
+
+    With ``required``, its elements cannot be NULL in Debezium's schema.
+    """
 
     def back(value: Any, modes: TypeModes) -> str:
         of, _ = (element.ddl, "") if element.kept is None else element.kept(modes)
@@ -408,7 +420,7 @@ def array(element: Kind, ddl: str, *, required: bool = False, known: Callable[[T
 
 
 def not_finite(modes: TypeModes) -> str | None:
-    """A decimal has no NaN and no infinity."""
+    """Return the condition for NaN and the infinities, which a decimal does not have."""
     return "{c}::text IN ('NaN', 'Infinity', '-Infinity')" if modes.decimal_handling_mode == "precise" else None
 
 
@@ -431,7 +443,7 @@ def numeric(ddl: str, digits: int, scale: int) -> Kind:
 
 
 def of_text(ddl: str, literal: Literal, *, keyable: bool = False) -> Kind:
-    """What a record has as the server's text."""
+    """Return a kind that records have as the server's text."""
     return Kind(ddl=ddl, literal=literal, back=plain(ddl), keyable=keyable)
 
 
@@ -597,9 +609,9 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
         array(replace(PRICE, back=of_numeric(None), kept=kept_numeric(variable=True)), "price[]"),
     ),
 }  # fmt: skip
-"""Every type that records have, by families; each becomes a column."""
+"""Every type that records have, by family; each becomes a column."""
 
 
 def keyable() -> list[Kind]:
-    """Types that a primary key may have, and whose chunks are read by bounds of them."""
+    """Return the types of possible primary keys, whose chunks are read by bounds of the key."""
     return [kind for family in FAMILIES.values() for kind in family if kind.keyable]

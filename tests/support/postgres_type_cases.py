@@ -1,7 +1,8 @@
-"""Columns of every type of PostgreSQL with the DDL that makes them and values for them: input of the type tests and of the Debezium recording.
+"""Columns of every type of PostgreSQL with their DDL and values, for type tests and the recording.
 
-Each case is a ``Column`` as the catalog describes it. `postgres_types.json` of the folder `debezium` holds what Debezium 3.6.1.Final makes of exactly that
-column and those values, as a stream from pgoutput gives them, and the server's text of each value.
+Each case is a ``Column`` as the catalog describes it. `postgres_types.json` in the folder
+`debezium` holds how Debezium 3.6.1.Final converts that column and those values from a pgoutput
+stream, and the server's text of each value.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SETTINGS = {
     "bytea_output": "hex",
     "client_encoding": "UTF8",
 }
-"""Of every session that reads rows."""
+"""Settings of every session that reads rows."""
 
 PREPARATION = (
     *(f"CREATE EXTENSION {name}" for name in ("hstore", "citext", "ltree", "isn", "postgis", "vector")),
@@ -37,7 +38,7 @@ PREPARATION = (
 
 @dataclass(frozen=True, slots=True)
 class TypeCase:
-    """``values`` are SQL expressions; ``sql_default`` is the DEFAULT of the column."""
+    """A column with SQL expressions as ``values``; ``sql_default`` is the DEFAULT of the column."""
 
     column: Column
     values: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The program of dummy tasks, which keeps the processes that it handed out."""
+"""The program of dummy tasks, which keeps a list of the processes that it handed out."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ DUMMY = [sys.executable, str(Path(__file__).with_name("dummy_task.py"))]
 
 
 class RecordedProgram(TaskProgram):
-    """``handed_out`` are the processes of tasks, the oldest first."""
+    """A program whose ``handed_out`` has the processes of tasks, the oldest first."""
 
     def __init__(self) -> None:
         super().__init__(DUMMY)

@@ -1,4 +1,4 @@
-"""The table of tests/support/debezium/envelope.json, and its plan as our code makes it."""
+"""The table of tests/support/debezium/envelope.json, and the plan that our code makes for it."""
 
 import json
 from pathlib import Path

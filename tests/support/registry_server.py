@@ -1,7 +1,8 @@
-"""A schema registry on loopback for tests: real HTTP, the few routes that a converter and the sink use, and outages on demand.
+"""A schema registry on loopback: real HTTP, the few routes that tests need, and outages on demand.
 
-Routes and bodies as in Confluent's REST API: POST /subjects/S/versions, GET /schemas/ids/N, error 40403 for an unknown id, basic
-authentication. ``away`` makes every request fail with status 503 until it is cleared.
+Routes and bodies as in Confluent's REST API: POST /subjects/S/versions, GET /schemas/ids/N, error
+40403 for an unknown id, basic authentication. While ``away`` is set, every request fails with
+status 503.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 
 
 class RegistryServer:
-    """Start with ``with RegistryServer() as registry``; ``url`` is its address."""
+    """A registry: ``with RegistryServer() as registry``; ``url`` is its address."""
 
     def __init__(self, *, auth: str | None = None, first_id: int = 1, tls: ssl.SSLContext | None = None) -> None:
         self.away = False
@@ -36,11 +37,11 @@ class RegistryServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Address of the registry."""
         return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def register(self, schema: str) -> int:
-        """The id of a schema text; the same text keeps its id."""
+        """Return the id of a schema text; the same text keeps its id."""
         with self._turn:
             if schema not in self._ids:
                 self._ids[schema] = self._next_id
@@ -49,7 +50,10 @@ class RegistryServer:
             return self._ids[schema]
 
     def refer(self, subject: str, schema: str, references: list[tuple[str, str, int]] | None = None) -> int:
-        """The id of a schema as version 1 of a subject; ``references`` are (name, subject, version)."""
+        """Register a schema as version 1 of a subject, and return its id.
+
+        ``references`` are (name, subject, version).
+        """
         schema_id = self.register(schema)
         self._subjects[subject, 1] = schema_id
         if references:
@@ -66,7 +70,7 @@ class RegistryServer:
         self._thread.join()
 
     def answer(self, method: str, path: str, body: bytes, auth: str | None) -> tuple[int, dict[str, Any]]:
-        """Status and JSON of one request."""
+        """Return the status and the JSON body for a request."""
         self.requests.append(f"{method} {path}")
         if self.away:
             return 503, {"error_code": 50301, "message": "away"}
@@ -105,6 +109,6 @@ class RegistryServer:
             do_GET = do_POST = _serve  # noqa: N815  http.server's names
 
             def log_message(self, *_: object) -> None:
-                """Silence: a test reports what went wrong itself."""
+                """Log nothing: a failing test reports the reason itself."""
 
         return Handler

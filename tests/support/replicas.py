@@ -1,4 +1,4 @@
-"""Replicas of real servers: one that follows a primary, stops, is reset, and takes a login over."""
+"""Operations on replicas of real servers: follow a primary, stop, reset, take over its login."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from support.servers import execute
 
 
 def follow_primary(replica: Database, primary: Database) -> None:
-    """Replicate by GTIDs, from the beginning."""
+    """Replicate from the primary by GTID, from the beginning."""
     login = f"HOST='{primary.host}', {{}}PORT={primary.port}, {{}}USER='{primary.user}', {{}}PASSWORD='{primary.password}'"
     if primary.flavor == "mysql":
         options = login.replace("HOST", "SOURCE_HOST").format(*["SOURCE_"] * 3)
@@ -19,21 +19,21 @@ def follow_primary(replica: Database, primary: Database) -> None:
 
 
 def stop_following(replica: Database) -> None:
-    """Stop replication; the server keeps what it is to follow."""
+    """Stop replication; the server keeps its settings."""
     execute(replica, "STOP REPLICA" if replica.flavor == "mysql" else "STOP SLAVE")
 
 
 def follow_again(replica: Database) -> None:
-    """Start replication that was stopped."""
+    """Start replication after a stop."""
     execute(replica, "START REPLICA" if replica.flavor == "mysql" else "START SLAVE")
 
 
 def make_primary(replica: Database) -> None:
-    """Stop replication for good, as a failover does."""
+    """Stop replication for good, as in a failover."""
     stop_following(replica)
     execute(replica, "RESET REPLICA ALL" if replica.flavor == "mysql" else "RESET SLAVE ALL")
 
 
 def same_password(server: Database, of: Database) -> None:
-    """Have both take one login: a connector knows an address, not a server."""
+    """Give the server the other one's login, because a connector knows only an address."""
     server.keep_password(of.password)

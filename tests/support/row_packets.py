@@ -6,7 +6,10 @@ from dblog.dialects.mysql.wire import protocol
 
 
 def row_count(rows: bytes) -> int:
-    """By walking the packets; a walk that ends elsewhere than at their end is a broken answer."""
+    """Return the number of rows, counted by walking the packets.
+
+    A walk that does not reach exactly the end means a broken response.
+    """
     complete, count, _, end = protocol.walk_rows(rows)
     assert not complete
     assert end == len(rows)

@@ -1,4 +1,7 @@
-"""Images with the programs of the servers, for a machine that reaches no registry of images: Debian's packages, and Maven's jars of Kafka, on the base of ours."""
+"""Images with the programs of the servers, for a machine that reaches no registry of images.
+
+They are built on our base image, from Debian's packages and Maven's jars of Kafka.
+"""
 
 import shutil
 import tarfile
@@ -11,17 +14,17 @@ from stack.debian import unpacked
 from stack.maven import jars
 
 PACKAGES = {
-    # The second has a program that mariadb-install-db calls.
+    # mariadb-install-db calls a program of the second package.
     "mariadb": ("mariadb-10.11-for-image", "mariadb-server-core mariadb-client-core", "bookworm"),
     "mysql": ("mysql-9.7", "mysql-server-core", "sid"),
     "kafka": ("java-17-for-image", "openjdk-17-jre-headless", "bookworm"),
 }
 _MERGED = ("bin", "lib", "lib64", "sbin")
-"""Folders that are links into usr in a Debian system that was installed, and are not in packages that were unpacked."""
+"""Folders that are links into usr on an installed Debian, but not in unpacked packages."""
 
 
 def image_of(server: str, using: Engine, folder: Path) -> str:
-    """The name of an image with the server's program, made if there is none."""
+    """Return the name of an image with the server's program. Build it if there is none."""
     tag = f"localhost/dblog-test-{server}:1"
     if using.has(tag):
         return tag
@@ -33,7 +36,8 @@ def image_of(server: str, using: Engine, folder: Path) -> str:
             inside = path.relative_to(root)
             if path.is_symlink() or not path.is_dir():
                 archive.add(path, str("usr" / inside) if inside.parts[0] in _MERGED else str(inside), recursive=False)
-        if suite == "sid":  # it has another C library than the base, so it stands alone
+        # Its C library is not the base's, so the image has no base.
+        if suite == "sid":
             _add_links(archive)
     lines = [f"FROM {'scratch' if suite == 'sid' else base_image(using)}", "ADD files.tar /"]
     if server == "kafka":

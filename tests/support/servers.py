@@ -1,4 +1,7 @@
-"""Real servers in tests: skipped where the machine cannot have them, refused on CI, and a fresh database for each test that wants one."""
+"""Real servers in tests, and a new database for each test that needs one.
+
+A test is skipped if the machine cannot have the server; on CI it fails.
+"""
 
 import contextlib
 import json
@@ -20,7 +23,10 @@ Server = TypeVar("Server", Kafka, Database, Prometheus)
 
 @contextlib.contextmanager
 def required() -> Iterator[None]:
-    """Skips the test with the reason when this machine cannot have what is used inside; with CI=true that is a failure."""
+    """Skip the test, with the reason, if this machine lacks a requirement of the block.
+
+    With CI=true the test fails instead.
+    """
     try:
         yield
     except Unavailable as reason:
@@ -31,9 +37,10 @@ def required() -> Iterator[None]:
 
 @contextlib.contextmanager
 def started(server: Server) -> Iterator[Server]:
-    """The server, running, and killed at the end: its data ends with the test, and MySQL's orderly end takes ten seconds.
+    """Start the server, yield it, and kill it at the end.
 
-    Skips the test with the reason when this machine cannot have it; with CI=true that is a failure.
+    Its data is no longer needed then, and an orderly stop of MySQL takes ten seconds. The test is
+    skipped, with the reason, if this machine cannot have the server; with CI=true it fails.
     """
     with required():
         server.start()
@@ -45,7 +52,10 @@ def started(server: Server) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def connected(server: Database, *, database: str | None = None) -> Iterator[Connection]:
-    """An administrator's connection that commits every statement. Waiting for a lock is an error after a minute: the default is a year."""
+    """Yield an administrator's connection that commits every statement.
+
+    After a minute of waiting for a lock a statement fails; the default is a year.
+    """
     wait = "SET SESSION lock_wait_timeout = 60"
     opened = pymysql.connect(**server.login, database=database, autocommit=True, charset="utf8mb4", init_command=wait, read_timeout=600)
     with contextlib.closing(opened) as connection:
@@ -53,7 +63,7 @@ def connected(server: Database, *, database: str | None = None) -> Iterator[Conn
 
 
 def execute(server: Database, *statements: str, database: str | None = None) -> list[tuple[object, ...]]:
-    """Run statements one by one; the rows of the last one."""
+    """Run statements one by one. Return the rows of the last one."""
     with connected(server, database=database) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -61,7 +71,10 @@ def execute(server: Database, *statements: str, database: str | None = None) -> 
 
 
 def new_database(server: Database, name: str = "t") -> str:
-    """Make an empty database whose name starts with `name` and that no other test uses; its name."""
+    """Create an empty database.
+
+    Return its name, which starts with `name` and which no other test uses.
+    """
     with connected(server) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT schema_name FROM information_schema.schemata")
         taken = {row[0] for row in cursor.fetchall()}
@@ -71,15 +84,17 @@ def new_database(server: Database, name: str = "t") -> str:
 
 
 def purge_log(server: Database) -> None:
-    """Drop the log up to now."""
+    """Purge the log up to now."""
     execute(server, "FLUSH BINARY LOGS")
     newest = execute(server, "SHOW BINARY LOGS")[-1][0]
 
     def purged() -> bool:
-        # A file that a reader still has open is not purged, and the server notices a closed connection late. MariaDB keeps one until the
-        # storage engine has made its transactions durable.
+        # A file that a reader still has open is not purged, and the server notices a closed
+        # connection late. MariaDB keeps a file until the storage engine has made its transactions
+        # durable.
         for (process,) in execute(server, "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
-            with contextlib.suppress(pymysql.err.OperationalError):  # it has ended by itself
+            # The process has ended already.
+            with contextlib.suppress(pymysql.err.OperationalError):
                 execute(server, f"KILL {process}")
         execute(server, f"PURGE BINARY LOGS TO '{newest}'")
         return execute(server, "SHOW BINARY LOGS")[0][0] == newest
@@ -88,7 +103,7 @@ def purge_log(server: Database) -> None:
 
 
 def check_that_a_stop_keeps_records(kafka: Kafka) -> None:
-    """A broker that is stopped and started again answers at its address, and has what it had."""
+    """Check that a restarted broker has the same address and its former records."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     producer.produce("a", b"kept")
     assert producer.flush(30) == 0
@@ -105,7 +120,7 @@ def check_that_a_stop_keeps_records(kafka: Kafka) -> None:
 
 
 def printed_by(command: subprocess.Popen[str]) -> dict[str, Any]:
-    """What `python -m stack up` prints of its servers, once they run."""
+    """Wait until `python -m stack up` has started its servers. Return the JSON that it prints."""
     assert command.stdout is not None
     printed = ""
     while not printed.endswith("\n}\n"):

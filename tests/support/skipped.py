@@ -1,4 +1,4 @@
-"""The last line of a run of tests: how many were skipped, and why."""
+"""The last line of a test run: the number of skipped tests, with the reasons."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Why it was skipped, without where the code says so."""
+    """Return the reason why the test was skipped, without the place in the code."""
     told = report.longrepr
     return (told[2] if isinstance(told, tuple) else str(told)).removeprefix("Skipped: ")
 
 
 def line_of(reasons: Iterable[str]) -> str:
-    """One line for all of them, the most frequent reason first; empty where none was skipped."""
+    """Return one line for all reasons, the most frequent first; empty if no test was skipped."""
     counts = Counter(reasons)
     if not counts:
         return ""

@@ -1,4 +1,4 @@
-"""A Spark cluster of processes: one master, workers with a folder each, from PySpark's own jars."""
+"""A Spark cluster of local processes: a master, and workers with a folder each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _DEPLOY = "org.apache.spark.deploy"
 
 
 class SparkCluster:
-    """``with SparkCluster(folder) as cluster: cluster.master``. A worker has one core, and what executors get lies in its folder alone."""
+    """A cluster: ``with SparkCluster(folder) as cluster: cluster.master``.
+
+    Each worker has one core, and keeps the files for its executors in its own folder.
+    """
 
     def __init__(self, folder: Path, *, workers: int = 2) -> None:
         self.folder = folder
@@ -42,7 +45,7 @@ class SparkCluster:
         self._running.close()
 
     def work(self, worker: int) -> Path:
-        """Where a worker keeps what an application sent it."""
+        """Return the folder in which a worker keeps an application's files."""
         return self.folder / f"worker{worker}" / "work"
 
     def _process(self, name: str, program: str, *arguments: str, reported: str) -> GuardedProcess:

@@ -1,4 +1,7 @@
-"""Consumers and producers that can be made to stand still, as librdkafka leaves them behind a leader's return: nothing is fetched or sent, and nothing is said."""
+"""Consumers and producers that stand still on demand, as librdkafka's sometimes do.
+
+After a leader's return, librdkafka may fetch or send nothing and report nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 
 class StandingConsumer(Consumer):
-    """A real consumer; ``stands_still`` pauses these partitions (None: all) with the next poll, in the thread that polls (another one would wait for it)."""
+    """A real consumer. Once ``stands_still`` is set, its next poll pauses its partitions.
+
+    ``partitions`` limits that to some; None stands for all. The polling thread pauses them, because
+    another thread would wait for the poll.
+    """
 
     def __init__(self, *given: Any, partitions: set[int] | None, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -29,7 +36,7 @@ class StandingConsumer(Consumer):
 def standing_consumers(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, *, partitions: set[int] | None = None
 ) -> list[StandingConsumer]:
-    """Each consumer that the module makes from now on, in order."""
+    """Replace the module's Consumer. Return the list of consumers that it makes from now on."""
     made: list[StandingConsumer] = []
 
     def make(*given: Any, **named: Any) -> StandingConsumer:
@@ -41,8 +48,9 @@ def standing_consumers(
 
 
 class StandingProducer(Producer):
-    """A real producer; while ``stands_still`` is set, what it is given waits for a broker that is not there, for as long as its delivery timeout, or for good
-    where it reports nothing.
+    """A real producer. While ``stands_still`` is set, its records wait for an unreachable broker.
+
+    They wait until their delivery timeout, or for ever if ``reports`` is False.
     """
 
     def __init__(self, settings: dict[str, Any], *, reports: bool, **named: Any) -> None:
@@ -51,12 +59,12 @@ class StandingProducer(Producer):
         self._nowhere = Producer({**settings, **void, **({} if reports else {"delivery.timeout.ms": "0"})}, **named)
         self.stands_still = threading.Event()
         self.kept_total = 0
-        """Records that were given while it stood still."""
+        """Number of records produced while it stood still."""
         self.proves_nothing = threading.Event()
-        """While it is set, records are written, and acknowledged without their offsets."""
+        """While set, records are written, but acknowledged without their offsets."""
 
         self.has_ended = threading.Event()
-        """While it is set nothing is taken, as after a fatal error."""
+        """While set, no record is accepted, as after a fatal error."""
 
     def produce(self, *given: Any, **named: Any) -> None:
         if self.has_ended.is_set():
@@ -78,7 +86,7 @@ class StandingProducer(Producer):
 
 
 def standing_producers(monkeypatch: pytest.MonkeyPatch, module: ModuleType, *, reports: bool = True) -> list[StandingProducer]:
-    """Each producer that the module makes from now on, in order."""
+    """Replace the module's Producer. Return the list of producers that it makes from now on."""
     made: list[StandingProducer] = []
 
     def make(*given: Any, **named: Any) -> StandingProducer:

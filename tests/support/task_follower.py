@@ -1,4 +1,7 @@
-"""A connector's task without Kafka, of any database: what it sends is folded here, and its offset kept, over several task runs."""
+"""A connector's task without Kafka, for any database.
+
+The sent records are folded here, and the offset is kept over several runs of the task.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a task is made of."""
+    """The parts from which a task is built."""
 
     settings: Settings
     source: Source
@@ -38,7 +41,10 @@ class Parts:
 
 
 class TaskFollower:
-    """One connector over several task runs: what it sent, and the offset that a runtime would have stored. A subclass knows the database."""
+    """A connector over several task runs, with its sent records and the stored offset.
+
+    A subclass implements access to the database.
+    """
 
     def __init__(self, config: Mapping[str, str], options: Sequence[Option]) -> None:
         self.config = {
@@ -54,37 +60,37 @@ class TaskFollower:
         self.name = self.config["name"]
         self.history = FakeHistoryLog()
         self.wrapped: Callable[[Source], Source] = lambda source: source
-        """What a task's source is wrapped in, from the next run on."""
+        """Wraps the source of the next runs."""
         self.rows: dict[str, dict[str, Row]] = {}
         self.values: list[tuple[str, Row | None]] = []
         self.headers: list[tuple[str, Headers]] = []
-        """Those of the few records that have any, with the table."""
+        """Headers of the records that have some, with the table."""
         self.reported: list[Row] = []
-        """What the schema-change topic got."""
+        """Records for the schema-change topic."""
         self.notifications: list[Row] = []
-        """What the topic of notifications got."""
+        """Records for the notification topic."""
         self.borders: list[Row] = []
-        """What the transaction topic got."""
+        """Records for the transaction topic."""
         self.marked: Callable[[bytes], None] = lambda _: None
-        """Hears of each chunk marker's value, in its place among the rows."""
+        """Called with the value of each chunk marker, in order with the rows."""
         self.offset: OffsetMap | None = None
         self.requests: dict[str, DumpRequest] = {}
-        """The dumps that were asked for."""
+        """The requested dumps by id."""
         self.signal_topic: SignalTopicSettings | None = None
-        """Where the next task reads signals besides."""
+        """An additional topic from which the next task reads signals."""
         self.signal_file: SignalFileSettings | None = None
         self.task = self.new_task()
 
     def source_of(self, settings: Settings) -> Source:
-        """The source of these options."""
+        """Return the source for these options."""
         raise NotImplementedError
 
     def selected(self, table: str) -> list[Row]:
-        """The rows that the database has now."""
+        """Return the current rows of a table in the database."""
         raise NotImplementedError
 
     def parts(self) -> Parts:
-        """What the next task is made of."""
+        """Return the parts of the next task."""
         settings = parse_connector(self.options, self.config)
         source = self.source_of(settings)
         key, value = converters_of({}, self.config, own_registry=None)
@@ -92,7 +98,7 @@ class TaskFollower:
         return Parts(settings=settings, source=source, records=records)
 
     def new_task(self) -> ReaderTask:
-        """A task of this connector that has not started; ``config`` may have changed since the last one."""
+        """Return a task of this connector that has not started. ``config`` may have changed."""
         parts = self.parts()
         self.warnings = StandingWarnings()
         return ReaderTask(
@@ -111,7 +117,10 @@ class TaskFollower:
     # ---- requested dumps
 
     def ask(self, *tables: str, **body: Any) -> DumpRequest:
-        """Ask the running task for a dump, after the check that a worker has made before; it goes on over restarts."""
+        """Request a dump from the running task, after the check that a worker makes.
+
+        The dump continues over restarts.
+        """
         number = len(self.requests) + 1
         asked = {"tables": list(tables), **body}
         request = parse_request(asked, id=f"{number:012x}", connector=self.name, created_ms=number, requested_by="test")
@@ -121,7 +130,7 @@ class TaskFollower:
         return self.tell(request)
 
     def tell(self, request: DumpRequest) -> DumpRequest:
-        """The request is a new one, or has changed."""
+        """Give the task a new or changed request."""
         self.requests[request.id] = request
         desk = self.task.desk
         assert desk is not None
@@ -129,13 +138,13 @@ class TaskFollower:
         return request
 
     def status(self, identity: str) -> Row | None:
-        """What the task reports of a dump."""
+        """Return the task's status of a dump, None if there is none."""
         desk = self.task.desk
         assert desk is not None
         return next((one for one in desk.statuses() if one["id"] == identity), None)
 
     def until_state(self, request: DumpRequest, state: str) -> Row:
-        """Until the task reports it of a dump."""
+        """Poll until the task reports this state of the dump. Return the status."""
         self.until(lambda: (self.status(request.id) or {}).get("state") == state)
         found = self.status(request.id)
         assert found is not None
@@ -144,20 +153,23 @@ class TaskFollower:
     # ---- runs
 
     def start(self) -> Self:
-        """A run as the runtime begins it: where it begins is stored before its first record is taken."""
+        """Start a run as the runtime does: store the start offset, then take the first record."""
         self.task.start(self.offset)
         self.offset = self.task.fold.offset()
         self.task.commit(self.offset)
         return self
 
     def restart(self) -> None:
-        """A new task run from the stored offset, as after kill -9; what was not polled is lost."""
+        """Start a new task run from the stored offset, as after kill -9.
+
+        Records that were not polled are lost.
+        """
         self.task.stop()
         self.task = self.new_task()
         self.start()
 
     def poll(self, *, records_max: int = 2000) -> None:
-        """Take what is there, and store its offset."""
+        """Take the available records, and store their offset."""
         batches = self.task.poll(timeout_s=0.05, records_max=records_max, bytes_max=1 << 20)
         for batch in batches:
             for segment in batch.segments:
@@ -199,34 +211,37 @@ class TaskFollower:
     # ---- what it has come to
 
     def until(self, condition: Callable[[], Any]) -> None:
-        """Poll until it is true."""
+        """Poll until the condition is true."""
         self.until_polled(condition, records_max=2000)
 
     def until_polled(self, condition: Callable[[], Any], *, records_max: int) -> None:
-        """Poll so many records at a time, or what one batch has, until it is true."""
+        """Poll until the condition is true, ``records_max`` records or one batch at a time."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < deadline_s, f"it never became true; rows { ({t: len(r) for t, r in self.rows.items()}) }"
             self.poll(records_max=records_max)
 
     def until_dumped(self) -> None:
-        """Until the offset shows that the dump is done."""
+        """Poll until the offset shows that the dump is done."""
         self.until(lambda: self.offset is not None and "dblog_dump" in self.offset and "snapshot" not in self.offset)
 
     def until_equal(self, table: str) -> None:
-        """Until the fold of the output is what SELECT gives. # I3"""
+        """Poll until the folded output equals the result of SELECT. # I3"""
         self.until(lambda: _sorted(self.rows.get(table, {}).values()) == _sorted(self.selected(table)))
 
     def until_has(self, table: str) -> None:
-        """Until the fold has every row that SELECT gives; it may have rows of before that nothing deletes."""
+        """Poll until the fold has every row of SELECT; it may keep old rows."""
         self.until(lambda: not set(_sorted(self.selected(table))) - set(_sorted(self.rows.get(table, {}).values())))
 
     def until_part(self, table: str) -> None:
-        """Until every row of the fold is one that SELECT gives; not all of them were asked for."""
+        """Poll until SELECT has every row of the fold, if not all rows were requested."""
         self.until(lambda: not set(_sorted(self.rows.get(table, {}).values())) - set(_sorted(self.selected(table))))
 
     def until_equal_by_name(self, table: str) -> None:
-        """The same for a table whose columns have changed: a reader sees NULL where a row of before has no such column, and passes over those that are gone."""
+        """Poll until the fold equals SELECT by column name, for a table whose columns have changed.
+
+        A new column is NULL in earlier rows; dropped columns are ignored.
+        """
 
         def equal() -> bool:
             selected = self.selected(table)
@@ -239,7 +254,7 @@ class TaskFollower:
         return sorted(self.rows.get(table, {}))
 
     def ops(self, table: str) -> list[str]:
-        """The operations written for a table, in order."""
+        """Return the operations written for a table, in order."""
         return [record["op"] for name, record in self.values if name == table and record is not None]
 
 

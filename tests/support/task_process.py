@@ -1,4 +1,4 @@
-"""The real program of a task with a test as its herder: orders go in, its messages come out."""
+"""The real task program, with the test as its herder: the test sends orders and reads messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAM = (sys.executable, "-m", "dblog", "task", "--control-fd")
 
 
 class TaskProcess:
-    """One process, its messages and its log."""
+    """A task process with its messages and its log lines."""
 
     def __init__(self, command: tuple[str, ...], *, path: Path | None = None) -> None:
         self._control, theirs = socket.socketpair()
@@ -60,7 +60,7 @@ class TaskProcess:
         self._control.sendall(json.dumps(message).encode() + b"\n")
 
     def start(self, config: dict[str, str], *, bootstrap: str, hidden: dict[str, str] | None = None) -> None:
-        """The herder's first message."""
+        """Send the herder's first message."""
         worker = {
             "bootstrap.servers": bootstrap,
             "group.id": "g",
@@ -71,14 +71,17 @@ class TaskProcess:
         self.send(type="start", connector=config["name"], task=0, config=config, worker=worker, offsets=[], hidden=hidden or {})
 
     def wait_sending(self) -> None:
-        """Wait until it sends records: it reports numbers then."""
+        """Wait until the task sends records, which is when it reports metrics."""
         wait_for(self.messages, lambda message: message["type"] == "metrics")
 
     def wait_logged(self, text: str) -> None:
         wait_for(self.lines, lambda line: text in line)
 
     def seconds_to_stop(self, *, limit_s: float = 5.0) -> float:
-        """Order it to stop, and wait: how long it took. It must not fail."""
+        """Order the task to stop and wait for it.
+
+        Return the duration in seconds. It must not fail.
+        """
         began_s = time.monotonic()
         self.send(type="stop", limit_s=limit_s)
         try:
@@ -97,7 +100,7 @@ class TaskProcess:
 
 
 def configured(kafka: Kafka, mariadb: MariaDb, database: str) -> dict[str, str]:
-    """A connector of one database of MariaDB, under a name of its own."""
+    """Return the configuration of a connector with a new name, for one database of MariaDB."""
     name = f"c-{uuid.uuid4().hex[:8]}"
     return {
         "name": name,
@@ -117,7 +120,7 @@ def configured(kafka: Kafka, mariadb: MariaDb, database: str) -> dict[str, str]:
 
 
 def wait_for(source: queue.Queue[Any], wanted: Callable[[Any], bool]) -> Any:
-    """The first one that is wanted; queue.Empty after the limit."""
+    """Return the first message that ``wanted`` accepts. Raise queue.Empty after the limit."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
         found = source.get(timeout=max(0.01, deadline_s - time.monotonic()))
@@ -126,7 +129,7 @@ def wait_for(source: queue.Queue[Any], wanted: Callable[[Any], bool]) -> Any:
 
 
 class Silent:
-    """Takes connections and never answers."""
+    """A server that accepts connections and never answers."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -136,7 +139,7 @@ class Silent:
         self.address = f"127.0.0.1:{self.port}"
 
     def wait_asked(self) -> None:
-        """Wait until somebody has connected and spoken, or waits for our first word."""
+        """Wait until a client has connected."""
         connection, _ = self._listener.accept()
         self._taken.append(connection)
 
@@ -147,7 +150,7 @@ class Silent:
 
 @contextlib.contextmanager
 def silent() -> Iterator[Silent]:
-    """A server that does not answer."""
+    """Run a server that does not answer."""
     made = Silent()
     try:
         yield made
@@ -157,8 +160,10 @@ def silent() -> Iterator[Silent]:
 
 @contextlib.contextmanager
 def task_process(*command: str, path: Path | None = None) -> Iterator[TaskProcess]:
-    """The process, killed at the end. ``command``: another program than the task's own, which gets the number of the channel as its last argument;
-    ``path``: a folder whose modules come first.
+    """Run a task process, and kill it at the end.
+
+    ``command`` is another program than the task's own, which gets the number of the channel as its
+    last argument. ``path`` is a folder whose modules come first.
     """
     made = TaskProcess(command or PROGRAM, path=path)
     try:

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server, by which an address leads to another server, or into the void."""
+"""A TCP proxy that can send an address's connections to another server, or swallow their data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class TcpSwitch:
-    """New connections go to the port ``target`` of this machine; those that are open stay where they are."""
+    """A proxy: new connections go to the local port ``target``; open ones stay where they are."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -39,7 +39,7 @@ class TcpSwitch:
             end.close()
 
     def swallow(self) -> None:
-        """Nothing comes through any more on the connections that are open now, though each end takes what the other one sends."""
+        """Drop all further data of the open connections, but keep accepting it from both ends."""
         self._swallowed.update(self._open)
 
     def _accept(self) -> None:

@@ -1,4 +1,7 @@
-"""The topics themselves as a run's far end: tests of the worker need no Spark, and see every record, not only what is left of them."""
+"""The table topics as the destination of a run, for tests of the worker without Spark.
+
+They contain every record, not only the resulting rows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from support.topicfold import Folded, compare_topic, fold, last_value
 
 
 class TableTopics:
-    """Implements ``demo.destination.Destination``; ``folded`` keeps what each table's topic came to."""
+    """A ``demo.destination.Destination``; ``folded`` has the folded topic of each table."""
 
     def __init__(self, kafka: Kafka, *, prefix: str) -> None:
         self.folded: dict[str, Folded] = {}
@@ -25,7 +28,7 @@ class TableTopics:
         self._registry_url = worker.url
 
     def check(self) -> None:
-        """A topic cannot fail."""
+        """Do nothing: a topic cannot fail."""
 
     def arrived(self) -> bool:
         return all(b"sentinel" in (last_value(self._kafka.bootstrap, self._topic(table)) or b"") for table in TABLES)
@@ -34,14 +37,14 @@ class TableTopics:
         return Topics(self._kafka.bootstrap, [self._topic(table) for table in TABLES]).records()
 
     def kill(self) -> None:
-        """There is no process."""
+        """Do nothing: there is no process."""
 
     def compare(self, connect, table: str) -> TableResult:
         self.folded[table] = fold(self._kafka.bootstrap, self._registry_url, self._topic(table))
         return compare_topic(connect, DATABASE, table, self.folded[table])
 
     def sample(self, numbers: Numbers) -> None:
-        """There is no lake."""
+        """Do nothing: there is no lake."""
 
     def _topic(self, table: str) -> str:
         return f"{self._prefix}.{DATABASE}.{table}"

@@ -1,8 +1,8 @@
-"""Reads table topics as a consumer would, folds them by key and compares the result with the source (I2, I3).
+"""Reads table topics as a consumer, folds them by key, and compares the result with the source.
 
-Independent of the worker's codecs: records are decoded by fastavro with the writer schema that the registry gives for the record's id. A
-kill makes the worker send records again (at least once), so going back in time is allowed for a record that was already there, and for
-no other.
+It checks I2 and I3, independently of the worker's codecs: fastavro decodes the records with the
+writer schema of the registry. After a kill the worker sends records again (at least once), so only
+a record that was already in the topic may go back in time.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
 
 
 class Registry:
-    """Writer schemas by id, each asked for once."""
+    """Writer schemas by id; each is fetched once."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._schemas: dict[int, Any] = {}
 
     def decode(self, data: bytes) -> Any:
-        """A value in Confluent's wire format."""
+        """Decode a value in Confluent's wire format."""
         return self.decode_with_schema(data)[0]
 
     def decode_with_schema(self, data: bytes) -> tuple[Any, Any]:
-        """The same, and the parsed schema that it was written with."""
+        """Decode a value. Return it with the parsed schema with which it was written."""
         magic, schema_id = WIRE_HEADER.unpack_from(data)
         assert magic == 0, "not Confluent's wire format"
         if schema_id not in self._schemas:
@@ -53,7 +53,7 @@ class Registry:
 
 @dataclass(slots=True)
 class Folded:
-    """A table topic, folded: the newest row of each key, what was counted, and every step back in time."""
+    """A folded table topic: the newest row of each key, counts, and all steps back in time."""
 
     rows: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict)
     records: int = 0
@@ -63,7 +63,7 @@ class Folded:
 
 
 def fold(bootstrap: str, registry_url: str, topic: str) -> Folded:
-    """Read the topic to its present end and fold it; in topic order, as a consumer without knowledge of positions would."""
+    """Read the topic to its present end, and fold it in topic order, regardless of positions."""
     registry, folded = Registry(registry_url), Folded()
     newest: dict[bytes, tuple[int, int]] = {}
     seen: dict[bytes, set[tuple[tuple[int, int], str]]] = {}
@@ -93,13 +93,16 @@ def fold(bootstrap: str, registry_url: str, topic: str) -> Folded:
 
 
 def sequence_of(envelope: dict[str, Any]) -> tuple[int, int]:
-    """The record's position in the source's one order (D7)."""
+    """Return the record's position in the total order of the source (D7)."""
     high, low = json.loads(envelope["source"]["sequence"])
     return int(high), int(low)
 
 
 def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | None, str]]:
-    """Key, value and Kafka offset (as text) of every record up to the present end, one partition after the other; a topic that is written goes on meanwhile."""
+    """Yield key, value and Kafka offset (as text) of every record up to the present end.
+
+    Partitions follow one another. The topic may be written meanwhile.
+    """
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "topicfold", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 3}
     )
@@ -129,7 +132,11 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | 
 
 
 def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """First and next offset. A topic made a moment ago is described before its leader answers for it ("not leader for partition"), so a passing error is asked again."""
+    """Return the first and the next offset.
+
+    Retriable errors are retried: the leader of a new topic may not answer at once ("not leader for
+    partition").
+    """
     deadline = time.monotonic() + READ_TIMEOUT_S
     while True:
         try:
@@ -142,7 +149,7 @@ def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int
 
 
 def last_value(bootstrap: str, topic: str) -> bytes | None:
-    """The value of the newest record of a topic of one partition; None when there is no topic or no record."""
+    """Return the newest value of a topic with one partition; None without a topic or a record."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "topicfold", "enable.auto.commit": False, "log_level": 3})
     try:
         partition = TopicPartition(topic, 0)
@@ -169,6 +176,6 @@ def compare_topic(connect, database: str, table: str, folded: Folded) -> TableRe
         key=described.key,
         source_rows=source.read_rows(connect, database, table, described.columns),
         lake_names=names,
-        # A row written before a column was added does not have it: a reader of the topic sees NULL.
+        # A row written before a column was added lacks it; a reader of the topic sees NULL.
         lake_rows=([row.get(name) for name in names] for row in folded.rows.values()),
     )

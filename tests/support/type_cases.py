@@ -1,7 +1,8 @@
-"""Columns of every common type with the DDL that makes them: input of the type tests and of the Debezium recording.
+"""Columns of every common type with their DDL, for type tests and the Debezium recording.
 
-Each case is a ``Column`` as information_schema (or our DDL parser) would describe it. ``ddl`` writes the same column as SHOW CREATE TABLE
-does; ``debezium_types.json`` holds what Debezium 3.6.3.Final with Confluent's Avro converter makes of exactly that text.
+Each case is a ``Column`` as information_schema (or our DDL parser) would describe it. ``ddl``
+writes the same column as SHOW CREATE TABLE does. ``debezium_types.json`` holds how Debezium
+3.6.3.Final with Confluent's Avro converter converts exactly that text.
 """
 
 from __future__ import annotations
@@ -189,4 +190,4 @@ ENVELOPE_DDL = (
     "`state` enum('a','b') NOT NULL DEFAULT 'a', `at` timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), `place` point, `spot` point NOT NULL, "
     "`small` tinyint, PRIMARY KEY (`id`, `region`))"
 )
-"""A table for the whole envelope: a composite key in another order than the columns, a record type used twice."""
+"""A table for the whole envelope: the key in another order, and a record type used twice."""

@@ -1,4 +1,4 @@
-"""Writes a source on a thread while a test goes on."""
+"""Writes to a source on a thread during a test."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from support.follower import Follower
 
 @contextmanager
 def under_writes(follower: Follower, statements: Callable[[int], Sequence[str]], *, pause_s: float = 0.0) -> Iterator[None]:
-    """The statements of round 1, 2, ... until the end of the block, with a pause behind each round; what fails there fails the test."""
+    """Run the statements of rounds 1, 2, ... until the end of the block; pause after each round.
+
+    A failure in a round fails the test.
+    """
     with in_rounds(lambda n: follower.sql(*statements(n)), pause_s=pause_s):
         yield
 
 
 @contextmanager
 def in_rounds(write: Callable[[int], object], *, pause_s: float) -> Iterator[None]:
-    """The same of whatever writes a round."""
+    """Call ``write`` with 1, 2, ... until the end of the block; pause after each round."""
     stop, failures = threading.Event(), []
 
     def run() -> None:

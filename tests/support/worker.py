@@ -1,4 +1,4 @@
-"""A worker process of a test: the real program over a real Kafka, with tasks that are `dummy_task.py` unless asked otherwise."""
+"""A worker process of a test: the real program on real Kafka, with dummy tasks by default."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """One worker with topics of its own; it can be killed and started again."""
+    """A worker with its own topics; it can be killed and started again."""
 
     def __init__(
         self,
@@ -33,7 +33,11 @@ class Worker:
         tls: ssl.SSLContext = NO_TLS,
         **settings: str,
     ) -> None:
-        """``name`` distinguishes several workers of one group; ``tasks``: dummy or real; ``tls``: a client's side, for a worker whose listener has TLS."""
+        """Prepare a worker.
+
+        ``name`` distinguishes several workers of one group; ``tasks`` is dummy or real. ``tls`` is
+        the client's TLS context, for a worker whose listener has TLS.
+        """
         self.port = free_port()
         self.tls = tls
         self.url = f"{'http' if tls is NO_TLS else 'https'}://127.0.0.1:{self.port}"
@@ -65,13 +69,13 @@ class Worker:
         self.client = httpx.Client(base_url=self.url, timeout=30, verify=self.tls)
 
     def write_properties(self) -> Path:
-        """The file of ``properties``; written again, it is what the next start reads."""
+        """Write the file of ``properties``, which the next start reads. Return its path."""
         file = self.folder / f"{self.name}.properties"
         file.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()), encoding="utf-8")
         return file
 
     def healthy(self) -> bool:
-        """Whether it takes requests."""
+        """Return True if the worker takes requests."""
         try:
             return httpx.get(f"{self.url}/health", timeout=5, verify=self.tls).status_code == 200
         except httpx.TransportError:
@@ -86,16 +90,18 @@ class Worker:
         self.process.stop()
 
     def create(self, name: str, **config: str) -> httpx.Response:
-        """POST a connector that may share its prefix; `dummy_behaviour=` becomes `dummy.behaviour`, and so on."""
+        """POST a connector that may share its prefix; `dummy_behaviour=` becomes
+        `dummy.behaviour`.
+        """
         return self.client.post("/connectors", json={"name": name, "config": connector_config(**{"dblog_topics_shared": "true"} | config)})
 
     def status(self, name: str) -> dict[str, Any] | None:
-        """STATUS, None for 404."""
+        """Return the connector's status, None if it does not exist."""
         answer = self.client.get(f"/connectors/{name}/status")
         return None if answer.status_code == 404 else answer.json()
 
     def wait_for(self, name: str, connector: str, *tasks: str, limit_s: float = 120.0) -> dict[str, Any]:
-        """Wait until connector and tasks are in these states."""
+        """Wait until the connector and its tasks are in these states. Return the status."""
 
         def seen() -> dict[str, Any] | None:
             status = self.status(name)
@@ -105,13 +111,13 @@ class Worker:
         return until(seen, limit_s=limit_s, what=lambda: f"{name} to be {connector} {tasks}, not {self.status(name)}")
 
     def gone(self, name: str) -> None:
-        """Delete a connector and wait until nothing of it runs."""
+        """Delete a connector, and wait until it no longer exists."""
         self.client.delete(f"/connectors/{name}")
         until(lambda: self.status(name) is None, what=lambda: f"{name} to be gone, not {self.status(name)}")
 
 
 def connector_config(**config: str) -> dict[str, str]:
-    """A valid MySQL connector's configuration."""
+    """Return a valid configuration of a MySQL connector."""
     return {
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
         "tasks.max": "1",
@@ -127,7 +133,7 @@ def connector_config(**config: str) -> dict[str, str]:
 
 
 def postgres_config(**config: str) -> dict[str, str]:
-    """A valid PostgreSQL connector's configuration, as little as it takes."""
+    """Return a minimal valid configuration of a PostgreSQL connector."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "plugin.name": "pgoutput",
@@ -143,7 +149,7 @@ def postgres_config(**config: str) -> dict[str, str]:
 def until(
     probe: Callable[[], T | None], *, limit_s: float = 120.0, what: Callable[[], str] = lambda: "a condition", pause_s: float = 0.05
 ) -> T:
-    """The first true value of the probe; AssertionError after the limit."""
+    """Return the probe's first true value. Raise AssertionError after the limit."""
     deadline = time.monotonic() + limit_s
     while True:
         value = probe()
@@ -154,16 +160,17 @@ def until(
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Return True if a process exists and is no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):  # the second when it ends between opening and reading
+    # ProcessLookupError if it ends between opening and reading.
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
 
 
 @contextlib.contextmanager
 def running_worker(kafka: Kafka, folder: Path, group: str, settings: Mapping[str, str] | None = None) -> Iterator[Worker]:
-    """A worker for the length of a block."""
+    """Run a worker for the duration of a block."""
     with Worker(kafka, folder, group, **(settings or {})) as worker:
         yield worker

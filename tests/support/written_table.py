@@ -1,4 +1,4 @@
-"""A table of many rows that are older than any connector, and what writes it while a test goes on."""
+"""A table of many rows that are older than any connector, and a writer to it during a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.under_writes import in_rounds
 
 
 def filled(source: Database, name: str, rows: int) -> str:
-    """A new database with the table ``t`` and a connector's account."""
+    """Return the name of a new database with the table ``t`` and a connector's account."""
     database = new_database(source, name)
     values = ", ".join(f"({n}, {n})" for n in range(1, rows + 1))
     execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v BIGINT)", f"INSERT INTO t VALUES {values}", database=database)
@@ -23,7 +23,10 @@ def filled(source: Database, name: str, rows: int) -> str:
 
 @contextmanager
 def writing(source: Database, database: str, rows: int) -> Iterator[None]:
-    """Updates, deletes and inserts until the end of the block; the number of rows stays. What fails there fails the test."""
+    """Update, delete and insert rows until the end of the block; the number of rows stays the same.
+
+    A failure there fails the test.
+    """
     with connected(source, database=database) as connection, connection.cursor() as cursor:
 
         def write(n: int) -> None:
@@ -39,5 +42,5 @@ def writing(source: Database, database: str, rows: int) -> Iterator[None]:
 
 
 def rows_of(source: Database, database: str) -> dict[Any, Any]:
-    """The table's rows by their key."""
+    """Return the table's rows by key."""
     return dict(execute(source, "SELECT id, v FROM t", database=database))  # type: ignore[arg-type]

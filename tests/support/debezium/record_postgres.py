@@ -1,7 +1,9 @@
-"""Records what Debezium itself makes of our columns of PostgreSQL and of their values: python tests/support/debezium/record_postgres.py <folders of jars>.
+"""Records how Debezium converts our columns of PostgreSQL and their values.
 
-Needs Debezium's PostgreSQL connector 3.6.1.Final, Kafka's connect-json, Confluent's Avro converter 7.0.16 and what they depend on, which the stack downloads
-for its peer in Kafka Connect (`stack.Debezium`), and a JDK. A PostgreSQL 17 gives the texts. Not part of the tests: they read the file it writes.
+Run ``python tests/support/debezium/record_postgres.py <folders of jars>``. It needs Debezium's
+PostgreSQL connector 3.6.1.Final, Kafka's connect-json, Confluent's Avro converter 7.0.16, their
+dependencies, which `stack.Debezium` downloads, and a JDK. A PostgreSQL 17 server gives the texts of
+the values. The tests do not run it; they read the file that it writes.
 """
 
 import json
@@ -24,7 +26,7 @@ from support.servers import started  # noqa: E402
 
 
 def tables(server: Postgres17, database: str) -> list[list[bytes]]:
-    """A table for each case; the server's text of each of its values."""
+    """Create a table for each case. Return the server's text of each of its values."""
     texts = []
     with connected(server, database=database) as connection, connection.cursor() as cursor:
         for statement in (*PREPARATION, *(f"SET {name} = '{value}'" for name, value in SETTINGS.items())):
@@ -63,7 +65,7 @@ def dumped(jars: list[Path], server: Postgres17, database: str, texts: list[list
 
 
 def recorded(answer: dict[str, list[str]]) -> dict[str, Any]:
-    """The field's Avro text, and values as JSON, without the frame around the column."""
+    """Return the field's Avro schema and values as JSON, without the surrounding record."""
     if "ERROR" in answer:
         return {"error": answer["ERROR"]}
     field = answer["SCHEMA"][0].partition('"fields":[')[2].rpartition('],"connect.name":')[0]
@@ -71,7 +73,8 @@ def recorded(answer: dict[str, list[str]]) -> dict[str, Any]:
     def value(text: str) -> str | None:
         if text.startswith("ERROR"):
             return text
-        text = re.sub(r"java\.lang\.Object@[0-9a-f]+", "java.lang.Object", text)  # an identity that every run has another of
+        # The number differs in each run.
+        text = re.sub(r"java\.lang\.Object@[0-9a-f]+", "java.lang.Object", text)
         return None if text == "{}" else text.removeprefix('{"c":').removesuffix("}")
 
     return {
@@ -101,7 +104,7 @@ def main() -> None:
 
 
 def lines(members: dict[str, Any]) -> str:
-    """A JSON object with a line for each member."""
+    """Return a JSON object with a line for each member."""
     return "{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in members.items()) + "\n}"
 
 

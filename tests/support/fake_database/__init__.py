@@ -1,4 +1,5 @@
-"""A small database in memory, and its dialect: the second implementation of ``dblog.readers.contract``.
+"""A small database in memory and its dialect, a second implementation of
+``dblog.readers.contract``.
 
-It imports nothing of ``dblog.dialects``, so a task that runs on it shows what the reader layer alone does.
+It imports nothing of ``dblog.dialects``, so a task on it exercises the reader layer alone.
 """

@@ -1,4 +1,7 @@
-"""Tables, a log, and transactions, in memory. A commit changes the tables and appends to the log at once; a snapshot is a copy."""
+"""Tables, a log and transactions in memory.
+
+A commit changes the tables and appends to the log in one step; a snapshot is a copy.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class RowsEntry:
-    """Rows of one table that a transaction has changed, as (before, after); the log has the table's definition of then."""
+    """Rows that a transaction changed, as (before, after), with their table's definition."""
 
     table: Table
     op: str
@@ -26,7 +29,7 @@ class RowsEntry:
 
 @dataclass(frozen=True)
 class StatementEntry:
-    """A schema change."""
+    """A logged schema change."""
 
     text: str
     database: str
@@ -34,7 +37,7 @@ class StatementEntry:
 
 @dataclass(frozen=True)
 class MarkEntry:
-    """A row of the watermark table."""
+    """A logged change of a row of the watermark table."""
 
     name: str
     token: str
@@ -44,7 +47,11 @@ Entry = RowsEntry | StatementEntry | MarkEntry
 
 
 class FakeDatabase:
-    """``identity`` names the server, ``number`` its log: both are others after a failover. ``oldest``: what comes before it in the log is purged."""
+    """A database in memory.
+
+    ``identity`` names the server and ``number`` its log; both differ after a failover. Log entries
+    before ``oldest`` are purged.
+    """
 
     def __init__(self, *, identity: str = "fake-1", number: int = 1) -> None:
         self.identity = identity
@@ -55,14 +62,14 @@ class FakeDatabase:
         self.log: list[Entry] = []
         self.oldest = 0
         self.load: dict[Any, float] = {}
-        """What a task measures of it, by limit."""
+        """Values of the server's load that a task measures, by limit."""
         self.confirmed: list[Any] = []
         self.changed = threading.Condition(threading.RLock())
 
     # ---- writers
 
     def execute(self, text: str, *, database: str = "d") -> None:
-        """A statement that changes tables."""
+        """Execute a statement that changes tables."""
         with self.changed:
             for change in parse(text, database, self.tables.get):
                 self._apply(change)
@@ -100,14 +107,14 @@ class FakeDatabase:
             self._logged(RowsEntry(self.tables[table], "c", tuple((None, row) for row in rows)))
 
     def update(self, table: TableId, row: Row) -> None:
-        """Give the row of this key other values."""
+        """Update the row with the same key."""
         with self.changed:
             key = self.key_of(table, row)
             before, self.rows[table][key] = self.rows[table][key], row
             self._logged(RowsEntry(self.tables[table], "u", ((before, row),)))
 
     def delete(self, table: TableId, key: Row) -> None:
-        """Delete one row."""
+        """Delete the row with this key."""
         with self.changed:
             before = self.rows[table].pop(key)
             self._logged(RowsEntry(self.tables[table], "d", ((before, None),)))
@@ -119,7 +126,7 @@ class FakeDatabase:
             self._logged(MarkEntry(name, token))
 
     def purge(self) -> None:
-        """Drop the log up to now."""
+        """Purge the log up to now."""
         with self.changed:
             self.oldest = len(self.log)
 
@@ -130,27 +137,30 @@ class FakeDatabase:
     # ---- readers
 
     def snapshot(self) -> tuple[dict[TableId, dict[Row, Row]], dict[str, str]]:
-        """All rows and watermarks of now."""
+        """Return copies of all current rows and watermarks."""
         with self.changed:
             return copy.deepcopy(self.rows), dict(self.watermarks)
 
     def key_of(self, table: TableId, row: Row) -> Row:
-        """The row's key values."""
+        """Return the row's key values."""
         return tuple(row[at] for at in key_indexes(self.tables[table]))
 
     def entries(self, start: int, *, timeout_s: float, unless: threading.Event) -> list[Entry]:
-        """What the log has from there on, at least one entry unless none comes in time, or ``unless`` is set."""
+        """Return the log entries from ``start`` on.
+
+        The list is empty if none comes within ``timeout_s``, or once ``unless`` is set.
+        """
         with self.changed:
             self.changed.wait_for(lambda: len(self.log) > start or unless.is_set(), timeout=timeout_s)
             return self.log[start:]
 
 
 def key_indexes(table: Table) -> tuple[int, ...]:
-    """Where the key columns stand."""
+    """Return the indexes of the key columns."""
     names = [column.name for column in table.columns]
     return tuple(names.index(name) for name in table.key)
 
 
 def ordered(rows: Iterable[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
-    """(key, row) in key order."""
+    """Return the pairs (key, row) in key order."""
     return sorted(rows, key=lambda pair: pair[0])

@@ -1,4 +1,7 @@
-"""The dialect of the database in memory. Each class fulfils the protocol of ``dblog.readers.contract`` that its first line names."""
+"""The dialect of the database in memory.
+
+The docstring of each class names its protocol in ``dblog.readers.contract``.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ Row = tuple[Any, ...]
 
 
 class FakeProgress:
-    """A ``Progress``: how many entries of which log were taken. Positions of items are plain numbers."""
+    """A ``Progress``: the number of entries read from a log.
+
+    Positions of items are plain numbers.
+    """
 
     def __init__(self, *, server: str, number: int, entries: int, epoch: int = 0, foreign: bool = False) -> None:
         self.server = server
@@ -99,7 +105,7 @@ class FakeProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeContext(RowContext):
-    """A ``RowContext``: the entry that rows belong to."""
+    """A ``RowContext`` with the entry that rows belong to."""
 
     number: int
     entry: int
@@ -257,7 +263,7 @@ class FakeLog:
 
 
 class FakeLoad:
-    """A ``LoadWatch`` of what a test says that the load is; what it does not say cannot be measured."""
+    """A ``LoadWatch`` that reports the load set by the test; all else cannot be measured."""
 
     def __init__(self, database: FakeDatabase) -> None:
         self._database = database
@@ -274,7 +280,7 @@ class FakeLoad:
 
 
 class FakeWatch:
-    """A ``LogWatch``: an entry is a byte, and the log is one file."""
+    """A ``LogWatch``: an entry counts as a byte, and the log is one file."""
 
     def __init__(self, server: FakeServer) -> None:
         self._server = server
@@ -305,7 +311,7 @@ class FakeWatch:
 
 
 class FakeSchemas:
-    """The ``LogSchemas``: the log has each table's definition beside its rows."""
+    """The ``LogSchemas``: each log entry has the table's definition with its rows."""
 
     advice = Advice(name_columns="-", name_columns_in_future="-", log_rows="-", disagreement="-")
 
@@ -481,7 +487,7 @@ class FakeChunks:
 
 @dataclass(frozen=True)
 class SchemaReport:
-    """What the schema-change topic gets."""
+    """A record for the schema-change topic."""
 
     database: str
     ddl: str
@@ -564,17 +570,17 @@ class FakeServer:
         return {table.id: len(view[table.id]) for table in tables if table.id in view}
 
     def check_conditions(self, conditions: Sequence[tuple[Table, str]]) -> None:
-        """There is no SQL here."""
+        """Accept all conditions, because there is no SQL."""
 
     def check_surrogate(self, tables: Sequence[Table], column: str) -> None:
-        """There are no foreign keys here."""
+        """Accept all surrogate keys, because there are no foreign keys."""
 
     def check_keys(self, table: Table, keys: Sequence[Row]) -> None:
         if not table.key or any(len(key) != len(table.key) for key in keys):
             raise DefiniteError(f"a key of {table.id} has {len(table.key)} values")
 
     def try_keys(self, table: Table, keys: Sequence[Row]) -> None:
-        """Every key is taken here."""
+        """Accept all keys."""
 
     def open_chunks(self) -> FakeChunks:
         if self.database.identity != self._identity:
@@ -661,7 +667,7 @@ class FakeSource:
         self.log_writes_watermarks = False
 
     def leaving(self) -> None:
-        """It keeps nothing for anybody."""
+        """Do nothing: the source keeps nothing for a connector."""
 
     def progress(self, offset: OffsetMap) -> FakeProgress:
         server, number, entries, epoch = (offset.get(name) for name in ("server", "number", "entries", "dblog_epoch"))

@@ -1,4 +1,4 @@
-"""A connector's task on the database in memory: ``support.task_follower`` with its tables."""
+"""A connector's task on the database in memory, by ``support.task_follower``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DATABASE = "d"
 
 
 class FakeFollower(TaskFollower):
-    """Of the tables whose names begin with ``d``."""
+    """A follower of the tables whose names begin with ``d``."""
 
     def __init__(self, database: FakeDatabase, **config: str) -> None:
         self.database = database

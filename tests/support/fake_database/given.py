@@ -1,4 +1,4 @@
-"""The database in memory as ``contracts.database`` asks for it."""
+"""The database in memory in the form that the tests of ``contracts.database`` require."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GivenFake:
         self.server.purge()
 
     def rest(self) -> None:
-        """Its log has nothing but what is written."""
+        """Do nothing: the log contains only the test's own changes."""
 
     def of_another_server(self, offset: OffsetMap) -> OffsetMap:
         return {**offset, "server": "another"}

@@ -1,4 +1,8 @@
-"""Row images of the database in memory: JSON, in the log as pairs of rows, in a chunk one row a line. Satisfies ``codecs.rowplan.Image`` as far as it is asked."""
+"""Row images of the database in memory, as JSON.
+
+In the log they are pairs of rows; in a chunk each line is a row. They satisfy the parts of
+``codecs.rowplan.Image`` that tests use.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from dblog.codecs.rowplan import source_head
 Row = tuple[Any, ...]
 
 SOURCE = source_schema("fake", ("number", INT64), ("entry", INT64))
-"""Of the source block."""
+"""Schema of the source block."""
 
 
 def source_block(plan: TablePlan, context: Any, /, *, row: int) -> dict[str, Any]:
@@ -29,13 +33,13 @@ def chunk_image(rows: Iterable[Row]) -> bytes:
 
 
 def row_count(rows: bytes) -> int:
-    """Of a chunk's image."""
+    """Return the number of rows in a chunk's image."""
     assert not rows or rows.endswith(b"\n")
     return sum(isinstance(json.loads(line), list) for line in rows.splitlines())
 
 
 class JsonImage:
-    """The reader of both."""
+    """The reader of row images in the log and in chunks."""
 
     def LogRows(self, plan: TablePlan, /) -> Callable[..., Iterator[tuple[Row | None, Row | None]]]:  # noqa: N802
         def read(_op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:

@@ -1,4 +1,4 @@
-"""The statements of the database in memory: six kinds, two types, one database part in front of each name or none."""
+"""The statements of the database in memory: six kinds, two types, names with a database or not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY = re.compile(r"ALTER TABLE (\S+) KEY \((.*)\)$")
 DROP = re.compile(r"DROP TABLE (\S+)$")
 RENAME = re.compile(r"RENAME TABLE (\S+) TO (\S+)$")
 STRANGELY = " STRANGELY"
-"""Ends a statement that the server understands and its log's reader does not."""
+"""End of a statement that the server understands, but the reader of its log does not."""
 
 
 def column(name: str, kind: str, *, nullable: bool = True) -> Column:
@@ -24,7 +24,10 @@ def column(name: str, kind: str, *, nullable: bool = True) -> Column:
 
 
 def parse(text: str, database: str, lookup: Callable[[TableId], Table | None], *, strange: bool = True) -> list[Change]:
-    """The changes of a statement. ``strange`` False: what is strange is not understood."""
+    """Return the changes of a statement.
+
+    With ``strange`` False, strange statements give an `Unknown`.
+    """
 
     def name(of: str) -> TableId:
         head, _, tail = of.rpartition(".")
