@@ -1,8 +1,10 @@
-"""Compares source and lake while the shop is open: `python -m demo.identical CONNECTOR TABLES WORKER_URL METRICS_URL [--login FOLDER] ...`.
+"""Compares source and lake while the shop is open.
 
-It does what an operator does: it waits until the connector's first dump is done, asks the worker for a dump that sends fingerprints of all rows
-(`dblog dumps start --mode verify`), and reads the sink's verdict of each table, row by row, from its metrics. Its last line is `identical: yes` or
-`identical: no`. Each thing that it waits for is printed, with how long it will.
+Run `python -m demo.identical CONNECTOR TABLES WORKER_URL METRICS_URL [--login FOLDER] ...`. Like an
+operator, it waits until the connector's first dump is done, requests a dump with the fingerprints
+of all rows (`dblog dumps start --mode verify`), and reads the sink's verdict on each table from its
+metrics. It prints what it waits for, and for how long; the last line is `identical: yes` or
+`identical: no`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 LIMIT_S = 570.0
-"""Less than the pod of `helm test` has. It takes a minute or two; the first writes of a lake on a busy machine take longer."""
+"""Limit of the whole comparison, below the limit of `helm test` for its pod.
+
+A comparison takes a minute or two; the first writes to a lake on a busy machine take longer.
+"""
 TRIES = 3
-"""A comparison has no verdict when the sink began in the middle of it."""
+"""Number of comparisons; one has no verdict if the sink started in the middle of it."""
 COUNTS = ("equal", "changed", "differing", "missing", "invented")
 WRONG = ("differing", "missing", "invented")
 _SERIES = re.compile(r'^dblog_sink_(verify_dumps_total|verified_rows)\{result="(\w+)",table="([^"]+)"\} (\S+)$', re.MULTILINE)
@@ -28,12 +33,12 @@ Series = Mapping[tuple[str, str, str], float]
 
 
 class StopError(Exception):
-    """There is no answer; the text says what is missing, and where to look."""
+    """Error for a comparison without an answer; the text names the missing part and where to look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is compared, by whom, and until when."""
+    """The tables to compare, the addresses of worker and sink, and the time limit."""
 
     connector: str
     tables: tuple[str, ...]
@@ -44,11 +49,11 @@ class Question:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the whole question ends; at least one."""
+        """Seconds until the limit, at least one."""
         return max(1.0, self.ends_s - time.monotonic())
 
     def dumps(self, *arguments: str) -> None:
-        """Run `dblog dumps`, whose lines are shown. Raises StopError."""
+        """Run `dblog dumps` and show its output. Raise StopError if it fails or exceeds the limit."""
         command = [sys.executable, "-P", "-m", "dblog", "dumps", *arguments, "--url", self.url, *self.options]
         try:
             subprocess.run(command, check=True, timeout=self.left_s)
@@ -58,7 +63,7 @@ class Question:
             raise StopError(f"dblog dumps {' '.join(arguments)} did not end in time; the worker's log says why") from e
 
     def series(self) -> Series | None:
-        """Return the sink's numbers of comparisons; None while it does not answer."""
+        """Return the sink's metrics of comparisons; None while it does not respond."""
         try:
             with urllib.request.urlopen(self.metrics_url, timeout=5) as answer:  # noqa: S310  an address of the chart's
                 text = answer.read().decode()
@@ -67,7 +72,7 @@ class Question:
         return {(metric, table, result): float(number) for metric, result, table, number in _SERIES.findall(text)}
 
     def wait(self, condition: Callable[[], bool], what: str, remedy: str, *, pause_s: float = 1.0) -> None:
-        """Return once the condition holds. Raises StopError with the remedy."""
+        """Wait until the condition is true. Raise StopError with the remedy at the limit."""
         began_s = said_s = time.monotonic()
         while not condition():
             now_s = time.monotonic()
@@ -80,7 +85,7 @@ class Question:
 
 
 def answer(question: Question) -> bool:
-    """Compare every table. Raises StopError where there is no verdict."""
+    """Return True if every table is identical. Raise StopError if a table has no verdict."""
     question.wait(lambda: question.series() is not None, "the sink's metrics", "its pod's log says why it does not start")
     question.dumps("watch", question.connector, "initial")
     unjudged: Sequence[str] = question.tables
@@ -117,7 +122,7 @@ def _report(series: Series, tables: Sequence[str]) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status 0: identical; 1: not; 2: there is no answer."""
+    """Compare the tables. Return the exit status: 0 identical, 1 different, 2 no answer."""
     connector, tables, url, metrics_url, *options = arguments
     question = Question(connector, tuple(tables.split(",")), url, metrics_url, tuple(options), time.monotonic() + LIMIT_S)
     try:
