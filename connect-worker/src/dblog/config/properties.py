@@ -1,9 +1,9 @@
 r"""Parses Java's ``.properties`` text, as ``java.util.Properties.load`` does.
 
 A logical line continues after an odd number of trailing backslashes. ``#`` and ``!`` start
-comments. The first unescaped ``=``, ``:`` or white space separates key and value. ``\t \n \r \f
-\uXXXX`` are escapes, and any other escaped character stands for itself. Files are read as UTF-8
-(like Java 9 and later for resource bundles; Kafka's files are ASCII in practice).
+comments. The first unescaped ``=``, ``:`` or white space separates key and value. Escapes are
+``\t``, ``\n``, ``\r``, ``\f`` and ``\uXXXX``; any other escaped character stands for itself. Files
+are read as UTF-8 (like Java 9 and later for resource bundles; Kafka's files are ASCII in practice).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class EnvProvider:
         return self.environment[key]
 
     def for_owner(self) -> EnvProvider:
-        """Return itself: its errors always have reasons."""
+        """Return this provider: its errors always have reasons."""
         return self
 
 
@@ -129,7 +129,7 @@ class WithheldProvider:
         )
 
     def for_owner(self) -> WithheldProvider:
-        """Return itself: the worker's file uses the real provider."""
+        """Return this provider: the worker's file uses the real one."""
         return self
 
 

@@ -29,9 +29,7 @@ class Role(IntEnum):
     VIEWER = 2
     """May also read configurations, without their secrets."""
     OPERATOR = 3
-    """May also pause, resume, stop, restart, start dumps without SQL, explain DDL, register
-    schemas.
-    """
+    """May also pause, resume, stop, restart, dump without SQL, explain DDL, register schemas."""
     ADMIN = 4
     """May do everything, including configurations (and so their SQL), offsets and log levels."""
 
@@ -54,7 +52,10 @@ class Grants:
     granted: tuple[Grant, ...] = ()
 
     def may(self, role: Role, connector: str | None = None) -> bool:
-        """Return True if the client has the role for this connector; None asks for all."""
+        """Return True if the client has the role for ``connector``.
+
+        None stands for all connectors.
+        """
         return any(
             grant.role >= role and (grant.pattern is None or (connector is not None and grant.pattern.fullmatch(connector)))
             for grant in self.granted

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, embedsignature=True
-"""A producer for whole batches: C code calls librdkafka once for each record, and reads reports once
-for each request.
+"""A producer for whole batches: C code calls librdkafka once for each record, and reads its reports
+once for each request.
 
 confluent-kafka's ``produce`` creates Python objects for every record, its headers and its
 acknowledgement, which costs several times as much as the rest of a record's path. This producer
@@ -107,13 +107,13 @@ cdef class BatchProducer:
     librdkafka does not accept. Without ``close``, undelivered records are dropped when the producer
     is garbage-collected.
 
-    ``headers`` are those that most records carry. librdkafka wants separate headers for each record,
-    and creating and freeing them takes longer than everything else it does for a small record. So
-    they are created once and lent. librdkafka only reads a record's headers until it reports the
-    record, and reports every accepted record exactly once; there the headers are taken back
-    (rd_kafka_message_detach_headers) before it frees the record. No record may leave in another way:
-    ``close`` purges and waits for the reports before it destroys the library's handle. ``lend``
-    gives the records of one tag other headers in the same way.
+    ``headers`` are those that most records carry. librdkafka wants separate headers for each
+    record, and creating and freeing them takes longer than everything else it does for a small
+    record. So they are created once and lent. librdkafka only reads a record's headers until it
+    reports the record, and reports every accepted record exactly once; there the headers are taken
+    back (rd_kafka_message_detach_headers) before it frees the record. No record may leave in
+    another way: ``close`` purges and waits for the reports before it destroys the library's handle.
+    ``lend`` gives the records of one tag other headers in the same way.
     """
 
     cdef void* rk
@@ -122,7 +122,7 @@ cdef class BatchProducer:
     cdef dict lent
     cdef RecordHeaders headers
     cdef public bint expects_offsets
-    """True if acknowledgements have an offset, which proves that the record is in a broker's log."""
+    """True if acknowledgements have an offset, which proves that a broker has the record."""
 
     def __cinit__(self, dict settings not None, headers=()):
         cdef char error[ERROR_SIZE]

@@ -198,7 +198,9 @@ class RegistryStore:
         self._lock = threading.Lock()
         self.writing = threading.Lock()
         self._waiting: deque[_Wanted] = deque()
-        """Registrations that wait for their turn. The thread that has the turn takes them out."""
+        """Registrations that wait for their turn to be written. The thread that holds the turn
+        takes them out.
+        """
         self._state = RegistryState()
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
@@ -585,12 +587,12 @@ class RegistryStore:
         return was
 
     def _alone(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
-        """Take the turn, decide on all that was ever written, write, and wait for the read-back."""
+        """Wait for the turn, decide on all records so far, write, and wait for the read-back."""
         with self._turn():
             return self._written(decide)
 
     def _written(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
-        """Decide, write and wait for the read-back. The caller has the turn."""
+        """Decide, write and wait for the read-back. The caller holds the turn (``_turn``)."""
         # The limit starts here: it does not include the turns of this process's other threads.
         deadline = time.monotonic() + WRITE_LIMIT_S
         while True:
@@ -695,8 +697,8 @@ class RegistryStore:
     def _id_of(self, canonical: str, references: tuple[Reference, ...]) -> int | None:
         """Return the id that this schema has under any subject, or None.
 
-        Reads each entry's text once, at the first registration after it arrived. The caller has the
-        turn.
+        Reads each entry's text once, at the first registration after it arrived. The caller holds
+        the turn.
         """
         with self._lock:
             fresh = list(islice(self._state.by_id.values(), self._ids_noted, None))

@@ -8,7 +8,8 @@ producer has stalled, because only it knows how long its records may wait. This 
 producer and interprets answers:
 
 - a record counts as written when it is acknowledged with its offset. A broker may call a record a
-  duplicate that is in no log; its acknowledgement has no offset, and counts as a failure that passes;
+  duplicate that is in no log; its acknowledgement has no offset, and counts as a failure that may
+  pass;
 - only a record that is too large never fits; other failures may pass. A full queue is waited for.
 
 For the rows of a task ``BatchProducer`` (``_librdkafka.pyx``) interprets answers and

@@ -87,7 +87,7 @@ def _told(scope: Scope) -> dict[str, str]:
 
 
 def note_handed_on(scope: Scope, leader: str) -> None:
-    """Note the leader that has answered a request. The leader's own audit line has the keys."""
+    """Name, in the audit line, the leader that answered. The leader's own line has the keys."""
     if (noted := scope.get(_NOTED)) is not None:
         noted["handed_on_to"] = leader
 
@@ -101,7 +101,7 @@ def _changes(scope: Scope) -> bool:
 
 
 def note(request: HttpRequest, connector: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
-    """Note the changes that a request makes to a configuration."""
+    """Add the changes that a request makes to a configuration to its audit line."""
     noted = request.scope.get(_NOTED)
     if noted is None:
         return
@@ -119,12 +119,12 @@ def note(request: HttpRequest, connector: str, before: Mapping[str, str] | None,
 
 
 def note_fields(request: HttpRequest, **fields: Any) -> None:
-    """Note further fields of a request. They must not contain secrets or values of rows."""
+    """Add fields to a request's audit line. They must not contain secrets or values of rows."""
     if (noted := request.scope.get(_NOTED)) is not None:
         noted |= fields
 
 
 def note_checked(request: HttpRequest, config: Mapping[str, str | None]) -> None:
-    """Note the connector whose configuration is checked, and its database hosts as written."""
+    """Add a checked connector's name, and its database hosts as written, to the audit line."""
     told = {"connector": "name", "host": "database.hostname", "dump_host": "dblog.dump.hostname"}
     note_fields(request, **{field: text[:_VALUE_CHARS_MAX] for field, key in told.items() if (text := config.get(key))})

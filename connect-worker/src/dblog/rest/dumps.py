@@ -54,7 +54,7 @@ _NOTED = ("chunk_rows", "delay_ms", "parallelism", "priority")
 
 
 async def create(request: HttpRequest) -> Response:
-    """Answer 202 with the dump's detail and Location, once the task has checked the request.
+    """Answer 202 with the dump's details and Location, once the task has checked the request.
 
     400 for an impossible request; 404 for an unknown connector; 409 if it is stopped or failed, or
     if this worker does not lead; 503 if the task does not run yet; 504 if it does not answer in
@@ -94,7 +94,7 @@ async def get(request: HttpRequest) -> Response:
 
 
 async def change(request: HttpRequest) -> Response:
-    """Change size, delay, parallelism or priority of a running dump. Answer 200 with the detail."""
+    """Change size, delay, parallelism or priority of a dump. Answer 200 with its details."""
     body = parsed(await request.body())
     await ready(request)
     name, dump = segment(request, "connector"), segment(request, "dump")
@@ -105,17 +105,17 @@ async def change(request: HttpRequest) -> Response:
 
 
 async def pause(request: HttpRequest) -> Response:
-    """Pause a dump, or one of its tables. Answer 202 with the detail."""
+    """Pause a dump, or one of its tables. Answer 202 with the dump's details."""
     return await _set(request, Wanted.PAUSED)
 
 
 async def resume(request: HttpRequest) -> Response:
-    """Resume a dump, or one of its tables. Answer 202 with the detail."""
+    """Resume a dump, or one of its tables. Answer 202 with the dump's details."""
     return await _set(request, Wanted.RUNNING)
 
 
 async def stop(request: HttpRequest) -> Response:
-    """Stop a dump, or one of its tables, for good. Answer 202 with the detail."""
+    """Stop a dump, or one of its tables, for good. Answer 202 with the dump's details."""
     return await _set(request, Wanted.STOPPED)
 
 

@@ -32,7 +32,7 @@ _BODY_BYTES_MAX = 4 * DATA_CHARS_MAX
 
 
 async def send(request: HttpRequest) -> Response:
-    """Accept a signal and answer 202, for a snapshot with the dump's detail and Location.
+    """Accept a signal and answer 202, for a snapshot with the dump's details and Location.
 
     400 for an invalid signal. Otherwise the answers are those to a dump request.
     """

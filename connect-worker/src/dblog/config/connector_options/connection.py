@@ -90,4 +90,4 @@ CONNECTION_OPTIONS = (
         check=positive,
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""

@@ -176,4 +176,4 @@ EVENT_OPTIONS = (
         choices=("warn", "fail", "skip"),
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""

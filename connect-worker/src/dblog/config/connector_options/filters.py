@@ -85,4 +85,4 @@ FILTER_OPTIONS = (
         choices=("warn", "fail"),
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""

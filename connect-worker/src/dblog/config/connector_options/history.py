@@ -147,7 +147,7 @@ HISTORY_OPTIONS = (
         label="History memory",
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""
 
 OWN_HISTORY_OPTIONS = (
     option(

@@ -107,4 +107,4 @@ RUNTIME_OPTIONS = (
         label="Shutdown timeout",
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""

@@ -165,4 +165,4 @@ SIGNAL_OPTIONS = (
         label="Notification topic",
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""

@@ -162,4 +162,4 @@ SNAPSHOT_OPTIONS = (
         choices=("insert_insert", "insert_delete"),
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""

@@ -164,4 +164,4 @@ TOPIC_OPTIONS = (
         label="Topic cache",
     ),
 )
-"""Debezium's names, types and defaults, in the order of forms and of the reference page."""
+"""Options with Debezium's names, types and defaults, in the order of the reference page."""
