@@ -33,7 +33,7 @@ Series = Mapping[tuple[str, str, str], float]
 
 
 class StopError(Exception):
-    """Error for a comparison without an answer; the text names the missing part and where to look."""
+    """Error for a comparison without an answer; the text names the cause and where to look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Question:
         return max(1.0, self.ends_s - time.monotonic())
 
     def dumps(self, *arguments: str) -> None:
-        """Run `dblog dumps` and show its output. Raise StopError if it fails or exceeds the limit."""
+        """Run `dblog dumps` and show its output. Raise StopError if it fails or is too slow."""
         command = [sys.executable, "-P", "-m", "dblog", "dumps", *arguments, "--url", self.url, *self.options]
         try:
             subprocess.run(command, check=True, timeout=self.left_s)

@@ -1,7 +1,9 @@
-"""The shop in a cluster: fills a MariaDB once and writes to it until it is stopped. `python -m demo.shopkeeper HOST:PORT USER PASSWORD_FILE RATE_PER_S`.
+"""Runs the shop in a cluster: fills a MariaDB once, and writes to it until it is stopped.
 
-The chart runs it in the worker's image, which has a driver for the database and the files of this package that it needs. It can be started again at any
-time: a shop that was filled stays as it is. Its writes end after some days, so that a demo that nobody looks at fills no disk.
+Run `python -m demo.shopkeeper HOST:PORT USER PASSWORD_FILE RATE_PER_S`. The chart runs it in the
+worker's image, which has a driver for the database and the necessary files of this package. It can
+be started again at any time; a filled shop keeps its rows. The writes end after some days, so that
+a forgotten demo does not fill a disk.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from demo.load import Load
 from demo.shop import NUMBERS_DATABASE, Sizes, create_shop
 
 SIZES = Sizes(customers=2_000, orders=4_000, products=500, everything=300)
-"""Dumped in seconds, by one small node too."""
+"""Sizes of the shop, which even a small node dumps in seconds."""
 CHANGES_MAX = 2_000_000
 SAID_EVERY_S = 30.0
 _RETRY_S = 1.0
@@ -27,7 +29,10 @@ _REFUSED_LOGIN = 1045
 
 
 def wait_for(connect: Connect, stop: threading.Event, *, where: str) -> None:
-    """Return once the database takes a session, and print every half a minute why it does not. SystemExit for a login that it refuses."""
+    """Wait until the database accepts a session, and print the obstacle every half a minute.
+
+    Raise SystemExit if it refuses the login.
+    """
     tries = 0
     while not stop.is_set():
         try:
@@ -45,7 +50,7 @@ def wait_for(connect: Connect, stop: threading.Event, *, where: str) -> None:
 
 
 def open_shop(connect: Connect, sizes: Sizes = SIZES) -> bool:
-    """Make and fill the shop unless that was done before. Return whether it was done now."""
+    """Create and fill the shop if necessary. Return False if it was filled before."""
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = 'filled'", (NUMBERS_DATABASE,)
@@ -59,7 +64,7 @@ def open_shop(connect: Connect, sizes: Sizes = SIZES) -> bool:
 
 
 def main(address: str, user: str, password_file: str, rate_per_s: str) -> int:
-    """Run until SIGTERM. What the writer fails with ends it, so that it is started again."""
+    """Run until SIGTERM. An error of the writer ends the process, so that it is started again."""
     host, _, port = address.rpartition(":")
     password = Path(password_file).read_text(encoding="utf-8").strip()
     stop = threading.Event()

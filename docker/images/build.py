@@ -183,5 +183,5 @@ def _git(*arguments: str) -> str:
 
 
 def _public(remote: str) -> str:
-    """Return a remote that others can open, empty if it is none, such as a local path."""
+    """Return the remote if it is a public URL; otherwise an empty string, as for a local path."""
     return remote if remote.startswith("https://") and "@" not in remote else ""

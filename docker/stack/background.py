@@ -114,7 +114,7 @@ class BackgroundServers:
 def _has_open(pid: int, file: Path) -> bool:
     """Return True if the process has the file open.
 
-    A process id in the file from an earlier run, or from another container, may be anybody's here.
+    A process id from an earlier run, or from another container, may belong to another process.
     """
     if not Path("/proc/self").exists():
         return True

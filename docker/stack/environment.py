@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
 PYTHON = BUILD / "venv" / "bin" / "python"
 STAMPS = BUILD / "stamps"
-"""Folder in which steps note what they were made from."""
+"""Folder with a file for each build step, which records the sources of its result."""
 _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
 EXTENSIONS = {

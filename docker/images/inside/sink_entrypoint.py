@@ -131,7 +131,7 @@ def healthy(environment: Mapping[str, str], processes: Path = Path("/proc")) -> 
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer the health check, or become what the arguments ask for."""
+    """Answer the health check, or replace this process with the requested program."""
     if list(arguments[:1]) == ["health"]:
         sys.exit(0 if healthy(os.environ) else 1)
     home = Path(os.environ.get("SPARK_HOME") or next(Path(sys.prefix).glob("lib/python3*/site-packages/pyspark")))

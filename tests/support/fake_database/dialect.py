@@ -126,7 +126,7 @@ def _context(number: int, entry: int, sequence: Position, now_us: int) -> FakeCo
 
 
 class FakeReader:
-    """A ``LogReader``."""
+    """A ``LogReader`` of the database in memory."""
 
     def __init__(self, database: FakeDatabase, at: FakeProgress, resolve: TableResolver, now_us: Callable[[], int]) -> None:
         self._database = database
@@ -229,7 +229,7 @@ class FakeReader:
 
 
 class FakeLog:
-    """A ``LogSource``."""
+    """The ``LogSource`` of the database in memory."""
 
     def __init__(self, server: FakeServer, resolve: TableResolver, context: TaskContext) -> None:
         self._server = server
@@ -389,7 +389,7 @@ fake_sql = FakeSql()
 
 
 class FakeChunks:
-    """A ``ports.DumpConnection``."""
+    """A ``ports.DumpConnection`` to the database in memory."""
 
     def __init__(self, database: FakeDatabase) -> None:
         self._database = database
@@ -494,7 +494,7 @@ class SchemaReport:
 
 
 class FakeServer:
-    """A ``Server``."""
+    """The ``Server`` of the database in memory."""
 
     chunk_sql = fake_sql
     log_has_statements = True
@@ -598,7 +598,7 @@ class FakeServer:
 
 
 class FakePlans:
-    """The ``RowPlans``."""
+    """The ``RowPlans`` of the database in memory."""
 
     name = "fake"
     source = SOURCE
@@ -657,7 +657,7 @@ class FakePlans:
 
 
 class FakeSource:
-    """A ``Source``."""
+    """A ``Source`` with the database in memory."""
 
     def __init__(self, database: FakeDatabase) -> None:
         self.database = database

@@ -478,7 +478,7 @@ class BatchWriter:
     def _excluded(self, stats: TopicStats) -> bool:
         """Return True if topics.exclude leaves the records out.
 
-        A table may have any name, so rows are left out only if somebody has chosen the pattern.
+        A table may have any name, so rows are left out only if an operator chose the pattern.
         """
         topic = stats.topic
         if not self._settings.excludes(topic):

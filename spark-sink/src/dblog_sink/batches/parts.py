@@ -1,4 +1,4 @@
-"""The objects that everything needs which writes tables, built once (``job/build.py``)."""
+"""The objects shared by all code that writes tables, built once (``job/build.py``)."""
 
 from __future__ import annotations
 

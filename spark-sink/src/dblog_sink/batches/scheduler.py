@@ -36,7 +36,7 @@ class MergeJob(Protocol):
 
 
 class Strategy(Protocol):
-    """A decision of what is merged when. Every method is called with the book's lock held."""
+    """The rules that choose the next merges. Every method is called with the book's lock held."""
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
         """Return at most ``slots`` jobs to begin now, and mark their tables as busy.

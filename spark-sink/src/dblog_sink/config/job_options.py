@@ -450,7 +450,7 @@ class Settings:
     def may_be_table(self, topic: str) -> bool:
         """Return True if an excluded topic is a table if it has rows.
 
-        That is so if only the default of topics.exclude matches it, which nobody has chosen.
+        That is so if only the default of topics.exclude matches it, not a configured pattern.
         """
         chosen = self.values["topics.exclude"].pattern != _EXCLUDED
         return not chosen and not topic.startswith("__") and self.table(topic) is not None

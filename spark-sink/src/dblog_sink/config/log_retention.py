@@ -44,7 +44,7 @@ _OWN_HOT = re.compile(r"_dblog/(landing|control|chunks|fingerprints|tombstones/.
 
 
 def is_own_hot(name: str) -> bool:
-    """Return True for the sink's own tables of which nobody reads an old version."""
+    """Return True for the sink's own tables whose old versions are never read."""
     return _OWN_HOT.fullmatch(name) is not None
 
 

@@ -1,9 +1,8 @@
 """Caches JVM classes that every column and every batch needs.
 
-Py4J asks the JVM at each access what a name is. PySpark's short names (``functions``) and each
-package on the way to a class are not class names, and the JVM finds that out by searching all jars:
-a tenth of the CPU of a small batch. The classes are kept as Python attributes, which Py4J checks
-first.
+At each access to a name, Py4J asks the JVM whether it is a class or a package. For PySpark's short
+names (``functions``) and for packages, the JVM searches all jars: a tenth of the CPU of a small
+batch. The classes are kept as Python attributes, which Py4J checks first.
 """
 
 from __future__ import annotations

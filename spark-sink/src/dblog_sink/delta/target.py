@@ -58,8 +58,9 @@ _MODES = {"mirror": MIRROR, "append": APPEND, "history": HISTORY}
 OPTION_OF = {mode: option for option, mode in _MODES.items()}
 """Mode to its name in the options."""
 CUBE_BYTES = 4 << 30
-"""Size from which on a cube of a clustered table is left as it is. New cubes are half as large
-again, so that they stay until a third of their rows are deleted.
+"""Minimum size of a cube that OPTIMIZE does not rewrite, in bytes.
+
+New cubes are half as large again, so that they stay until a third of their rows are deleted.
 """
 _CUBE_FILE_BYTES = 128 << 20
 _CUBE_LEAST = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold"
@@ -113,11 +114,12 @@ class Target:
     commits: int = 0
     """Number of commits since the last compaction, by any writer."""
     growing: bool = True
-    """True if its last batch had new rows only; the next one is then written as it is decoded
-    (``tables/modes/straight.py``).
+    """True if its last batch had new rows only.
+
+    The next one is then written while it is decoded (``tables/modes/straight.py``).
     """
     declined: int = 0
-    """Number of batches for which that is not tried, after a failed try."""
+    """Number of batches for which writing during decoding is not tried, after a failure."""
     repeats: bool = False
     """True if the last large batch had a key more than once; the next one is then not checked for
     unique keys first.

@@ -3,7 +3,7 @@
 PostgreSQL omits unchanged values that are stored apart (TOAST) from its log. The connector writes
 ``unavailable.value.placeholder`` instead, in the form of the column (Debezium's
 PostgresValueConverter, UnavailableValue; its manual, "PostgreSQL connector", Toasted values
-unchanged). A text has it as it is. Bytes have its UTF-8 bytes (or those in base64 or hex, by
+unchanged). A text is the placeholder. Bytes have its UTF-8 bytes (or those in base64 or hex, by
 ``binary.handling.mode``). An array of texts has it as the only element, an array of numbers has the
 values of its bytes, an array of UUIDs the name-based UUID of its bytes, and hstore a pair of it
 with itself. Rows of a dump or of a table with REPLICA IDENTITY FULL always have all values. MySQL's

@@ -1,4 +1,4 @@
-"""Asks over HTTP with a deadline for the whole answer, of a server that may be anybody.
+"""Sends HTTP requests to an untrusted server, with a deadline for the whole response.
 
 The timeout of Python's client begins anew with each byte. A server that sends its head a byte at a
 time would hold the job for ever, without a line in the log.

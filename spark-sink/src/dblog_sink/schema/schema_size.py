@@ -1,9 +1,9 @@
-"""Count the types of a schema once its names are looked up, before columns are made of it. Pure.
+"""Counts the types of a schema with its names resolved, before columns are made of it. Pure.
 
 A type of Spark is a tree, and an Avro schema need not be one: a record that holds another one twice,
 which holds a third one twice, and so on, doubles with each step, and one that holds itself has no
-end. Whoever may register a schema and write a record of it could keep the driver busy for ever, so
-a schema is counted before it becomes a type. Each named type is counted once.
+end. A writer of schemas and records could keep the driver busy for ever, so a schema is counted
+before it becomes a type. Each named type is counted once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Count:
         self._open: set[str] = set()
 
     def of(self, schema: Any) -> int:
-        """Return how many types the schema has where its names are replaced by what they name."""
+        """Return the number of types in the schema, with each name replaced by its definition."""
         if isinstance(schema, list):
             return sum(map(self.of, schema))
         if isinstance(schema, str):

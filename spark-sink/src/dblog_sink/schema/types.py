@@ -337,8 +337,8 @@ def decimal_sql(path: str, precision: int, scale: int) -> str:
 NUMBER_BYTES_MAX = 512
 """The longest number that is written out, in bytes: some 1230 digits. Longer ones go to quarantine.
 
-The work grows with the square of the digits, and whoever may write a row of PostgreSQL can give a
-NUMERIC without precision 147 455 of them. One with a declared precision has at most 1000.
+The work grows with the square of the digits. In PostgreSQL a NUMERIC without precision may have
+147 455 digits; one with a declared precision has at most 1000.
 """
 
 

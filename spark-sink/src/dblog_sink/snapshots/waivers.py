@@ -68,7 +68,7 @@ class Rest:
         self._ends: Offsets = {}
 
     def moved(self) -> None:
-        """Record that something came, so that the next look is the first."""
+        """Record that records came. The next look then counts as the first."""
         self._seen = None
 
     def shown(self, topics: Collection[str], seen: object) -> bool:
