@@ -42,7 +42,7 @@ def sent(notice: Notice, limit: int | None) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("limit", [None, 1_000_000, 50_000_000, 20_000])
-@pytest.mark.parametrize("text", ["x" * 2_000_000, "\x01" * 1_000_000, "é" * 1_000_000])
+@pytest.mark.parametrize("text", ["x" * 400_000, "\x01" * 200_000, "é" * 300_000])
 def test_a_long_key_or_pattern_is_cut_at_a_marked_place(limit: int | None, text: str) -> None:
     fields = ("data_collections", "scanned_collection", "maximum_key", "last_processed_key")
 
