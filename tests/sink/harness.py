@@ -109,8 +109,6 @@ def local_session(folder: Path, *, lasting: bool = False) -> SparkSession:
             "spark.jars": ",".join(str(jar) for jar in (*spark_jars(), *s3a_jars())),
             "spark.delta.logStore.s3a.impl": CONDITIONAL,
             "spark.driver.memory": "2g",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
             # Room from the beginning: a heap and a metaspace that grow are collected each time. The optimising compiler would earn what it costs only after
             # more minutes than one of several processes has for its share of the sink's files: half of the CPU of the first four went into it, and the 16
             # tests of delta/test_upsert.py took 253 s of CPU with it and 164 s without.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+from pathlib import Path
+
 import pytest
 from dblog_sink.delta.session import MANY_ROWS, REQUIRED, SessionPool, another, fit, fitted, is_one_machine, refuse_connect, spark_session
 from dblog_sink.errors import DefiniteError
@@ -55,6 +58,29 @@ def test_numbers_of_partitions_that_the_configuration_sets_are_left_alone(spark:
 )
 def test_spark_plans_again_between_stages_where_rows_go_over_the_network(master: str, alone: bool) -> None:
     assert is_one_machine(master) is alone
+
+
+def test_a_driver_whose_tasks_run_in_it_listens_on_this_machine_alone(spark: SparkSession) -> None:  # number 37 of the sink's safety
+    assert spark.sparkContext._jvm is not None
+    process = Path(f"/proc/{spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()}")
+
+    found = listening(process)
+
+    assert len(found) >= 2, "Spark's messages, and its blocks"
+    assert all((getattr(address, "ipv4_mapped", None) or address).is_loopback for address in found), found
+
+
+def listening(process: Path) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """The addresses at which a process takes connections (proc(5), net/tcp)."""
+    own = {str(link.readlink()) for link in (process / "fd").iterdir() if link.is_symlink()}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in (process / "net" / table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+                words = bytes.fromhex(fields[1].partition(":")[0])
+                found.append(ipaddress.ip_address(b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))))
+    return found
 
 
 def test_sparks_page_is_not_served_unless_the_configuration_asks_for_it(spark: SparkSession) -> None:

@@ -93,8 +93,14 @@ ON_ONE_MACHINE: Mapping[str, str] = {
     # gains. It gains if rows cross the network and uneven partitions hold up many cores; there
     # Spark's default stays.
     "spark.sql.adaptive.enabled": "false",
+    # No executor of another machine connects to this driver, and its ports take objects of Java from
+    # anyone who reaches them (Spark documentation, "Spark Security": RPC without authentication).
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
 }
 """Further preferred settings if ``spark.master`` is local."""
+_ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
+"""Settings that belong together: a configuration with one of them has both to itself."""
 
 _UNDER_SUBMIT = "PYSPARK_GATEWAY_PORT"
 """Environment variable in which spark-submit passes the address of its JVM to Python."""
@@ -135,6 +141,8 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
     master = given.get("spark.master", submitted.get("spark.master", "local[*]") or "")
     preferred = {**PREFERRED, **ON_ONE_MACHINE} if is_one_machine(master) else PREFERRED
     settings = {key: value for key, value in preferred.items() if not submitted.contains(key)}
+    if any(key in given or submitted.contains(key) for key in _ADDRESSES):
+        settings = {key: value for key, value in settings.items() if key not in _ADDRESSES}
     settings[_FOLLOWED] = ",".join(key for key in (_SHUFFLE, _SNAPSHOT, _LISTING) if key not in given and not submitted.contains(key))
     if not any(name in given or submitted.contains(name) for name in _COMPILED):
         settings[_FITTED] = "true"
