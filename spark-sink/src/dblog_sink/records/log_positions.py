@@ -258,18 +258,28 @@ def transactions(raw: DataFrame, writers: Mapping[bytes, str], keep: Sequence[st
     The columns are ``keep``, ``status``, the id, ``ts_ms`` and ``counts``, an array of
     data_collection and event_count.
     """
-    read: Column = F.lit(None).cast(_TRANSACTION)
-    for schema_id, writer in writers.items():
-        if writer:
-            struct = read_avro(F.expr("substring(value, 6)"), writer)
-            parts = [struct[field.name].cast(field.dataType).alias(field.name) for field in _TRANSACTION]
-            record = F.struct(*parts)
-        else:
-            whole = t.StructType([t.StructField("payload", _TRANSACTION)])
-            record = F.from_json(F.col("value").cast("string"), whole)["payload"]
-        read = F.when(F.col("value_schema_id") == F.lit(bytearray(schema_id)), record).otherwise(read)
-    return raw.select(*keep, read.alias("read")).select(
-        *keep, "read.status", same_id(F.col("read.id")).alias(TX), F.col("read.data_collections").alias("counts"), "read.ts_ms"
+    whole = t.StructType([t.StructField("payload", _TRANSACTION)])
+    structs = [
+        F.when(
+            F.col("value_schema_id") == F.lit(bytearray(schema_id)),
+            read_avro(F.expr("substring(value, 6)"), writer) if writer else F.from_json(F.col("value").cast("string"), whole)["payload"],
+        ).alias(f"_dblog_tx{n}")
+        for n, (schema_id, writer) in enumerate(writers.items())
+    ]
+    # A projection of their own: Spark would decode a record again for each of its fields.
+    decoded = raw.select(*keep, *structs)
+    parts = {
+        field.name: F.coalesce(
+            *(F.col(f"_dblog_tx{n}")[field.name].cast(field.dataType) for n in range(len(structs))), F.lit(None).cast(field.dataType)
+        )
+        for field in _TRANSACTION
+    }
+    return decoded.select(
+        *keep,
+        parts["status"].alias("status"),
+        same_id(parts["id"]).alias(TX),
+        parts["data_collections"].alias("counts"),
+        parts["ts_ms"].alias("ts_ms"),
     )
 
 
