@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from typing import Any
@@ -45,6 +46,22 @@ def test_an_answer_that_comes_late_counts_and_the_next_offset_follows(kafka: Kaf
     until(lambda: hasty.stored_late() == {"n": 1})
     assert hasty.stored_late() is None
     assert not hasty.write({"n": 1}), "it is stored"
+
+
+def test_a_late_refusal_stores_nothing_and_the_next_offset_follows(kafka: Kafka, topic: str) -> None:
+    letters = "".join(uuid.uuid4().hex for _ in range(70_000))  # more than the topic takes
+    hasty = writer(kafka, topic, timeout_s=0, **{"message.max.bytes": 10_000_000})
+    with pytest.raises(OffsetNotStoredError):
+        hasty.write({"n": letters})
+
+    late = [hasty.stored_late()]
+    # Until the answer is there, the next offset is not handed over, and the one before is waited for.
+    until(lambda: late.append(hasty.stored_late()) or hasty._under_way is None)  # noqa: SLF001
+
+    assert set(late) == {None}
+    with contextlib.suppress(OffsetNotStoredError):
+        hasty.write({"n": 1})
+    until(lambda: hasty.stored_late() == {"n": 1})
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.clock import SystemClock
 from dblog.core.ledger import Ledger
 from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.producer import record_producer
 from dblog.model import Batch, Segment, TableId
 from dblog.readers.tally import Tally
 from dblog.runtime.sender import GATHER_BYTES_MAX, Sender
 from dblog.runtime.too_large import RequestRefusedError
+from stack import Kafka
+from support.worker import until
 
 
 class Brokers:
@@ -238,3 +243,29 @@ def test_acknowledgements_are_shown_by_the_topics_that_were_read_first_whatever_
     read = {name.partition("|")[2]: count for name, count in tally.numbers().items() if name.startswith("topic_records_total|")}
     assert sender.acknowledged_of(read.keys()) == read == {"a": 1, "b": 2, "other": 1}
     assert sender.acknowledged_of([]) == {}
+
+
+def test_nothing_of_an_ended_run_reaches_kafka_after_it(kafka: Kafka) -> None:
+    """A topic that is missing holds the records back in the producer until the run has ended."""
+    topic, settings = f"ended-{uuid.uuid4().hex[:8]}", {"bootstrap.servers": kafka.bootstrap}
+    waiting = {**settings, "allow.auto.create.topics": False, "topic.metadata.refresh.interval.ms": 100}
+    producer = record_producer("ended", waiting)
+    ended = Sender(producer, context_headers=[], ensure_topics=lambda topics: None, on_error=lambda error: None)
+    ended.send_all([(Batch([Segment(topic=topic, keys=[b"k"], values=[b"of the ended run"])], None, 1, 10), Ledger().enter(1, 1))])
+    assert len(producer)
+
+    ended.close()
+
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    until(lambda: not len(producer))
+    after = Producer(settings)
+    after.produce(topic, b"of the next run")
+    assert not after.flush(60)
+    consumer = Consumer({**settings, "group.id": topic})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        message = consumer.consume(1, timeout=60)[0]
+        assert (message.offset(), message.value()) == (0, b"of the next run")
+    finally:
+        consumer.close()
