@@ -30,6 +30,7 @@ from dblog.readers.standing_warnings import StandingWarnings
 from dblog.readers.start import LOST_POSITION
 from dblog.runtime import supervisor, unacknowledged
 from dblog.runtime.control import Control
+from dblog.runtime.offsets import OffsetNotStoredError, OffsetWriter
 from dblog.runtime.stop import LIMIT_S, Stop
 from dblog.runtime.supervisor import StartOrder, Supervisor, why_away
 from stack import Kafka
@@ -491,6 +492,32 @@ def test_offsets_whose_producer_has_stalled_are_stored_by_another_run_and_the_st
     assert "no answer within" in traces[-1]
     assert (len(producers), len(world.starts)) == (2, 2)
     assert producers[0].kept_total == 1, "what waits is one offset, however long"
+
+
+def test_an_offset_that_could_not_be_stored_is_tried_again_and_given_up_by_nobody_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuses, refused, write = threading.Event(), list[OffsetMap](), OffsetWriter.write
+
+    def refusing(writer: OffsetWriter, offset: OffsetMap) -> bool:
+        if refuses.is_set():
+            refused.append(offset)
+            message = "the broker is not ready"
+            raise OffsetNotStoredError(message, stalls=False)
+        return write(writer, offset)
+
+    monkeypatch.setattr(OffsetWriter, "write", refusing)
+    world.start()
+    assert world.stored()[-1] == 20
+    refuses.set()
+    world.upto = 40
+
+    until(lambda: refused.count({"n": 40}) > 1)
+    assert {"n": 40} not in world.tasks[0].committed, "the database may forget only what is stored"
+
+    refuses.clear()
+    assert world.stored()[-1] == 40
+    until(lambda: world.tasks[0].committed[-1] == {"n": 40})
 
 
 def test_a_definite_error_is_failed_with_its_sentence_and_what_was_sent_is_committed(world: World) -> None:
