@@ -39,7 +39,7 @@ class Ledger:
 
     @property
     def batches_total(self) -> int:
-        """Number of batches whose step has not been taken."""
+        """Number of batches that were entered and not yet removed."""
         return len(self._entries)
 
     @property

@@ -104,7 +104,7 @@ class LogText:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No action, with the reason."""
+    """No action to take, with the reason."""
 
     why: str
 

@@ -325,9 +325,7 @@ class Timeline:
             versions[-1].state = Known(table)
 
     def take_refreshed(self) -> set[TableId]:
-        """Return the tables that were refreshed since the last call, so that their records must be
-        written.
-        """
+        """Return the tables that were refreshed since the last call. Their records must be written."""
         taken, self._refreshed = self._refreshed, set()
         return taken
 

@@ -61,8 +61,8 @@ def fault_of(where: str) -> str | None:
 
 
 def _fault_of_word(word: str, after: str) -> str | None:
-    """Return the reason why a word and the two characters after it may form another text than they
-    seem to.
+    """Return the reason why a word is refused: with the two characters after it, a server may read
+    it as the beginning of another token.
     """
     if word[0].isascii() and word[0].isdigit():
         if "$" in word:  # The word is a number; older servers let a name or a dollar follow it.

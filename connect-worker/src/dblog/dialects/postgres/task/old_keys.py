@@ -3,9 +3,9 @@ for tables whose key is not enforced row by row.
 
 ``core/moved_keys.py`` has the rule. This module replaces the changes of such a table by others with
 the same effect: an update without its delete becomes an insert of its new row, and a key that must
-be looked up becomes an update to the table's row. That row is the one of that time, or a later
-change brings it again. All changes of a transaction are noted, including those that an earlier
-connection has taken, so that a restart inside the transaction decides alike. # I1 I3
+be looked up becomes an update to the table's row. The table may have a newer row by then, which a
+later change in the log brings again. All changes of a transaction are noted, including those that
+an earlier connection has taken, so that a restart inside the transaction decides alike. # I1 I3
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""Copy data by libpq itself, without a Python object for each row and without the interpreter's lock while it waits.
+"""Copies data with libpq directly, without a Python object for each row and without the
+interpreter's lock while it waits.
 
-psycopg2 opens the connection (logins, TLS) and shows its PGconn pointer; the functions are looked up in the very libpq that psycopg2 has loaded, for a second
-one could not use its connections. Rule source: PostgreSQL manual, 34.10 "Functions Associated with the COPY Command".
+psycopg2 opens the connection (logins, TLS) and gives its PGconn pointer. The functions are looked
+up in the very libpq that psycopg2 has loaded, because a second one could not use its connections.
+Source of the rules: PostgreSQL manual, 34.10 "Functions Associated with the COPY Command".
 """
 
 import psycopg2._psycopg
@@ -81,7 +83,9 @@ _load()
 
 
 class ServerError(Exception):
-    """An error of the server, or of the connection where ``sqlstate`` is empty. ``primary`` is its first line."""
+    """An error of the server, or of the connection if ``sqlstate`` is empty. ``primary`` is its
+    first line.
+    """
 
     def __init__(self, sqlstate, primary):
         super().__init__(sqlstate, primary)
@@ -90,7 +94,7 @@ class ServerError(Exception):
 
 
 class AlarmError(ServerError):
-    """A notice that an ``Alarm`` waits for."""
+    """A notice for which an ``Alarm`` waits."""
 
 
 cdef struct Bell:
@@ -101,7 +105,9 @@ cdef struct Bell:
 
 
 cdef class Alarm:
-    """Waits for a notice with this SQLSTATE and this word in its text, on a connection of which ``received`` is asked. Keep it for as long as the connection."""
+    """A watch for a notice with this SQLSTATE and this word in its text, on a connection that
+    ``received`` reads. Keep it as long as the connection.
+    """
 
     cdef Bell bell
     cdef bytes state, word
@@ -145,8 +151,11 @@ cdef inline int _add(Bytes* out, const void* data, Py_ssize_t n) noexcept nogil:
 
 
 def received(uintptr_t connection, Py_ssize_t bytes_max, Alarm alarm=None):
-    """The copy messages that have arrived on a connection in COPY BOTH, each behind its length (4 bytes, little-endian), and whether the server goes on:
-    (bytes, open). It stops beyond ``bytes_max``. Never waits. AlarmError when the notice has come and what came in front of it has been given.
+    """Return (bytes, open): the copy messages that have arrived on a connection in COPY BOTH, each
+    after its length (4 bytes, little-endian), and True if the server will send more.
+
+    It stops after ``bytes_max`` bytes and never waits. Raise AlarmError when the notice has come
+    and everything before it has been returned.
     """
     cdef void* conn = <void*>connection
     cdef Bytes out
@@ -165,7 +174,7 @@ def received(uintptr_t connection, Py_ssize_t bytes_max, Alarm alarm=None):
     with nogil:
         while out.n < bytes_max and not bell.has_rung:
             n = get_copy_data(conn, &row, 1)
-            if n > 0 and bell.has_rung:  # in front of this message
+            if n > 0 and bell.has_rung:  # before this message
                 free_memory(row)
             elif n > 0:
                 consumed = False
@@ -196,7 +205,9 @@ def received(uintptr_t connection, Py_ssize_t bytes_max, Alarm alarm=None):
 
 
 def send(uintptr_t connection, bytes message not None):
-    """Put a copy message on a connection in COPY BOTH. ServerError when it is lost."""
+    """Put a copy message on a connection in COPY BOTH. Raise ServerError if the connection is
+    lost.
+    """
     cdef void* conn = <void*>connection
     cdef const char* p = message
     cdef int n = <int>len(message)
@@ -211,8 +222,11 @@ def send(uintptr_t connection, bytes message not None):
 
 
 def copied(uintptr_t connection, bytes statement not None, Py_ssize_t bytes_max):
-    """What ``COPY (...) TO STDOUT`` gives: (rows, how many, start of the last row or -1). Rows beyond ``bytes_max`` (0: no limit) are let go; one is kept
-    at least. Waits without the interpreter's lock; another thread may shut the connection's socket down. ServerError for every failure.
+    """Return (rows, number of rows, start of the last row or -1) of a ``COPY (...) TO STDOUT``.
+    Rows beyond ``bytes_max`` (0: no limit) are dropped, but at least one is kept.
+
+    It waits without the interpreter's lock, and another thread may shut the connection's socket
+    down. Raise ServerError for every failure.
     """
     cdef void* conn = <void*>connection
     cdef const char* sql = statement
@@ -225,7 +239,7 @@ def copied(uintptr_t connection, bytes statement not None, Py_ssize_t bytes_max)
     out.n = 0
     out.room = 0
     with nogil:
-        # The extended protocol takes one statement only, whatever stands in its text.
+        # The extended protocol accepts only one statement, whatever its text contains.
         result = execute(conn, sql, 0, NULL, NULL, NULL, NULL, 0)
         status = result_status(result)
     if status != COPY_OUT:
@@ -253,7 +267,9 @@ def copied(uintptr_t connection, bytes statement not None, Py_ssize_t bytes_max)
 
 
 cdef int _end(void* conn) except -1:
-    """Take the results behind the last row; an error among them is raised when all have been taken."""
+    """Take the results after the last row. An error among them is raised after all have been
+    taken.
+    """
     cdef void* result
     failed = None
     while True:
@@ -270,8 +286,9 @@ cdef int _end(void* conn) except -1:
 
 
 cdef int _raise_result(void* conn, str why) except -1:
-    """COPY BOTH has ended: by an error of the server, which waits to be taken also where rows came in front of it, or by its own wish. ``why`` where libpq
-    has a reason of its own.
+    """Raise the error that ended COPY BOTH. An error of the server waits to be taken even if rows
+    came before it; otherwise the server ended the stream by itself. ``why`` is libpq's own reason,
+    if it has one.
     """
     cdef void* result
     with nogil:
